@@ -12,7 +12,15 @@ from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
-LAYERS, DIM, HEADS, KV_HEADS, HEAD_DIM, HIDDEN, VOCAB = 126, 16384, 128, 8, 128, 53248, 128256
+LAYERS, DIM, HEADS, KV_HEADS, HEAD_DIM, HIDDEN, VOCAB = (
+    126,
+    16384,
+    128,
+    8,
+    128,
+    53248,
+    128256,
+)
 BATCH, LENGTH = 16, 8192
 
 LAYER_SPECS = {
@@ -47,18 +55,28 @@ def shapes(layers: int = LAYERS) -> dict[str, Any]:
         "up": weight(layers, DIM, HIDDEN),
         "down": weight(layers, HIDDEN, DIM),
     }
-    return {"embed": weight(VOCAB, DIM), "layers": stack, "norm": weight(DIM), "head": weight(DIM, VOCAB)}
+    return {
+        "embed": weight(VOCAB, DIM),
+        "layers": stack,
+        "norm": weight(DIM),
+        "head": weight(DIM, VOCAB),
+    }
 
 
 def norm(x: jax.Array, scale: jax.Array) -> jax.Array:
     wide = x.astype(jnp.float32)
-    return (wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)).astype(x.dtype) * scale
+    return (wide * lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + 1e-5)).astype(
+        x.dtype
+    ) * scale
 
 
 def rotated(x: jax.Array) -> jax.Array:
     half = x.shape[-1] // 2
     angles = jnp.arange(x.shape[1])[:, None] * 500000.0 ** (-jnp.arange(half) / half)
-    sin, cos = jnp.sin(angles)[:, None].astype(x.dtype), jnp.cos(angles)[:, None].astype(x.dtype)
+    sin, cos = (
+        jnp.sin(angles)[:, None].astype(x.dtype),
+        jnp.cos(angles)[:, None].astype(x.dtype),
+    )
     a, b = x[..., :half], x[..., half:]
     return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
@@ -66,13 +84,18 @@ def rotated(x: jax.Array) -> jax.Array:
 def attention(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
     """x: [batch, length / t, dim]"""
     full = lax.all_gather(norm(x, p["norm1"]), "t", axis=1, tiled=True)
-    q, k, v = ((full @ p[name]).reshape(*full.shape[:2], -1, HEAD_DIM) for name in ("wq", "wk", "wv"))
+    q, k, v = (
+        (full @ p[name]).reshape(*full.shape[:2], -1, HEAD_DIM)
+        for name in ("wq", "wk", "wv")
+    )
     q, k = rotated(q), rotated(k)
     q = q.reshape(*q.shape[:2], k.shape[2], -1, HEAD_DIM)
     scores = jnp.einsum("bqhgd,bkhd->bhgqk", q, k).astype(jnp.float32) * HEAD_DIM**-0.5
     causal = jnp.arange(full.shape[1])[:, None] >= jnp.arange(full.shape[1])
     probs = jax.nn.softmax(jnp.where(causal, scores, -1e30), -1).astype(x.dtype)
-    out = jnp.einsum("bhgqk,bkhd->bqhgd", probs, v).reshape(*full.shape[:2], -1) @ p["wo"]
+    out = (
+        jnp.einsum("bhgqk,bkhd->bqhgd", probs, v).reshape(*full.shape[:2], -1) @ p["wo"]
+    )
     return lax.psum_scatter(out, "t", scatter_dimension=1, tiled=True)
 
 
@@ -90,7 +113,9 @@ def looked_up(table: jax.Array, ids: jax.Array) -> jax.Array:
     return lax.psum_scatter(found, "t", scatter_dimension=1, tiled=True)
 
 
-def local_loss(params: dict[str, Any], tokens: jax.Array, targets: jax.Array, unrolled: bool) -> jax.Array:
+def local_loss(
+    params: dict[str, Any], tokens: jax.Array, targets: jax.Array, unrolled: bool
+) -> jax.Array:
     """This device's part of the mean: of its examples, and of its share of the vocabulary."""
     x = looked_up(params["embed"], tokens)
 
@@ -101,7 +126,9 @@ def local_loss(params: dict[str, Any], tokens: jax.Array, targets: jax.Array, un
 
     if unrolled:
         for number in range(params["layers"]["norm1"].shape[0]):
-            x, _ = block(x, jax.tree.map(lambda w, number=number: w[number], params["layers"]))
+            x, _ = block(
+                x, jax.tree.map(lambda w, number=number: w[number], params["layers"])
+            )
     else:
         x, _ = lax.scan(block, x, params["layers"])
     full = lax.all_gather(norm(x, params["norm"]), "t", axis=1, tiled=True)
@@ -111,7 +138,9 @@ def local_loss(params: dict[str, Any], tokens: jax.Array, targets: jax.Array, un
     rows = logits.shape[-1]
     local = targets - lax.axis_index("t") * rows
     inside = (local >= 0) & (local < rows)
-    picked = jnp.take_along_axis(logits, jnp.where(inside, local, 0)[..., None], -1)[..., 0]
+    picked = jnp.take_along_axis(logits, jnp.where(inside, local, 0)[..., None], -1)[
+        ..., 0
+    ]
     picked = lax.psum(jnp.where(inside, picked, 0.0), "t")
     return (jnp.log(total) + peak - picked).mean()
 
@@ -122,9 +151,18 @@ def train_step(
     """The step, its arguments, and nothing more: it holds its mesh."""
     mesh = AbstractMesh((d, t), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
 
-    @partial(jax.shard_map, mesh=mesh, in_specs=(SPECS, P("d"), P("d")), out_specs=(SPECS, P()))
-    def step(params: dict[str, Any], tokens: jax.Array, targets: jax.Array) -> tuple[Any, jax.Array]:
-        loss, gradients = jax.value_and_grad(lambda p: lax.pmean(local_loss(p, tokens, targets, unrolled), "d"))(params)
+    @partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(SPECS, P("d"), P("d")),
+        out_specs=(SPECS, P()),
+    )
+    def step(
+        params: dict[str, Any], tokens: jax.Array, targets: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        loss, gradients = jax.value_and_grad(
+            lambda p: lax.pmean(local_loss(p, tokens, targets, unrolled), "d")
+        )(params)
         return jax.tree.map(lambda w, g: w - 1e-5 * g, params, gradients), loss
 
     ids = jax.ShapeDtypeStruct((BATCH, LENGTH), jnp.int32)

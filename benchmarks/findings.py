@@ -22,11 +22,21 @@ class Finding:
     related: bool = False
 
 
-def statements(sources: Mapping[str, bytes], lines: Iterable[tuple[str, int]]) -> Iterator[tuple[str, int, int]]:
+def statements(
+    sources: Mapping[str, bytes], lines: Iterable[tuple[str, int]]
+) -> Iterator[tuple[str, int, int]]:
     """The innermost statements that hold these lines; of a definition, its decorators and its head only."""
     for module, line in lines:
-        found = (node for node in ast.walk(ast.parse(sources[module])) if isinstance(node, ast.stmt))
-        held = [node for node in found if _first(node) <= line <= (node.end_lineno or node.lineno)]
+        found = (
+            node
+            for node in ast.walk(ast.parse(sources[module]))
+            if isinstance(node, ast.stmt)
+        )
+        held = [
+            node
+            for node in found
+            if _first(node) <= line <= (node.end_lineno or node.lineno)
+        ]
         if not held:
             yield module, line, line
             continue

@@ -28,8 +28,13 @@ from shardlint.walking import walk
 
 ARRAY_FUNCTIONS = ("jax.numpy.", "jax.lax.", "jax.nn.", "jax.scipy.", "einops.")
 OTHER_LIBRARIES = frozenset("torch tensorflow tf pandas cupy polars mxnet PIL".split())
-ARRAY_MEMBERS = frozenset("shape ndim astype reshape swapaxes transpose squeeze ravel at T mT".split())
-KEYS = frozenset(f"jax.random.{name}" for name in "split key PRNGKey fold_in clone wrap_key_data".split())
+ARRAY_MEMBERS = frozenset(
+    "shape ndim astype reshape swapaxes transpose squeeze ravel at T mT".split()
+)
+KEYS = frozenset(
+    f"jax.random.{name}"
+    for name in "split key PRNGKey fold_in clone wrap_key_data".split()
+)
 #: Arguments that are not arrays, by their names.
 NUMBERS = frozenset("shape axis axes dims size length dtype".split())
 
@@ -57,7 +62,9 @@ def add(count: Count, analysis: Any) -> None:
         if name == "_" or at in keys:
             continue
         is_array = isinstance(value, ArrayValue)
-        if not is_array and not (isinstance(value, Unknown) and name in used.get(at, frozenset())):
+        if not is_array and not (
+            isinstance(value, Unknown) and name in used.get(at, frozenset())
+        ):
             continue
         count.arrays += 1
         dims = value.dims if isinstance(value, ArrayValue) else None
@@ -77,11 +84,15 @@ def _used_as_arrays(analysis: Any) -> Iterator[tuple[int, frozenset[str]]]:
             match node:
                 case ir.Binary(op="@", left=left, right=right):
                     names |= _names(left, right)
-                case ir.Attr(obj=ir.Name(id=name), name=member) if member in ARRAY_MEMBERS:
+                case ir.Attr(obj=ir.Name(id=name), name=member) if (
+                    member in ARRAY_MEMBERS
+                ):
                     names.add(name)
                 case ir.Call(func=func, args=args):
                     library = _library(analysis, func)
-                    arguments = [arg.value for arg in args if arg.keyword not in NUMBERS]
+                    arguments = [
+                        arg.value for arg in args if arg.keyword not in NUMBERS
+                    ]
                     if library in OTHER_LIBRARIES:
                         others |= _names(*arguments)
                     elif library == "jax":
@@ -94,7 +105,10 @@ def _used_as_arrays(analysis: Any) -> Iterator[tuple[int, frozenset[str]]]:
 def _keys(analysis: Any) -> Iterator[int]:
     """The targets of what makes random keys, which are arrays of one rank or another by their make."""
     for node in walk(analysis.module.body, frozenset({ir.Assign})):
-        if isinstance(node.value, ir.Call) and _qualname(analysis, node.value.func) in KEYS:
+        if (
+            isinstance(node.value, ir.Call)
+            and _qualname(analysis, node.value.func) in KEYS
+        ):
             for target in node.targets:
                 yield from (one.at for one in walk(target))
 
@@ -126,7 +140,14 @@ def _qualname(analysis: Any, func: ir.Expr) -> str:
 
 def _takes_one(func: ir.Expr) -> bool:
     """Functions whose second argument is seldom an array."""
-    return isinstance(func, ir.Attr) and func.name not in ("where", "matmul", "dot", "einsum", "add", "multiply")
+    return isinstance(func, ir.Attr) and func.name not in (
+        "where",
+        "matmul",
+        "dot",
+        "einsum",
+        "add",
+        "multiply",
+    )
 
 
 def _general(reason: str) -> str:
@@ -163,7 +184,9 @@ def measure(checkout: str) -> Count:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
     parser.add_argument("checkouts", nargs="+", metavar="CHECKOUT")
-    parser.add_argument("--reasons", type=int, default=0, help="how many reasons to list")
+    parser.add_argument(
+        "--reasons", type=int, default=0, help="how many reasons to list"
+    )
     options = parser.parse_args()
     sys.stdout.write(f"{'checkout':<32}  arrays    rank     dims\n")
     every, reasons = [], Counter[str]()
@@ -173,8 +196,13 @@ def main() -> int:
         reasons += count.reasons
         sys.stdout.write(count.row(Path(checkout).resolve().name) + "\n")
         sys.stdout.flush()
-    medians = [statistics.median(getattr(one, of) / max(one.arrays, 1) for one in every) for of in ("ranks", "dims")]
-    sys.stdout.write(f"{'median':<40}{100 * medians[0]:8.1f}%{100 * medians[1]:8.1f}%\n")
+    medians = [
+        statistics.median(getattr(one, of) / max(one.arrays, 1) for one in every)
+        for of in ("ranks", "dims")
+    ]
+    sys.stdout.write(
+        f"{'median':<40}{100 * medians[0]:8.1f}%{100 * medians[1]:8.1f}%\n"
+    )
     for reason, number in reasons.most_common(options.reasons):
         sys.stdout.write(f"{number:6}  {reason}\n")
     return 0

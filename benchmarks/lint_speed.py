@@ -21,7 +21,11 @@ from pathlib import Path
 from benchmarks.timing import commands_in_turns, processor_seconds, share
 from benchmarks.translate import translate
 
-_ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+_ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()
+    if name != "PYTHONDONTWRITEBYTECODE"
+}
 _PARSE = """
 import sys, time
 from pathlib import Path
@@ -52,10 +56,19 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.lint_speed", description=__doc__)
     here = Path(__file__).parent
     right = str(here.parent / "fixtures" / "lint" / "right")
-    parser.add_argument("paths", nargs="*", default=[str(here / "programs"), right], help="files and folders")
-    parser.add_argument("--copies", type=int, default=4, help="of every file, in the smallest run")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        default=[str(here / "programs"), right],
+        help="files and folders",
+    )
+    parser.add_argument(
+        "--copies", type=int, default=4, help="of every file, in the smallest run"
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", type=Path, help="an environment with pyrefly and jaxtyc")
+    parser.add_argument(
+        "--peers", type=Path, help="an environment with pyrefly and jaxtyc"
+    )
     return parser.parse_args()
 
 
@@ -67,9 +80,15 @@ def _copy(sources: Sequence[Path], folder: Path, copies: int, form: str = "") ->
     """Write every source ``copies`` times; the number of lines."""
     lines = 0
     for path in sources:
-        text = path.read_bytes() if not form else translate(path.read_bytes(), form).text.encode()  # type: ignore[arg-type]  # one of its forms
+        text = (
+            path.read_bytes()
+            if not form
+            else translate(path.read_bytes(), form).text.encode()
+        )  # type: ignore[arg-type]  # one of its forms
         for number in range(copies):
-            (folder / f"{path.stem}_{number}.py").write_bytes(text + f"\nNUMBER = {number}\n".encode())
+            (folder / f"{path.stem}_{number}.py").write_bytes(
+                text + f"\nNUMBER = {number}\n".encode()
+            )
             lines += text.count(b"\n") + 2
     return lines
 
@@ -97,11 +116,18 @@ def _report(folder: Path, lines: int, options: argparse.Namespace) -> None:
         },
         options.rounds,
     )
-    parse, start, first, warm, edit = (statistics.median(each) for each in times.values())
-    of_parse, of_cold = share(times["cold"], times["parse"]), share(times["edited"], times["cold"])
+    parse, start, first, warm, edit = (
+        statistics.median(each) for each in times.values()
+    )
+    of_parse, of_cold = (
+        share(times["cold"], times["parse"]),
+        share(times["edited"], times["cold"]),
+    )
     print(f"{lines} lines in {len(list(folder.glob('*.py')))} files")
     print(f"  libcst parses them in    {parse:7.2f} s  {lines / parse:8.0f} lines/s")
-    print(f"  cold                     {first:7.2f} s  {lines / first:8.0f} lines/s  {of_parse:5.2f} of the parse")
+    print(
+        f"  cold                     {first:7.2f} s  {lines / first:8.0f} lines/s  {of_parse:5.2f} of the parse"
+    )
     print(f"  warm                     {warm:7.2f} s")
     print(f"  one file edited          {edit:7.2f} s  {100 * of_cold:7.0f}% of cold")
     print(f"  start of the program     {start:7.2f} s", flush=True)
@@ -118,8 +144,12 @@ def _peers(sources: Sequence[Path], options: argparse.Namespace) -> None:
         for name, folder in folders.items():
             folder.mkdir()
             lines[name] = _copy(sources, folder, options.copies, name)
-            (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{options.peers}/bin/python"\n')
-        cases = {name: (lambda n=name: _cpu(commands[n], folders[n])) for name in commands}
+            (folder / "pyrefly.toml").write_text(
+                f'python-interpreter-path = "{options.peers}/bin/python"\n'
+            )
+        cases = {
+            name: (lambda n=name: _cpu(commands[n], folders[n])) for name in commands
+        }
         for name, spent in commands_in_turns(cases, options.rounds).items():
             seconds = statistics.median(spent)
             print(f"{name}: {seconds:.2f} s, {lines[name] / seconds:.0f} lines/s")
@@ -130,7 +160,14 @@ def _cpu(command: Sequence[str], folder: Path) -> float:
 
 
 def _said(command: Sequence[str], folder: Path) -> str:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=_ENVIRONMENT).stdout
+    return subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=_ENVIRONMENT,
+    ).stdout
 
 
 if __name__ == "__main__":

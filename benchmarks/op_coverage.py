@@ -20,7 +20,14 @@ from typing import Any
 from benchmarks.tools import lint_here
 from shardlint.engine import calls
 from shardlint.ops.registry import short_name
-from shardlint.values import ArrayValue, DictValue, MaybeValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    MaybeValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 LIBRARIES = ("jax", "numpy", "einops")
 
@@ -54,27 +61,51 @@ class Recorder:
         calls._external = self.external
         calls._method = self.method
 
-    def call_external(self, it: Any, frame: Any, qualname: str, args: Any, kwargs: Any, at: int, rest: Any) -> Value:
+    def call_external(
+        self,
+        it: Any,
+        frame: Any,
+        qualname: str,
+        args: Any,
+        kwargs: Any,
+        at: int,
+        rest: Any,
+    ) -> Value:
         result = self.external(it, frame, qualname, args, kwargs, at, rest)
         if qualname.split(".")[0] in LIBRARIES:
             self.note(frame.module, at, qualname, [*args, *kwargs.values()], result)
         return result
 
-    def call_method(self, it: Any, frame: Any, func: Any, args: Any, kwargs: Any, at: int, rest: Any) -> Value:
+    def call_method(
+        self, it: Any, frame: Any, func: Any, args: Any, kwargs: Any, at: int, rest: Any
+    ) -> Value:
         result = self.method(it, frame, func, args, kwargs, at, rest)
         if isinstance(func.receiver, ArrayValue):
-            self.note(frame.module, at, f"array method .{func.name}", [func.receiver, *args], result)
+            self.note(
+                frame.module,
+                at,
+                f"array method .{func.name}",
+                [func.receiver, *args],
+                result,
+            )
         return result
 
-    def note(self, module: str, at: int, function: str, args: list[Value], result: Value) -> None:
+    def note(
+        self, module: str, at: int, function: str, args: list[Value], result: Value
+    ) -> None:
         site = self.sites.setdefault((f"{self.checkout}:{module}", at), Site(function))
         found = list(arrays(args))
         site.has_array |= bool(found)
         site.has_rank |= any(array.dims is not None for array in found)
         if isinstance(result, Unknown):
             # the reason may have come along with an argument: only this function's own counts
-            site.modelled &= result.reason not in (f"no model for {function}", f"no model for the {function}()")
-            site.understood &= result.reason != f"arguments of {short_name(function)} not understood"
+            site.modelled &= result.reason not in (
+                f"no model for {function}",
+                f"no model for the {function}()",
+            )
+            site.understood &= (
+                result.reason != f"arguments of {short_name(function)} not understood"
+            )
 
 
 def arrays(values: Iterable[Value]) -> Iterable[ArrayValue]:
@@ -101,7 +132,11 @@ def measure(checkouts: list[str]) -> Iterator[tuple[str, list[Site]]]:
 def row(name: str, sites: list[Site]) -> str:
     """One line of the table."""
     columns = []
-    for chosen in ([s for s in sites if s.has_array], [s for s in sites if s.has_rank], sites):
+    for chosen in (
+        [s for s in sites if s.has_array],
+        [s for s in sites if s.has_rank],
+        sites,
+    ):
         good = sum(s.modelled and s.understood for s in chosen)
         share = f"{100 * good / len(chosen):5.1f}%" if chosen else "     -"
         columns.append(f"{len(chosen):7} {share}")
@@ -111,28 +146,39 @@ def row(name: str, sites: list[Site]) -> str:
 def ranking(sites: list[Site], limit: int) -> list[str]:
     """Functions by the number of call sites that no model answered."""
     lines = []
-    for title, wanted in (("no model", "modelled"), ("arguments not understood", "understood")):
+    for title, wanted in (
+        ("no model", "modelled"),
+        ("arguments not understood", "understood"),
+    ):
         bad = [s for s in sites if not getattr(s, wanted)]
         with_array = Counter(s.function for s in bad if s.has_array)
         every = Counter(s.function for s in bad)
         lines.append(f"\n{title}: sites with a known array, all sites")
         ranked = sorted(every, key=lambda name: (-with_array[name], -every[name], name))
-        lines += [f"{with_array[name]:6} {every[name]:6}  {name}" for name in ranked[:limit]]
+        lines += [
+            f"{with_array[name]:6} {every[name]:6}  {name}" for name in ranked[:limit]
+        ]
     return lines
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
     parser.add_argument("checkouts", nargs="+", metavar="CHECKOUT")
-    parser.add_argument("--limit", type=int, default=40, help="how many functions to list (default: 40)")
+    parser.add_argument(
+        "--limit", type=int, default=40, help="how many functions to list (default: 40)"
+    )
     options = parser.parse_args()
-    sys.stdout.write(f"{'checkout':<40}  array argument    known rank       all calls\n")
+    sys.stdout.write(
+        f"{'checkout':<40}  array argument    known rank       all calls\n"
+    )
     every: list[Site] = []
     for name, sites in measure(options.checkouts):
         every += sites
         sys.stdout.write(row(name, sites) + "\n")
         sys.stdout.flush()
-    sys.stdout.write("\n".join([row("together", every), *ranking(every, options.limit)]) + "\n")
+    sys.stdout.write(
+        "\n".join([row("together", every), *ranking(every, options.limit)]) + "\n"
+    )
     return 0
 
 

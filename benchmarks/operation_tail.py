@@ -32,7 +32,12 @@ SIZES = {"B": 4, "M": 16, "F": 24}
 #: Other sizes, by which it is seen what of a shape is general.
 OTHERS = {"B": 40, "M": 16, "F": 32}
 MODULES = ("jax.numpy", "jax.nn", "jax.scipy.special", "jax.scipy.stats")
-_ALIASES = {"jax.numpy": "jnp", "jax.nn": "jax.nn", "jax.scipy.special": "special", "jax.scipy.stats": "stats"}
+_ALIASES = {
+    "jax.numpy": "jnp",
+    "jax.nn": "jax.nn",
+    "jax.scipy.special": "special",
+    "jax.scipy.stats": "stats",
+}
 #: What is given besides the array: the first that JAX accepts.
 _MORE = ("", ", 0.5", ", 2", ", 0.5, 0.7", ", 0.5, 0.7, 0.3", ", ROW")
 _OWN = {
@@ -127,7 +132,11 @@ class Program:
 
     @property
     def module(self) -> str:
-        return next(full for full, short in _ALIASES.items() if self.function.startswith(f"{short}."))
+        return next(
+            full
+            for full, short in _ALIASES.items()
+            if self.function.startswith(f"{short}.")
+        )
 
 
 # --- what to call -----------------------------------------------------------------------------------------------------
@@ -135,7 +144,12 @@ class Program:
 
 def _names(module: ModuleType) -> Iterator[str]:
     for name, value in sorted(vars(module).items()):
-        if not name.startswith("_") and callable(value) and not inspect.isclass(value) and name not in _LEFT_OUT:
+        if (
+            not name.startswith("_")
+            and callable(value)
+            and not inspect.isclass(value)
+            and name not in _LEFT_OUT
+        ):
             yield name
 
 
@@ -148,11 +162,17 @@ def functions() -> Iterator[tuple[str, Any]]:
         if full == "jax.scipy.stats":
             for inner, value in sorted(vars(module).items()):
                 if isinstance(value, ModuleType) and not inner.startswith("_"):
-                    yield from ((f"{short}.{inner}.{name}", getattr(value, name)) for name in _names(value))
+                    yield from (
+                        (f"{short}.{inner}.{name}", getattr(value, name))
+                        for name in _names(value)
+                    )
         if full == "jax.numpy":
             for inner in (module.linalg, module.fft):
                 place = inner.__name__.rpartition(".")[2]
-                yield from ((f"{short}.{place}.{name}", getattr(inner, name)) for name in _names(inner))
+                yield from (
+                    (f"{short}.{place}.{name}", getattr(inner, name))
+                    for name in _names(inner)
+                )
 
 
 def _scope() -> dict[str, Any]:
@@ -161,7 +181,10 @@ def _scope() -> dict[str, Any]:
     from jax import lax
     from jax.scipy import special, stats
 
-    knots, heights = jnp.asarray([0.0, 0.3, 0.5, 2.0]), jnp.asarray([0.5, 0.1, 0.7, 0.2])
+    knots, heights = (
+        jnp.asarray([0.0, 0.3, 0.5, 2.0]),
+        jnp.asarray([0.5, 0.1, 0.7, 0.2]),
+    )
     row = jnp.linspace(0.1, 0.9, SIZES["F"])
     scope = {"jax": jax, "jnp": jnp, "lax": lax, "special": special, "stats": stats}
     return {**scope, "KNOTS": knots, "HEIGHTS": heights, "ROW": row}
@@ -172,12 +195,18 @@ def _result(call: str, scope: dict[str, Any], sizes: dict[str, int] = SIZES) -> 
     import jax
 
     y = jax.ShapeDtypeStruct((sizes["B"], sizes["F"]), "float32")
-    function = eval(f"lambda y: {call.format(x='y')}", scope)  # the text is written here
+    function = eval(
+        f"lambda y: {call.format(x='y')}", scope
+    )  # the text is written here
     try:
         found = jax.eval_shape(function, y)
     except Exception:  # noqa: BLE001 - any refusal of JAX means that this is no way to call it
         return None
-    return found if isinstance(found, jax.ShapeDtypeStruct) and found.dtype.name in _DTYPES else None
+    return (
+        found
+        if isinstance(found, jax.ShapeDtypeStruct) and found.dtype.name in _DTYPES
+        else None
+    )
 
 
 def _letters(found: Any, sizes: dict[str, int]) -> str | None:
@@ -202,15 +231,29 @@ def _types(call: str, scope: dict[str, Any]) -> Types:
     found, other = _result(call, scope), _result(call, scope, OTHERS)
     dtype = _DTYPES[found.dtype.name]
     if other is None:
-        left, right = (" ".join(str(SIZES[letter]) for letter in dims) for dims in ("BM", "MF"))
+        left, right = (
+            " ".join(str(SIZES[letter]) for letter in dims) for dims in ("BM", "MF")
+        )
         shape = " ".join(map(str, found.shape))
         return Types(left, right, f'{dtype}["{shape}"]', found.shape)
     text, second = _letters(found, SIZES), _letters(other, OTHERS)
-    return Types("B M", "M F", f'{dtype}["{text if text == second and text is not None else "..."}"]', found.shape)
+    return Types(
+        "B M",
+        "M F",
+        f'{dtype}["{text if text == second and text is not None else "..."}"]',
+        found.shape,
+    )
 
 
 def _write(
-    function: str, kind: str, single: str, value: str, types: Types, specs: str, out: str, checked: bool
+    function: str,
+    kind: str,
+    single: str,
+    value: str,
+    types: Types,
+    specs: str,
+    out: str,
+    checked: bool,
 ) -> Program:
     dtypes = ", ".join(sorted({"f32", types.result.partition("[")[0]}))
     text = _HEAD.format(
@@ -233,7 +276,9 @@ def programs() -> tuple[list[Program], list[str]]:
     found: list[Program] = []
     without: list[str] = []
     for name, value in functions():
-        ways = [_OWN[name]] if name in _OWN else [f"{name}({{x}}{more})" for more in _MORE]
+        ways = (
+            [_OWN[name]] if name in _OWN else [f"{name}({{x}}{more})" for more in _MORE]
+        )
         call = next((way for way in ways if _result(way, scope) is not None), None)
         if call is None:
             without.append(name)
@@ -255,9 +300,27 @@ def _of_sums(name: str, call: str, scope: dict[str, Any]) -> Iterator[Program]:
     single, types = call.format(x="y"), _types(call, scope)
     specs = '(P(None, "t"), P("t", None))'
     if not types.result.startswith("bool"):  # which psum does not take
-        yield _write(name, "sum_wrong", single, f'lax.psum({single}, "t")', types, specs, "P()", True)
+        yield _write(
+            name,
+            "sum_wrong",
+            single,
+            f'lax.psum({single}, "t")',
+            types,
+            specs,
+            "P()",
+            True,
+        )
     whole = call.format(x="z")
-    yield _write(name, "sum_right", single, f'(lambda z: {whole})(lax.psum(y, "t"))', types, specs, "P()", True)
+    yield _write(
+        name,
+        "sum_right",
+        single,
+        f'(lambda z: {whole})(lax.psum(y, "t"))',
+        types,
+        specs,
+        "P()",
+        True,
+    )
 
 
 def _of_rows(name: str, call: str, scope: dict[str, Any]) -> Iterator[Program]:
@@ -302,9 +365,13 @@ def truth(folder: Path, found: list[Program]) -> dict[str, str]:
     answers: dict[str, str] = {}
     for program in found:
         if program.single not in single:
-            function = jax.jit(eval(f"lambda y: {program.single}", scope), compiler_options=_QUICK)
+            function = jax.jit(
+                eval(f"lambda y: {program.single}", scope), compiler_options=_QUICK
+            )
             single[program.single] = [np.asarray(function(x @ w)) for x, w in draws]
-        answers[program.file] = _compared(folder / program.file, draws, single[program.single])
+        answers[program.file] = _compared(
+            folder / program.file, draws, single[program.single]
+        )
     return answers
 
 
@@ -321,7 +388,11 @@ def _compared(path: Path, draws: list[tuple[Any, Any]], expected: list[Any]) -> 
         values = [function(x, w) for x, w in draws]
     except Exception as error:  # noqa: BLE001 - whatever JAX refuses is an answer
         return f"refused: {type(error).__name__}"
-    pairs = [pair for pair in zip(values, expected, strict=True) if np.isfinite(pair[1]).all()]
+    pairs = [
+        pair
+        for pair in zip(values, expected, strict=True)
+        if np.isfinite(pair[1]).all()
+    ]
     if not pairs:
         return "not finite on one device"
     return "right" if all(_same(value, wanted) for value, wanted in pairs) else "wrong"
@@ -334,7 +405,10 @@ def _same(value: Any, expected: Any) -> bool:
     if value.shape != expected.shape:
         return False
     shards = value.addressable_shards
-    return all(np.allclose(one.data, expected[one.index], rtol=1e-3, atol=1e-4) for one in shards)
+    return all(
+        np.allclose(one.data, expected[one.index], rtol=1e-3, atol=1e-4)
+        for one in shards
+    )
 
 
 # --- what the linter says ---------------------------------------------------------------------------------------------
@@ -343,8 +417,20 @@ def _same(value: Any, expected: Any) -> bool:
 def findings(folder: Path) -> dict[str, list[str]]:
     """By file: the codes of what the linter reports."""
     command = [sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
+        ),
+    }
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode not in (0, 1):
         raise SystemExit(f"the linter failed: {done.stderr[-2000:]}")
     codes: dict[str, list[str]] = defaultdict(list)
@@ -355,10 +441,18 @@ def findings(folder: Path) -> dict[str, list[str]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, help="a folder for the programs; else they are thrown away")
-    parser.add_argument("--only", default="", help="only functions whose name contains this")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="a folder for the programs; else they are thrown away",
+    )
+    parser.add_argument(
+        "--only", default="", help="only functions whose name contains this"
+    )
     options = parser.parse_args()
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+    os.environ["XLA_FLAGS"] = (
+        f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={DEVICES}"
+    )
     os.environ["JAX_PLATFORMS"] = "cpu"
     with tempfile.TemporaryDirectory() as made:
         folder = options.output or Path(made)
@@ -371,22 +465,37 @@ def main() -> int:
         return report(found, without, truth(folder, found), findings(folder))
 
 
-def report(found: list[Program], without: list[str], answers: dict[str, str], codes: dict[str, list[str]]) -> int:
+def report(
+    found: list[Program],
+    without: list[str],
+    answers: dict[str, str],
+    codes: dict[str, list[str]],
+) -> int:
     """Print the table, and what was missed and reported wrongly. The exit status."""
     alarms: list[str] = []
-    print(f"{'module':20} {'kind':5} {'functions':>9} {'wrong':>6} {'reported':>8} {'right':>6} {'with a finding':>14}")
+    print(
+        f"{'module':20} {'kind':5} {'functions':>9} {'wrong':>6} {'reported':>8} {'right':>6} {'with a finding':>14}"
+    )
     misses: dict[tuple[str, str], list[str]] = {}
     for module in MODULES:
         for kind in ("sum", "rows"):
-            here = [one for one in found if one.module == module and one.kind.startswith(kind)]
+            here = [
+                one
+                for one in found
+                if one.module == module and one.kind.startswith(kind)
+            ]
             wrong = [one for one in here if answers[one.file] == "wrong"]
             right = [one for one in here if answers[one.file] == "right"]
-            misses[module, kind] = [one.function for one in wrong if not codes.get(one.file)]
+            misses[module, kind] = [
+                one.function for one in wrong if not codes.get(one.file)
+            ]
             false = [one for one in right if codes.get(one.file)]
             alarms += [f"{one.file}: {', '.join(codes[one.file])}" for one in false]
             reported = len(wrong) - len(misses[module, kind])
             count = len({one.function for one in here})
-            print(f"{module:20} {kind:5} {count:9} {len(wrong):6} {reported:8} {len(right):6} {len(false):14}")
+            print(
+                f"{module:20} {kind:5} {count:9} {len(wrong):6} {reported:8} {len(right):6} {len(false):14}"
+            )
     other = defaultdict(list)
     for one in found:
         if answers[one.file] not in ("right", "wrong"):
@@ -399,7 +508,11 @@ def report(found: list[Program], without: list[str], answers: dict[str, str], co
     print(f"\nno arguments found: {len(without)}: {' '.join(without)}")
     twins = [one for one in alarms if "_right.py" in one]
     drawn = [one for one in alarms if one not in twins]
-    print(f"\nfindings in programs that are right for the numbers drawn: {len(drawn)}", *drawn, sep="\n  ")
+    print(
+        f"\nfindings in programs that are right for the numbers drawn: {len(drawn)}",
+        *drawn,
+        sep="\n  ",
+    )
     print(f"\nfindings in right twins: {len(twins)}", *twins, sep="\n  ")
     return 1 if twins else 0
 

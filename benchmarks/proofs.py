@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":  # one of the programs counts its devices before its first step
+if (
+    __name__ == "__main__"
+):  # one of the programs counts its devices before its first step
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import jax
@@ -57,7 +59,9 @@ class Answer:
 
 def _mesh(**sizes: int) -> Any:
     return jax.sharding.AbstractMesh(
-        tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes)
+        tuple(sizes.values()),
+        tuple(sizes),
+        axis_types=(jax.sharding.AxisType.Auto,) * len(sizes),
     )
 
 
@@ -74,14 +78,22 @@ def _megatron_fg(module: Any) -> Iterator[Question]:
     params = module.init_params(jax.random.key(0))
     zeros = jax.tree.map(jnp.zeros_like, params)
     state = module.AdamState(zeros, zeros, jnp.int32(0))
-    yield module.make_train_step(_mesh(dp=2, tp=4)), (params, state, module.make_tokens()), {}
+    yield (
+        module.make_train_step(_mesh(dp=2, tp=4)),
+        (params, state, module.make_tokens()),
+        {},
+    )
 
 
 def _vocab_parallel_lru(module: Any) -> Iterator[Question]:
     h = module.Hparams()
     tx = module.optax.adam(h.learning_rate)
     params = module.init(h, jax.random.key(1))
-    yield module.make_train_step(tx), (params, tx.init(params), *module.make_batch(h)), {"mesh": _mesh(d=2, t=4)}
+    yield (
+        module.make_train_step(tx),
+        (params, tx.init(params), *module.make_batch(h)),
+        {"mesh": _mesh(d=2, t=4)},
+    )
 
 
 def _gpipe_mixer(module: Any) -> Iterator[Question]:
@@ -99,7 +111,11 @@ def _knn_index(module: Any) -> Iterator[Question]:
     rng = np.random.default_rng(1)
     sizes = rng.integers(5, 30, cfg.clusters).astype(np.float32)
     centroids = rng.normal(size=(cfg.clusters, cfg.features)).astype(np.float32)
-    yield module.make_search(cfg, mesh), (corpus, module.Codebook(centroids, sizes, np.float32(1.0)), queries), {}
+    yield (
+        module.make_search(cfg, mesh),
+        (corpus, module.Codebook(centroids, sizes, np.float32(1.0)), queries),
+        {},
+    )
 
 
 class _Met(Exception):
@@ -157,7 +173,9 @@ def answer(program: Program, change: str, source: str, folder: Path) -> Answer:
             proofs.append(prove(f, *args, **options))
     except Exception as error:  # noqa: BLE001 - a mistake that JAX refuses
         raised = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-    return Answer(program.name, change, tuple(proofs), raised, time.perf_counter() - start)
+    return Answer(
+        program.name, change, tuple(proofs), raised, time.perf_counter() - start
+    )
 
 
 def caught(program: Program, changed: str, found: Answer) -> Catch:
@@ -168,18 +186,29 @@ def caught(program: Program, changed: str, found: Answer) -> Catch:
             places = [(proof.culprit.place, proof.culprit.what, False)]
             places += [(place, text, True) for place, text in proof.culprit.related]
             own = [one for one in places if Path(one[0].file).stem == program.name]
-            findings += [Finding(program.name, place.line, text, related) for place, text, related in own]
+            findings += [
+                Finding(program.name, place.line, text, related)
+                for place, text, related in own
+            ]
     return catch(program.source, changed, [], findings)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what is said of each program, and the counts."""
     parser = argparse.ArgumentParser(prog="benchmarks.proofs", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="programs; all if none is named")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="programs; all if none is named"
+    )
     parser.add_argument("--full", action="store_true", help="print whole verdicts")
     parser.add_argument("--change", help="only this mistake")
-    parser.add_argument("--decoder", action="store_true", help="prove the decoder instead")
-    parser.add_argument("--unrolled", action="store_true", help="the decoder with its layers written one after another")
+    parser.add_argument(
+        "--decoder", action="store_true", help="prove the decoder instead"
+    )
+    parser.add_argument(
+        "--unrolled",
+        action="store_true",
+        help="the decoder with its layers written one after another",
+    )
     options = parser.parse_args(arguments)
     if options.decoder or options.unrolled:
         _time_decoder(options.unrolled)
@@ -215,7 +244,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _show(found: Answer, where: Catch | None, full: bool) -> None:
     heads = {True: "proved", False: "refuted", None: "could not tell"}
     said = ", ".join(heads[proof.ok] for proof in found.proofs) or found.raised
-    near = "" if where is None else " in place" if where.place else " near" if where.near else " elsewhere"
+    near = (
+        ""
+        if where is None
+        else " in place"
+        if where.place
+        else " near"
+        if where.near
+        else " elsewhere"
+    )
     print(
         f"{found.program} {found.change or 'as it is'}: {said}{near if found.refuted else ''} ({found.seconds:.0f} s)"
     )
@@ -223,7 +260,10 @@ def _show(found: Answer, where: Catch | None, full: bool) -> None:
         print("\n".join(str(proof) for proof in found.proofs), flush=True)
     else:
         print(
-            "\n".join(f"    {proof.culprit}" if proof.ok is False else f"    {proof.reason}" for proof in found.proofs)
+            "\n".join(
+                f"    {proof.culprit}" if proof.ok is False else f"    {proof.reason}"
+                for proof in found.proofs
+            )
         )
     sys.stdout.flush()
 

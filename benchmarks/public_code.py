@@ -73,14 +73,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.public_code", description=__doc__)
     parser.add_argument("checkouts", nargs="+", type=Path, metavar="CHECKOUT")
-    parser.add_argument("--output", type=Path, default=Path("public_code"), help="folder for the report")
-    parser.add_argument("--jobs", type=int, default=1, help="processes of one run; peak memory is that of the largest")
-    parser.add_argument("--timeout", type=float, default=1800, help="seconds that one checkout may take")
-    parser.add_argument("--context", type=int, default=4, help="lines to show around a finding")
+    parser.add_argument(
+        "--output", type=Path, default=Path("public_code"), help="folder for the report"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        help="processes of one run; peak memory is that of the largest",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=1800, help="seconds that one checkout may take"
+    )
+    parser.add_argument(
+        "--context", type=int, default=4, help="lines to show around a finding"
+    )
     return parser.parse_args(arguments)
 
 
-def check(checkout: Path, jobs: int = 1, timeout: float = 1800, context: int = 4) -> Result:
+def check(
+    checkout: Path, jobs: int = 1, timeout: float = 1800, context: int = 4
+) -> Result:
     """Run the linter over one checkout; whatever goes wrong is part of the result."""
     result = Result(str(checkout))
     if not checkout.is_dir():
@@ -112,10 +125,24 @@ def _size(checkout: Path) -> tuple[int, int]:
 
 def _run(checkout: Path, jobs: int, timeout: float, result: Result) -> tuple[str, str]:
     """Both outputs of the linter. They go to files: a full pipe would make it wait for us."""
-    command = [sys.executable, "-m", "shardlint", "--no-cache", "--statistics", "--traceback", "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "shardlint",
+        "--no-cache",
+        "--statistics",
+        "--traceback",
+        "--format",
+        "json",
+    ]
     command += ["--jobs", str(jobs), "."]
     here = str(Path(__file__).resolve().parents[1])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (here, os.environ.get("PYTHONPATH")) if p)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            p for p in (here, os.environ.get("PYTHONPATH")) if p
+        ),
+    }
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         start = time.monotonic()
         process = subprocess.Popen(
@@ -129,14 +156,20 @@ def _run(checkout: Path, jobs: int, timeout: float, result: Result) -> tuple[str
         else:
             result.status = process.returncode
             result.cpu = round(usage.ru_utime + usage.ru_stime, 2)
-            unit = 1 if sys.platform == "darwin" else 1024  # ru_maxrss is in bytes there, in KiB elsewhere
+            unit = (
+                1 if sys.platform == "darwin" else 1024
+            )  # ru_maxrss is in bytes there, in KiB elsewhere
             result.peak = round(usage.ru_maxrss * unit / 2**20, 1)
         out.seek(0)
         err.seek(0)
-        return out.read().decode("utf-8", "replace"), err.read().decode("utf-8", "replace")
+        return out.read().decode("utf-8", "replace"), err.read().decode(
+            "utf-8", "replace"
+        )
 
 
-def _wait(process: subprocess.Popen[bytes], end: float) -> resource.struct_rusage | None:
+def _wait(
+    process: subprocess.Popen[bytes], end: float
+) -> resource.struct_rusage | None:
     """What the process and its children used; None if it had to be stopped."""
     pause = 0.002
     while time.monotonic() < end:
@@ -174,13 +207,22 @@ def _context(path: Path, finding: dict[str, Any], around: int) -> list[str]:
         source = path.read_bytes()
     except OSError as error:
         return [f"(not readable: {error})"]
-    text = notebooks.read(source, path.name).lines(source, cell) if cell else decoding.lines(decoding.decoded(source))
+    text = (
+        notebooks.read(source, path.name).lines(source, cell)
+        if cell
+        else decoding.lines(decoding.decoded(source))
+    )
     shown = range(max(1, first - around), min(len(text), last + around) + 1)
-    return [f"{'>' if first <= number <= last else ' '}{number:5} {text[number - 1]}" for number in shown]
+    return [
+        f"{'>' if first <= number <= last else ' '}{number:5} {text[number - 1]}"
+        for number in shown
+    ]
 
 
 def _write(folder: Path, results: Sequence[Result]) -> None:
-    (folder / "report.json").write_text(json.dumps([asdict(r) for r in results], indent=1), encoding="utf-8")
+    (folder / "report.json").write_text(
+        json.dumps([asdict(r) for r in results], indent=1), encoding="utf-8"
+    )
     (folder / "report.md").write_text(render(results), encoding="utf-8")
 
 
@@ -213,8 +255,15 @@ def render(results: Sequence[Result]) -> str:
             place = f"{finding['path']}:{finding['line']}:{finding['column']}"
             text += ["", f"### {finding['code']} `{place}`", "", finding["message"]]
             if finding["witness"]:
-                text.append("fails for " + ", ".join(f"{name}={size}" for name, size in finding["witness"].items()))
-            text += [f"- {r['path']}:{r['line']}: {r['message']}" for r in finding["related"]]
+                text.append(
+                    "fails for "
+                    + ", ".join(
+                        f"{name}={size}" for name, size in finding["witness"].items()
+                    )
+                )
+            text += [
+                f"- {r['path']}:{r['line']}: {r['message']}" for r in finding["related"]
+            ]
             text += ["", *_block(finding["context"])]
         if result.cut:
             text += ["", "Cut off after the bound of steps:", ""]
@@ -222,15 +271,36 @@ def render(results: Sequence[Result]) -> str:
     missing: Counter[str] = Counter()
     for result in results:
         missing.update(result.unmodelled)
-    arrays = Counter({name: n for name, n in missing.items() if name.split(".")[0] in LIBRARIES or " method " in name})
-    for title, counts in (("JAX, NumPy and einops", arrays), ("everything else", missing - arrays)):
-        text += ["", f"## Calls without a model: {title}", "", "| calls | function |", "|--:|---|"]
+    arrays = Counter(
+        {
+            name: n
+            for name, n in missing.items()
+            if name.split(".")[0] in LIBRARIES or " method " in name
+        }
+    )
+    for title, counts in (
+        ("JAX, NumPy and einops", arrays),
+        ("everything else", missing - arrays),
+    ):
+        text += [
+            "",
+            f"## Calls without a model: {title}",
+            "",
+            "| calls | function |",
+            "|--:|---|",
+        ]
         text += [f"| {count} | `{name}` |" for name, count in counts.most_common(60)]
     return "\n".join(text) + "\n"
 
 
 def _block(lines: Sequence[str]) -> list[str]:
-    fence = "`" * max(3, 1 + max((len(run) for line in lines for run in re.findall("`+", line)), default=0))
+    fence = "`" * max(
+        3,
+        1
+        + max(
+            (len(run) for line in lines for run in re.findall("`+", line)), default=0
+        ),
+    )
     return [fence, *lines, fence]
 
 

@@ -102,10 +102,18 @@ def main() -> None:
         Path(folder, "conftest.py").write_text(CONFTEST.format(step=step))
         Path(folder, "pytest.ini").write_text("[pytest]\npythonpath = .\n")
         without = _run(folder, [])
-        with_plugin = _run(folder, ["-p", "pytest_shardtypes.plugin", "--shardtypes", "--no-shardtypes-trace"])
+        with_plugin = _run(
+            folder,
+            ["-p", "pytest_shardtypes.plugin", "--shardtypes", "--no-shardtypes-trace"],
+        )
     print(f"{'tests':>8} {'without':>20} {'with':>20}")
-    for (count, memory, seconds), (_, memory_with, seconds_with) in zip(without, with_plugin, strict=True):
-        cells = (f"{m:8.1f} MB {1e3 * s / step:5.2f} ms" for m, s in ((memory, seconds), (memory_with, seconds_with)))
+    for (count, memory, seconds), (_, memory_with, seconds_with) in zip(
+        without, with_plugin, strict=True
+    ):
+        cells = (
+            f"{m:8.1f} MB {1e3 * s / step:5.2f} ms"
+            for m, s in ((memory, seconds), (memory_with, seconds_with))
+        )
         print(f"{count:>8} {'   '.join(cells)}")
     for name, rows in (("without", without), ("with", with_plugin)):
         half = rows[len(rows) // 2]
@@ -124,7 +132,9 @@ def _run(folder: str, plugin: list[str]) -> list[tuple[int, float, float]]:
         "JAX_NUM_CPU_DEVICES": "8",
     }
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
-    done = subprocess.run(command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environ, stdout=subprocess.PIPE, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(done.stdout)
     return [tuple(json.loads(line)) for line in measured.read_text().splitlines()]

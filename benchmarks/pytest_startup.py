@@ -18,7 +18,11 @@ from pathlib import Path
 from benchmarks.timing import added, commands_in_turns, processor_seconds
 
 ROOT = Path(__file__).resolve().parents[1]
-_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+_ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT),
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
 ALLOWED_MS = 5
 HEAVY = ("jax", "numpy", "libcst", "typeguard")
 
@@ -58,7 +62,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
         Path(folder, "pytest.ini").write_text("[pytest]\n")
-        cases = {"without": lambda: _run(folder, False), "with": lambda: _run(folder, True)}
+        cases = {
+            "without": lambda: _run(folder, False),
+            "with": lambda: _run(folder, True),
+        }
         whole = commands_in_turns(cases, rounds)
         inside, imported = [], set()
         for _ in range(rounds):
@@ -67,9 +74,13 @@ def main() -> None:
             imported |= set(names)
     off, on = (statistics.median(each) * 1e3 for each in whole.values())
     more = added(whole["with"], whole["without"]) * 1e3
-    print(f"a whole run       without {off:.1f} ms, with {on:.1f} ms, difference {more:+.1f} ms ({rounds} rounds)")
+    print(
+        f"a whole run       without {off:.1f} ms, with {on:.1f} ms, difference {more:+.1f} ms ({rounds} rounds)"
+    )
     print(f"loading and hooks {statistics.median(inside) * 1e3:.2f} ms")
-    print(f"modules it adds   {', '.join(sorted(name for name in imported if 'shardtypes' in name))}")
+    print(
+        f"modules it adds   {', '.join(sorted(name for name in imported if 'shardtypes' in name))}"
+    )
     heavy = sorted(name for name in imported if name.partition(".")[0] in HEAVY)
     if heavy:
         raise SystemExit(f"imports {', '.join(heavy)}")
@@ -79,13 +90,26 @@ def main() -> None:
 
 def _run(folder: str, with_plugin: bool) -> float:
     plugin = ["-p", "pytest_shardtypes.plugin"] if with_plugin else []
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, "test_empty.py"]
+    arguments = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *plugin,
+        "test_empty.py",
+    ]
     return processor_seconds([sys.executable, *arguments], Path(folder), _ENVIRONMENT)
 
 
 def _python(folder: str, *args: str) -> str:
     return subprocess.run(
-        [sys.executable, *args], cwd=folder, env=_ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True
+        [sys.executable, *args],
+        cwd=folder,
+        env=_ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     ).stdout
 
 

@@ -57,8 +57,13 @@ def unchecked_peer(
 
 def copy_of(function: Any) -> Any:
     """A new function with the same code and annotations."""
-    made = types.FunctionType(function.__code__, function.__globals__, function.__name__)
-    made.__annotations__, made.__module__ = dict(function.__annotations__), function.__module__
+    made = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__
+    )
+    made.__annotations__, made.__module__ = (
+        dict(function.__annotations__),
+        function.__module__,
+    )
     made.__qualname__ = function.__qualname__
     return made
 
@@ -88,7 +93,10 @@ def hooked(x: f32["B M"], w: f32["M F"], b: f32["F"]) -> f32["F"]:
 
 def through_hook() -> Callable[..., Any]:
     """The same function, from a module that our import hook loads."""
-    with tempfile.TemporaryDirectory() as folder, shardtypes.install_import_hook("hooked_for_benchmark"):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        shardtypes.install_import_hook("hooked_for_benchmark"),
+    ):
         (Path(folder) / "hooked_for_benchmark.py").write_text(HOOKED)
         sys.path.insert(0, folder)
         try:
@@ -138,7 +146,11 @@ def by_typeguard_sharded(x: f32["B/d M"], w: f32["M F/t"], b: f32["F/t"]) -> f32
     return b
 
 
-SHARDED = {**FUNCTIONS, "shardtypes": ours_sharded, "typeguard + shardtypes": by_typeguard_sharded}
+SHARDED = {
+    **FUNCTIONS,
+    "shardtypes": ours_sharded,
+    "typeguard + shardtypes": by_typeguard_sharded,
+}
 del SHARDED["shardtypes, import hook"]
 
 ROUNDS = 31
@@ -151,7 +163,12 @@ BOUNDS = [
     ("a call in a trace", "shardtypes, import hook", 1 / 2, BEARTYPE),
     ("a call in a trace", "typeguard + shardtypes", 2 / 3, BEARTYPE),
     ("an eager call on a mesh, axes in annotations", "shardtypes", 1 / 5, BEARTYPE),
-    ("an eager call on a mesh, axes in annotations", "typeguard + shardtypes", 2 / 3, BEARTYPE),
+    (
+        "an eager call on a mesh, axes in annotations",
+        "typeguard + shardtypes",
+        2 / 3,
+        BEARTYPE,
+    ),
     ("a compiled call", "shardtypes", 1.05, "bare"),
     ("a compiled call", "typeguard + shardtypes", 1.05, "bare"),
     ("decorating 200 functions", "shardtypes", 1 / 5, "typeguard"),
@@ -199,7 +216,9 @@ def main() -> int:
     eager = {name: (lambda f=f: f(*arguments)) for name, f in FUNCTIONS.items()}
     kept = report("an eager call", in_turns(eager, ROUNDS, 300), "bare")
     kept &= report("a call in a trace", measure_traced(arguments), "bare")
-    kept &= report("an eager call on a mesh, axes in annotations", measure_sharded(), "bare")
+    kept &= report(
+        "an eager call on a mesh, axes in annotations", measure_sharded(), "bare"
+    )
     compiled = {name: calling(f, arguments) for name, f in FUNCTIONS.items()}
     kept &= report("a compiled call", in_turns(compiled, 5 * ROUNDS, 300), None)
     doors = {
@@ -208,7 +227,8 @@ def main() -> int:
         BEARTYPE: (by_beartype, unchecked_peer),
     }
     decorating = {
-        name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)]) for name, (door, f) in doors.items()
+        name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)])
+        for name, (door, f) in doors.items()
     }
     kept &= report("decorating 200 functions", in_turns(decorating, ROUNDS, 1), None)
     return 0 if kept else 1
@@ -219,7 +239,13 @@ def measure_traced(arguments: tuple[Any, ...]) -> Rounds:
     found: Rounds = {}
 
     def traced(*values: Any) -> None:
-        found.update(in_turns({name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()}, ROUNDS, 100))
+        found.update(
+            in_turns(
+                {name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()},
+                ROUNDS,
+                100,
+            )
+        )
 
     jax.make_jaxpr(traced)(*arguments)
     return found
@@ -230,11 +256,18 @@ def measure_sharded() -> Rounds:
     mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
     with jax.set_mesh(mesh):
         types_ = f32["8/d 4"], f32["4 12/t"], f32["12/t"]
-        values = [shardtypes.shard(jnp.ones(shape), t) for shape, t in zip([(8, 4), (4, 12), 12], types_, strict=True)]
-        return in_turns({name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, ROUNDS, 200)
+        values = [
+            shardtypes.shard(jnp.ones(shape), t)
+            for shape, t in zip([(8, 4), (4, 12), 12], types_, strict=True)
+        ]
+        return in_turns(
+            {name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, ROUNDS, 200
+        )
 
 
-def calling(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Callable[[], Any]:
+def calling(
+    function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Callable[[], Any]:
     """The compiled form of a function, called."""
     compiled = jax.jit(lambda *a: function(*a))
     return lambda: compiled(*arguments)

@@ -19,7 +19,9 @@ Rounds = dict[str, list[float]]
 """The seconds that each case took in each round."""
 
 
-def in_turns(cases: Mapping[str, Callable[[], Any]], rounds: int, calls: int = 1) -> Rounds:
+def in_turns(
+    cases: Mapping[str, Callable[[], Any]], rounds: int, calls: int = 1
+) -> Rounds:
     """The thread's seconds a call, by case and round. Every second round runs the cases in the reverse order."""
     found: Rounds = {name: [] for name in cases}
     order = list(cases.items())
@@ -46,10 +48,14 @@ def commands_in_turns(cases: Mapping[str, Callable[[], float]], rounds: int) -> 
     return found
 
 
-def share(one: Sequence[float], other: Sequence[float], base: Sequence[float] | None = None) -> float:
+def share(
+    one: Sequence[float], other: Sequence[float], base: Sequence[float] | None = None
+) -> float:
     """The median over the rounds of ``one / other``, of what both add to ``base`` where that is given."""
     start = base if base is not None else [0.0] * len(one)
-    return statistics.median((a - c) / (b - c) for a, b, c in zip(one, other, start, strict=True))
+    return statistics.median(
+        (a - c) / (b - c) for a, b, c in zip(one, other, start, strict=True)
+    )
 
 
 def added(one: Sequence[float], base: Sequence[float]) -> float:
@@ -57,11 +63,18 @@ def added(one: Sequence[float], base: Sequence[float]) -> float:
     return statistics.median(a - b for a, b in zip(one, base, strict=True))
 
 
-def processor_seconds(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> float:
+def processor_seconds(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> float:
     """What a command and its children take of the processor; its output is thrown away."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, env=environment
+        command,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        env=environment,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

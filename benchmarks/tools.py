@@ -33,20 +33,45 @@ class Tool:
     transform: Transform | None = None
 
 
-def _output(command: list[str], folder: Path, seconds: float, accepted: tuple[int, ...] = (0, 1)) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)
+def _output(
+    command: list[str], folder: Path, seconds: float, accepted: tuple[int, ...] = (0, 1)
+) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
     if done.returncode not in accepted:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
+        raise RuntimeError(
+            f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}"
+        )
     return done.stdout
 
 
 def shardlint(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """Our linter."""
-    said = _output([sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."], folder, seconds)
+    said = _output(
+        [sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."],
+        folder,
+        seconds,
+    )
     for one in json.loads(said):
-        yield folder / one["path"], one["line"], f"{one['code']} {one['message']}", False
+        yield (
+            folder / one["path"],
+            one["line"],
+            f"{one['code']} {one['message']}",
+            False,
+        )
         for place in one["related"]:
-            yield folder / place["path"], place["line"], f"{one['code']} {one['message']}: {place['message']}", True
+            yield (
+                folder / place["path"],
+                place["line"],
+                f"{one['code']} {one['message']}: {place['message']}",
+                True,
+            )
 
 
 def lint_here(checkout: str) -> None:
@@ -61,29 +86,67 @@ def mypy(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
         "[mypy]\nplugins = shardlint.mypy_plugin:plugin\nignore_missing_imports = True\ncheck_untyped_defs = True\n"
     )
     said = _output(
-        [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", "--config-file", "mypy.ini", "."],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--no-error-summary",
+            "--hide-error-context",
+            "--config-file",
+            "mypy.ini",
+            ".",
+        ],
         folder,
         seconds,
     )
-    yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+)(?::\d+)*: error: (?P<message>.*)$")
+    yield from _matches(
+        folder,
+        said,
+        r"^(?P<path>[^:\n]+\.py):(?P<line>\d+)(?::\d+)*: error: (?P<message>.*)$",
+    )
 
 
-def pyrefly(folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
+def pyrefly(
+    folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR
+) -> Iterator[Said]:
     """pyrefly, with its stubs for JAX installed beside it; every annotated definition declares its dimensions."""
-    (folder / "pyrefly.toml").write_text(f'python-interpreter-path = "{environment}/bin/python"\n')
-    command = [f"{environment}/bin/pyrefly", "check", "--output-format", "min-text", "--threads", str(_JOBS)]
+    (folder / "pyrefly.toml").write_text(
+        f'python-interpreter-path = "{environment}/bin/python"\n'
+    )
+    command = [
+        f"{environment}/bin/pyrefly",
+        "check",
+        "--output-format",
+        "min-text",
+        "--threads",
+        str(_JOBS),
+    ]
     said = _output(command, folder, seconds)
-    yield from _matches(folder, said, r"^ERROR (?P<path>[^:\n]+\.py):(?P<line>\d+):[\d:-]*: (?P<message>.*)$")
+    yield from _matches(
+        folder,
+        said,
+        r"^ERROR (?P<path>[^:\n]+\.py):(?P<line>\d+):[\d:-]*: (?P<message>.*)$",
+    )
 
 
-def jaxtyc(folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
+def jaxtyc(
+    folder: Path, *, environment: Path, seconds: float = HALF_AN_HOUR
+) -> Iterator[Said]:
     """jaxtyc, which imports each file and evaluates its annotated functions with symbolic sizes."""
     command = [f"{environment}/bin/jaxtyc", "check", "--format", "concise"]
-    entries = sorted(p.name for p in folder.iterdir() if p.is_dir() or p.suffix == ".py")
+    entries = sorted(
+        p.name for p in folder.iterdir() if p.is_dir() or p.suffix == ".py"
+    )
     with ThreadPoolExecutor(_JOBS) as pool:
         shares = [share for share in (entries[i::_JOBS] for i in range(_JOBS)) if share]
-        for said in pool.map(lambda share: _output([*command, *share], folder, seconds), shares):
-            yield from _matches(folder, said, r"^(?P<path>[^:\n]+\.py):(?P<line>\d+):\d+: (?P<message>.*)$")
+        for said in pool.map(
+            lambda share: _output([*command, *share], folder, seconds), shares
+        ):
+            yield from _matches(
+                folder,
+                said,
+                r"^(?P<path>[^:\n]+\.py):(?P<line>\d+):\d+: (?P<message>.*)$",
+            )
 
 
 def _matches(folder: Path, said: str, pattern: str) -> Iterator[Said]:
@@ -94,7 +157,10 @@ def _matches(folder: Path, said: str, pattern: str) -> Iterator[Said]:
 def tools(peers: Path | None, seconds: float = HALF_AN_HOUR) -> list[Tool]:
     """Ours, and the peers that are installed in the environment ``peers``; a run may take so many seconds, and raises
     ``subprocess.TimeoutExpired`` if it takes more."""
-    found = [Tool(LINTER, partial(shardlint, seconds=seconds)), Tool(PLUGIN, partial(mypy, seconds=seconds))]
+    found = [
+        Tool(LINTER, partial(shardlint, seconds=seconds)),
+        Tool(PLUGIN, partial(mypy, seconds=seconds)),
+    ]
     if peers is not None:
         run_pyrefly = partial(pyrefly, environment=peers, seconds=seconds)
         run_jaxtyc = partial(jaxtyc, environment=peers, seconds=seconds)

@@ -27,7 +27,9 @@ _DTYPES = {
 
 
 #: Pyrefly's dimensions are names, numbers, and a name plus or minus 1; others it rejects, so they are left open.
-_UNSUPPORTED = re.compile(r"""(?<=[" ])(?:\w+\*\w[\w+*]*|\w+//\w+|\w+\+[A-Za-z]\w*|\w+[+-](?:[2-9]|\d\d))(?=[" ])""")
+_UNSUPPORTED = re.compile(
+    r"""(?<=[" ])(?:\w+\*\w[\w+*]*|\w+//\w+|\w+\+[A-Za-z]\w*|\w+[+-](?:[2-9]|\d\d))(?=[" ])"""
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,10 @@ def _edited(text: str, edits: list[_Edit]) -> str:
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for edit in sorted(edits, key=lambda e: (e.line, e.start), reverse=True):
-        begin, stop = starts[edit.line - 1] + edit.start, starts[edit.end_line - 1] + edit.end
+        begin, stop = (
+            starts[edit.line - 1] + edit.start,
+            starts[edit.end_line - 1] + edit.end,
+        )
         lost = data.count(b"\n", begin, stop)
         data = data[:begin] + edit.text.encode() + b"\n" * lost + data[stop:]
     return data.decode()
@@ -92,7 +97,11 @@ def _annotations(text: str) -> Iterator[_Edit]:
             ours |= {alias.name for alias in node.names}
             yield _span(node, _imports(ours))
     for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in ours:
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in ours
+        ):
             yield from _subscript(node, node.value.id)
         elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
             for decorator in node.decorator_list:
@@ -103,7 +112,12 @@ def _annotations(text: str) -> Iterator[_Edit]:
 
 def _imports(ours: set[str]) -> str:
     names = ", ".join(sorted({_DTYPES[n] for n in ours if n in _DTYPES}))
-    lines = ["import dataclasses", "import typing", "import jax", "from jax import Array"]
+    lines = [
+        "import dataclasses",
+        "import typing",
+        "import jax",
+        "from jax import Array",
+    ]
     if names:
         lines.append(f"from jaxtyping import {names}")
     if "typechecked" in ours:
@@ -114,17 +128,30 @@ def _imports(ours: set[str]) -> str:
 def _subscript(node: ast.Subscript, name: str) -> Iterator[_Edit]:
     if name == "Array":
         yield _span(node, "typing.Any")
-    elif name in _DTYPES and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-        yield _span(node, f"{_DTYPES[name]}[Array, {_shape(node.slice.value)!r}]".replace("'", '"'))
+    elif (
+        name in _DTYPES
+        and isinstance(node.slice, ast.Constant)
+        and isinstance(node.slice.value, str)
+    ):
+        yield _span(
+            node,
+            f"{_DTYPES[name]}[Array, {_shape(node.slice.value)!r}]".replace("'", '"'),
+        )
 
 
 def _shape(text: str) -> str:
-    return " ".join(word.replace("/", "_") if "//" not in word else word for word in text.split() if "{" not in word)
+    return " ".join(
+        word.replace("/", "_") if "//" not in word else word
+        for word in text.split()
+        if "{" not in word
+    )
 
 
 def _span(node: ast.stmt | ast.expr, text: str) -> _Edit:
     assert node.end_lineno is not None and node.end_col_offset is not None
-    return _Edit(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text)
+    return _Edit(
+        node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text
+    )
 
 
 def _decorators(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
@@ -146,8 +173,16 @@ def _decorators(text: str, form: Form) -> Iterator[tuple[int, list[str]]]:
         if form == "pyrefly" and names:
             added.append(f'{indent}@static_jaxtyping("{" ".join(names)}")')
         yield line, added
-        if form == "runtime" and _names(node) and isinstance(node, ast.FunctionDef) and not _checked(node):
-            yield node.lineno, [f"{indent}@jaxtyping.jaxtyped(typechecker=beartype.beartype)"]
+        if (
+            form == "runtime"
+            and _names(node)
+            and isinstance(node, ast.FunctionDef)
+            and not _checked(node)
+        ):
+            yield (
+                node.lineno,
+                [f"{indent}@jaxtyping.jaxtyped(typechecker=beartype.beartype)"],
+            )
 
 
 def _definitions(
@@ -181,7 +216,11 @@ def _names(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
         for part in ast.walk(annotation):
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
                 for word in part.value.split():
-                    for name in [word] if word.startswith("*") else re.findall(r"[A-Za-z]\w*", word):
+                    for name in (
+                        [word]
+                        if word.startswith("*")
+                        else re.findall(r"[A-Za-z]\w*", word)
+                    ):
                         found[name] = None
     return list(found)
 

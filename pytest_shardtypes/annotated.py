@@ -45,21 +45,34 @@ def _holds(function: Any, result: bool) -> bool:
     try:
         inner = inspect.unwrap(function)
         texts = getattr(inner, "__annotations__", {})
-        parameters = {*inspect.signature(function).parameters, *(["return"] if result else [])}
+        parameters = {
+            *inspect.signature(function).parameters,
+            *(["return"] if result else []),
+        }
     except (TypeError, ValueError):  # no signature, or wrapped in a circle
         return False
     try:
-        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+        hints = typing.get_type_hints(
+            inner, _globals(function), _closure(function), include_extras=True
+        )
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         # Annotations of names that exist for type checkers only.
-        return any("['" in str(text) or '["' in str(text) for name, text in texts.items() if name in parameters)
+        return any(
+            "['" in str(text) or '["' in str(text)
+            for name, text in texts.items()
+            if name in parameters
+        )
     return any(_arrays_in(hint) for name, hint in hints.items() if name in parameters)
 
 
 def _arrays_in(hint: Any) -> bool:
     try:
         return has_arrays(hint)
-    except (NameError, AttributeError, RecursionError):  # a type whose own annotations do not resolve
+    except (
+        NameError,
+        AttributeError,
+        RecursionError,
+    ):  # a type whose own annotations do not resolve
         return False
 
 
@@ -67,11 +80,20 @@ def declared_axes(function: Any) -> Iterator[tuple[str, int, str]]:
     """Role (``"parameter 'x'"``, ``'the result'``), dimension and axis of each sharded dimension of a signature."""
     try:
         inner = inspect.unwrap(function)
-        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+        hints = typing.get_type_hints(
+            inner, _globals(function), _closure(function), include_extras=True
+        )
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         return
     for name, hint in hints.items():
-        annotation = next((found for part in (hint, *typing.get_args(hint)) if (found := array_annotation(part))), None)
+        annotation = next(
+            (
+                found
+                for part in (hint, *typing.get_args(hint))
+                if (found := array_annotation(part))
+            ),
+            None,
+        )
         if annotation is None:
             continue
         role = "the result" if name == "return" else f"parameter {name!r}"

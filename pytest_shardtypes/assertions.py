@@ -39,17 +39,25 @@ def _walk(value: Any, expected: Any, path: str) -> None:
             _walk(value[key], part, f"{path}[{key!r}]")
     elif isinstance(expected, (list, tuple)):
         if not isinstance(value, (list, tuple)) or len(value) != len(expected):
-            raise ShapeError(f"value{path}: expected {len(expected)} items, got {_short(value)}")
+            raise ShapeError(
+                f"value{path}: expected {len(expected)} items, got {_short(value)}"
+            )
         for at, part in enumerate(expected):
             _walk(value[at], part, f"{path}[{at}]")
     else:
-        typeguard.check_type(value, expected, collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS)
+        typeguard.check_type(
+            value,
+            expected,
+            collection_check_strategy=typeguard.CollectionCheckStrategy.ALL_ITEMS,
+        )
 
 
 def _same_keys(value: Any, expected: Mapping[Any, Any], path: str) -> None:
     __tracebackhide__ = True
     if not isinstance(value, Mapping) or set(value) != set(expected):
-        raise ShapeError(f"value{path}: expected the keys {sorted(map(repr, expected))}, got {_short(value)}")
+        raise ShapeError(
+            f"value{path}: expected the keys {sorted(map(repr, expected))}, got {_short(value)}"
+        )
 
 
 def _short(value: Any) -> str:

@@ -29,11 +29,15 @@ class MeshAxes:
         for part in text.split(","):
             name, equals, size = (piece.strip() for piece in part.partition("="))
             if not equals or not name.isidentifier():
-                raise BadMesh(f"{part.strip()!r} in {text!r} is not an axis; write axes like d=2,t=4")
+                raise BadMesh(
+                    f"{part.strip()!r} in {text!r} is not an axis; write axes like d=2,t=4"
+                )
             if name in axes:
                 raise BadMesh(f"axis {name!r} occurs twice in {text!r}")
             if not size.isdecimal():
-                raise BadMesh(f"axis {name!r} in {text!r} has no size; write axes like d=2,t=4")
+                raise BadMesh(
+                    f"axis {name!r} in {text!r} has no size; write axes like d=2,t=4"
+                )
             axes[name] = int(size)
         return cls.of(axes, kind)
 
@@ -41,13 +45,17 @@ class MeshAxes:
     def of(cls, axes: Mapping[str, object], kind: object = "auto") -> MeshAxes:
         """Check names and sizes given as keyword arguments. Raises ``BadMesh``."""
         if kind not in AXIS_KINDS:
-            raise BadMesh(f"axis_types={kind!r} is unknown; use {' or '.join(map(repr, AXIS_KINDS))}")
+            raise BadMesh(
+                f"axis_types={kind!r} is unknown; use {' or '.join(map(repr, AXIS_KINDS))}"
+            )
         if not axes:
             raise BadMesh("a mesh has at least one axis; write one like d=8")
         checked = []
         for name, size in axes.items():
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise BadMesh(f"axis {name!r} has size {size!r}; a size is a whole number of at least 1")
+                raise BadMesh(
+                    f"axis {name!r} has size {size!r}; a size is a whole number of at least 1"
+                )
             checked.append((name, size))
         return cls(tuple(checked), "explicit" if kind == "explicit" else "auto")
 

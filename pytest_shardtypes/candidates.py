@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NOT_THE_PROJECT = frozenset({"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"})
+NOT_THE_PROJECT = frozenset(
+    {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"}
+)
 
 _BRACKETED = re.compile(rb"\[\s*b?['\"]")
 
@@ -49,14 +51,21 @@ def _modules(package: str, root: Path) -> Iterator[tuple[Path, str]]:
         return
     for path in sorted(place.rglob("*.py")):
         inside = path.relative_to(place)
-        parts = [*inside.parts[:-1], *([] if inside.stem == "__init__" else [inside.stem])]
+        parts = [
+            *inside.parts[:-1],
+            *([] if inside.stem == "__init__" else [inside.stem]),
+        ]
         if _is_code(inside) and all(part.isidentifier() for part in parts):
             yield path, ".".join([package, *parts])
 
 
 def _is_code(inside: Path) -> bool:
     name = inside.stem
-    if name in ("__main__", "conftest") or name.startswith("test_") or name.endswith("_test"):
+    if (
+        name in ("__main__", "conftest")
+        or name.startswith("test_")
+        or name.endswith("_test")
+    ):
         return False
     return not NOT_THE_PROJECT & set(inside.parts[:-1])
 
@@ -102,7 +111,11 @@ def _has_shape_strings(source: bytes) -> bool:
         return False
     return any(
         (isinstance(part, ast.Subscript) and _has_string(part.slice))
-        or (isinstance(part, ast.Constant) and isinstance(part.value, str) and "['" in part.value)
+        or (
+            isinstance(part, ast.Constant)
+            and isinstance(part.value, str)
+            and "['" in part.value
+        )
         for node in ast.walk(tree)
         for annotation in _annotations(node)
         for part in ast.walk(annotation)
@@ -118,4 +131,7 @@ def _annotations(node: ast.AST) -> Iterator[ast.expr]:
 
 def _has_string(node: ast.expr) -> bool:
     items = node.elts if isinstance(node, ast.Tuple) else [node]
-    return any(isinstance(item, ast.Constant) and isinstance(item.value, (str, bytes)) for item in items)
+    return any(
+        isinstance(item, ast.Constant) and isinstance(item.value, (str, bytes))
+        for item in items
+    )

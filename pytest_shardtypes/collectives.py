@@ -19,11 +19,17 @@ if TYPE_CHECKING:
     from pytest_shardtypes.golden import GoldenFiles
 
 # The names of jax.lax beside the compiler's.
-ALIASES = {"psum": "all_reduce", "psum_scatter": "reduce_scatter", "collective_permute": "ppermute"}
+ALIASES = {
+    "psum": "all_reduce",
+    "psum_scatter": "reduce_scatter",
+    "collective_permute": "ppermute",
+}
 COUNTED = tuple(sorted({*hlo.KINDS.values(), *ALIASES}))
 
 
-def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Collective, ...]:
+def collectives(
+    f: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[Collective, ...]:
     """Compile ``f`` for these arguments (without running it) and list its collectives, in the module's order.
 
     The axes are those of the mesh in force, else of the mesh of the arguments.
@@ -31,10 +37,16 @@ def collectives(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Colle
     return _compile(f, *args, **kwargs)[0]
 
 
-def _compile(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[tuple[Collective, ...], Mesh | None]:
+def _compile(
+    f: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tuple[tuple[Collective, ...], Mesh | None]:
     with without_questions():
         compiled = jax.jit(f).lower(*args, **kwargs).compile()
-    mesh = _mesh_in_force() or _mesh_of(jax.tree.leaves((args, kwargs))) or _mesh_of_shardings(compiled)
+    mesh = (
+        _mesh_in_force()
+        or _mesh_of(jax.tree.leaves((args, kwargs)))
+        or _mesh_of_shardings(compiled)
+    )
     return collectives_of(compiled, mesh), mesh
 
 
@@ -53,24 +65,37 @@ def assert_collectives(
     with what was compiled, whether or not that is right.
     """
     if not counts and golden is None:
-        raise TypeError("assert_collectives needs counts, as in all_gather=0, or golden='name'")
+        raise TypeError(
+            "assert_collectives needs counts, as in all_gather=0, or golden='name'"
+        )
     unknown = [name for name in counts if name not in COUNTED and name != "total"]
     if unknown:
-        raise TypeError(f"assert_collectives counts {', '.join(COUNTED)} and total, not {unknown[0]!r}")
+        raise TypeError(
+            f"assert_collectives counts {', '.join(COUNTED)} and total, not {unknown[0]!r}"
+        )
     found, mesh = _compile(f, *args)
     seen(found)
     have = Counter(entry.kind for entry in found)
     wrong = [
         f"{name}: expected {want}, the compiler inserted {got}"
         for name, want in counts.items()
-        if (got := len(found) if name == "total" else have[ALIASES.get(name, name)]) != want
+        if (got := len(found) if name == "total" else have[ALIASES.get(name, name)])
+        != want
     ]
     if wrong:
-        listing = "\n".join(f"  {entry}" for entry in found) or "  no collectives at all"
-        pytest.fail("\n".join([*wrong, "the compiled function has", listing]), pytrace=False)
+        listing = (
+            "\n".join(f"  {entry}" for entry in found) or "  no collectives at all"
+        )
+        pytest.fail(
+            "\n".join([*wrong, "the compiled function has", listing]), pytrace=False
+        )
     if golden is not None and files is not None:
         sizes = {} if mesh is None else dict(mesh.shape)
-        files.compare(golden, ",".join(f"{name}={size}" for name, size in sizes.items()) or "no mesh", found)
+        files.compare(
+            golden,
+            ",".join(f"{name}={size}" for name, size in sizes.items()) or "no mesh",
+            found,
+        )
 
 
 def _mesh_in_force() -> Mesh | None:
@@ -87,7 +112,9 @@ def _mesh_of(leaves: Iterable[Any]) -> Mesh | None:
 
 
 def _mesh_of_shardings(compiled: Any) -> Mesh | None:
-    for sharding in jax.tree.leaves((compiled.input_shardings, compiled.output_shardings)):
+    for sharding in jax.tree.leaves(
+        (compiled.input_shardings, compiled.output_shardings)
+    ):
         if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
             return sharding.mesh
     return None

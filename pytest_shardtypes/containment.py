@@ -31,7 +31,11 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
             say("left a scope open")
         if switches._default is not checks:
             switches.enabled(checks)
-            say("left the checks switched off" if checks else "left the checks switched on")
+            say(
+                "left the checks switched off"
+                if checks
+                else "left the checks switched on"
+            )
         if jax.sharding.get_mesh() != mesh:
             jax.set_mesh(mesh if isinstance(mesh, Mesh) and not mesh.empty else None)
             say("left a mesh in force")

@@ -44,27 +44,46 @@ class Coverage:
     seconds: Mapping[str, float] = field(default_factory=dict)
     proved: Mapping[str, str] = field(default_factory=dict)
     not_compared: tuple[str, ...] = ()
-    intermediates: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    intermediates: Mapping[str, tuple[tuple[str, ...], ...]] = field(
+        default_factory=dict
+    )
 
     @property
     def unreached(self) -> tuple[str, ...]:
         """Annotated functions that no test called."""
-        return tuple(sorted(name for name in self.declared if not self.functions.get(name)))
+        return tuple(
+            sorted(name for name in self.declared if not self.functions.get(name))
+        )
 
     @property
     def unverified(self) -> tuple[Dimension, ...]:
         """Dimensions whose declared sharding over an axis never met a mesh where that axis is larger than one."""
-        return tuple(sorted(key for key, verified in self.dimensions.items() if not verified))
+        return tuple(
+            sorted(key for key, verified in self.dimensions.items() if not verified)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain lists and dictionaries."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in values.items()}
-        plain["dimensions"] = [[*key, verified] for key, verified in sorted(self.dimensions.items())]
+        plain = {
+            name: dict(value) if isinstance(value, Mapping) else value
+            for name, value in values.items()
+        }
+        plain["dimensions"] = [
+            [*key, verified] for key, verified in sorted(self.dimensions.items())
+        ]
         for name in ("layouts", "too_early", "never_imported"):
-            plain[name] = [list(entry) if isinstance(entry, tuple) else entry for entry in plain[name]]
-        plain["collectives"] = {name: list(lines) for name, lines in self.collectives.items()}
-        plain["intermediates"] = {name: [list(row) for row in rows] for name, rows in self.intermediates.items()}
+            plain[name] = [
+                list(entry) if isinstance(entry, tuple) else entry
+                for entry in plain[name]
+            ]
+        plain["collectives"] = {
+            name: list(lines) for name, lines in self.collectives.items()
+        }
+        plain["intermediates"] = {
+            name: [list(row) for row in rows]
+            for name, rows in self.intermediates.items()
+        }
         return plain
 
     @classmethod
@@ -72,14 +91,20 @@ class Coverage:
         """The reverse of ``to_json``."""
         values = dict(plain)
         values["dimensions"] = {
-            (name, role, dim, axis): verified for name, role, dim, axis, verified in plain["dimensions"]
+            (name, role, dim, axis): verified
+            for name, role, dim, axis, verified in plain["dimensions"]
         }
-        values["layouts"] = tuple((name, role, text, mesh) for name, role, text, mesh in plain["layouts"])
+        values["layouts"] = tuple(
+            (name, role, text, mesh) for name, role, text, mesh in plain["layouts"]
+        )
         for name in ("too_early", "never_imported", "not_compared"):
             values[name] = tuple(plain[name])
-        values["collectives"] = {name: tuple(lines) for name, lines in plain["collectives"].items()}
+        values["collectives"] = {
+            name: tuple(lines) for name, lines in plain["collectives"].items()
+        }
         values["intermediates"] = {
-            name: tuple(tuple(row) for row in rows) for name, rows in plain["intermediates"].items()
+            name: tuple(tuple(row) for row in rows)
+            for name, rows in plain["intermediates"].items()
         }
         return cls(**values)
 
@@ -99,17 +124,25 @@ def take(hook: PackageHook) -> Coverage:
         function = find(name)
         if function is None or handles_arrays(function):
             declared[name] = place
-            dimensions.update(((name, *entry), False) for entry in declared_axes(function))
+            dimensions.update(
+                ((name, *entry), False) for entry in declared_axes(function)
+            )
     for name, role, dim, axis, verified in counted["dimensions"]:
         if name.startswith(inside):
             dimensions[name, role, dim, axis] = verified
     return Coverage(
         checks=counted["checks"],
         not_possible=counted["not_possible"],
-        functions={name: calls for name, calls in counted["functions"].items() if name.startswith(inside)},
+        functions={
+            name: calls
+            for name, calls in counted["functions"].items()
+            if name.startswith(inside)
+        },
         declared=declared,
         dimensions=dimensions,
-        layouts=tuple((*entry,) for entry in counted["layouts"] if entry[0].startswith(inside)),
+        layouts=tuple(
+            (*entry,) for entry in counted["layouts"] if entry[0].startswith(inside)
+        ),
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
         checking=_added(counted["seconds"], hook.times.seconds),
@@ -117,7 +150,9 @@ def take(hook: PackageHook) -> Coverage:
 
 
 def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
+    return {
+        name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}
+    }
 
 
 def merge(parts: Iterable[Coverage]) -> Coverage:

@@ -35,7 +35,9 @@ class ForcedDevices:
 
         A backend that runs with another number is restarted; arrays made before stay usable.
         """
-        self._set("XLA_FLAGS", merged_xla_flags(self.environ.get("XLA_FLAGS", ""), self.count))
+        self._set(
+            "XLA_FLAGS", merged_xla_flags(self.environ.get("XLA_FLAGS", ""), self.count)
+        )
         self._set("JAX_NUM_CPU_DEVICES", str(self.count))
         self._set("JAX_PLATFORMS", "cpu")
         if "jax" not in sys.modules:
@@ -101,7 +103,11 @@ def _restarting(count: int) -> str:
 
     had = jax.local_devices()
     alive = len(jax.live_arrays())
-    kept = f"; arrays made before ({alive}) stay usable, on the devices they were made on" if alive else ""
+    kept = (
+        f"; arrays made before ({alive}) stay usable, on the devices they were made on"
+        if alive
+        else ""
+    )
     return (
         f"JAX was already running with {len(had)} {had[0].platform} device{'s' * (len(had) > 1)} "
         f"and was restarted with {count}{kept}"

@@ -44,14 +44,24 @@ class Difference:
         elif self.factor is not None:
             text = f"result{self.leaf} is {self.factor:g} times what one device gives"
         elif self.dimension is not None:
-            where = f"along dimension {self.dimension}" if self.dimension >= 0 else "throughout"
+            where = (
+                f"along dimension {self.dimension}"
+                if self.dimension >= 0
+                else "throughout"
+            )
             text = f"result{self.leaf} has the same numbers in another order {where}"
         else:
             text = f"result{self.leaf} is off by {self.error:.3g} of its largest value"
-        return f"{text} (wrong as well: result{', result'.join(self.others)})" if self.others else text
+        return (
+            f"{text} (wrong as well: result{', result'.join(self.others)})"
+            if self.others
+            else text
+        )
 
 
-def compare(reference: Any, result: Any, tolerance: float | None = None) -> Difference | None:
+def compare(
+    reference: Any, result: Any, tolerance: float | None = None
+) -> Difference | None:
     """The first leaf in which two results differ, with the names of the others that do."""
     left, tree = jax.tree_util.tree_flatten_with_path(reference)
     right, other = jax.tree_util.tree_flatten_with_path(result)
@@ -72,10 +82,14 @@ def compare(reference: Any, result: Any, tolerance: float | None = None) -> Diff
     return replace(first, others=tuple(difference.leaf for difference in rest))
 
 
-def _difference(name: str, a: Host, b: Host, tolerance: float | None) -> Difference | None:
+def _difference(
+    name: str, a: Host, b: Host, tolerance: float | None
+) -> Difference | None:
     allowed = _tolerance(a.dtype) if tolerance is None else tolerance
     if a.size == 0 or not (_is_number(a) and _is_number(b)):
-        return None if np.array_equal(a, b) else Difference(name, kind="is another value")
+        return (
+            None if np.array_equal(a, b) else Difference(name, kind="is another value")
+        )
     a, b = _wide(a), _wide(b)
     odd = ~(np.isfinite(a) & np.isfinite(b))
     if not np.array_equal(a[odd], b[odd], equal_nan=True):
@@ -86,13 +100,17 @@ def _difference(name: str, a: Host, b: Host, tolerance: float | None) -> Differe
     if error <= allowed:
         return None
     factor = _factor(a, b, max(allowed, 1e-6), scale)
-    return Difference(name, error, factor, None if factor is not None else _reordered(a, b, scale))
+    return Difference(
+        name, error, factor, None if factor is not None else _reordered(a, b, scale)
+    )
 
 
 def _factor(a: Host, b: Host, allowed: float, scale: float) -> float | None:
     at = np.unravel_index(int(np.argmax(np.abs(a))), a.shape)
     factor = float(np.real(b[at] / a[at])) if a[at] != 0 else 0.0
-    close = factor != 0 and bool(np.allclose(b, a * factor, rtol=allowed, atol=allowed * scale))
+    close = factor != 0 and bool(
+        np.allclose(b, a * factor, rtol=allowed, atol=allowed * scale)
+    )
     return factor if close else None
 
 
@@ -118,7 +136,9 @@ def _tolerance(dtype: np.dtype[Any]) -> float:
 
 
 def _is_number(a: Host) -> bool:
-    return bool(jnp.issubdtype(a.dtype, jnp.number) or jnp.issubdtype(a.dtype, jnp.bool_))
+    return bool(
+        jnp.issubdtype(a.dtype, jnp.number) or jnp.issubdtype(a.dtype, jnp.bool_)
+    )
 
 
 def _wide(array: Host) -> Host:

@@ -43,7 +43,10 @@ def _cell(shape: Shape, axes: MeshAxes, at: tuple[int, ...]) -> str:
     for dim in shape.dims:
         if not dim.axes:
             continue
-        index, parts = _index(dim.axes, where, sizes), math.prod(sizes.get(axis, 1) for axis in dim.axes)
+        index, parts = (
+            _index(dim.axes, where, sizes),
+            math.prod(sizes.get(axis, 1) for axis in dim.axes),
+        )
         held.append(f"{dim.name or dim.size or '_'}: {index + 1} of {parts}")
         number, count = number * parts + index, count * parts
     pending = f"<i>{escape(partial_sum(shape.pending))}</i>" if shape.pending else ""
@@ -53,7 +56,9 @@ def _cell(shape: Shape, axes: MeshAxes, at: tuple[int, ...]) -> str:
     return f"<div class=device style='--hue:{hue}'><b>{escape(label)}</b>{text}{pending}</div>"
 
 
-def _index(axes: tuple[str, ...], where: Mapping[str, int], sizes: Mapping[str, int]) -> int:
+def _index(
+    axes: tuple[str, ...], where: Mapping[str, int], sizes: Mapping[str, int]
+) -> int:
     """Which part, with the axes from major to minor."""
     index = 0
     for axis in axes:

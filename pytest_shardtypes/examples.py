@@ -41,13 +41,17 @@ def trace_example(
     of Explicit axes, on which shardings are checked as well; ``marks`` go to the test. Several calls for one function
     give several tests. Raises ``BadMesh`` (a ``ValueError``) for a mesh that cannot be read.
     """
-    if not isinstance(function, str) or not all(part.isidentifier() for part in function.split(".")):
+    if not isinstance(function, str) or not all(
+        part.isidentifier() for part in function.split(".")
+    ):
         raise ValueError(
             f"trace_example takes the dotted name of a function, as in 'model.layers.mlp', not {function!r}"
         )
     axes = None if mesh is None else MeshAxes.parse(mesh, "explicit")
     every = (marks,) if isinstance(marks, pytest.MarkDecorator) else tuple(marks)
-    _registered.setdefault(function, []).append(Example(examples, named, axes, dict(sizes or {}), every))
+    _registered.setdefault(function, []).append(
+        Example(examples, named, axes, dict(sizes or {}), every)
+    )
 
 
 def examples_of(function: str) -> tuple[Example, ...]:

@@ -29,7 +29,11 @@ def pytest_runtest_makereport(
     error = None if call.excinfo is None else call.excinfo.value
     if isinstance(error, TypeCheckError) and not isinstance(error, ShardTypeError):
         report.sections.append((OTHER_TITLE, OTHER_TEXT))
-    if call.when == "call" and call.excinfo is not None and isinstance(call.excinfo.value, ShardingError):
+    if (
+        call.when == "call"
+        and call.excinfo is not None
+        and isinstance(call.excinfo.value, ShardingError)
+    ):
         text = explanation(call.excinfo.tb)
         if text is not None:
             report.sections.append((TITLE, text))
@@ -52,10 +56,15 @@ def explanation(tb: TracebackType | None) -> str | None:
         return f"no explanation: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
-def _outermost(tb: TracebackType | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+def _outermost(
+    tb: TracebackType | None,
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
     while tb is not None:
         frame = tb.tb_frame
-        if frame.f_code.co_name == "checked" and frame.f_globals.get("__name__") == _CHECKED:
+        if (
+            frame.f_code.co_name == "checked"
+            and frame.f_globals.get("__name__") == _CHECKED
+        ):
             values = frame.f_locals
             return values["function"], values["args"], values["kwargs"]
         tb = tb.tb_next

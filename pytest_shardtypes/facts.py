@@ -42,8 +42,13 @@ class Facts:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take it out again, in the process that prints the summary."""
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
-        self.leaks += [f"{report.nodeid} {text}" for text in getattr(report, "shardtypes_leaks", ())]
+        self.seconds[report.nodeid] = (
+            self.seconds.get(report.nodeid, 0.0) + report.duration
+        )
+        self.leaks += [
+            f"{report.nodeid} {text}"
+            for text in getattr(report, "shardtypes_leaks", ())
+        ]
         found = getattr(report, "shardtypes_collectives", None)
         if found is not None:
             self.collectives[report.nodeid] = tuple(found)

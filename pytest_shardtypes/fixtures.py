@@ -26,14 +26,20 @@ def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
     """The mesh that this test is to run under, in force while it runs; None where it asks for none."""
     run = request.config.stash[RUN]
     _force_again(
-        run.forced, lambda text: note_leak(request.node, f"began with {text}, which an earlier test had chosen")
+        run.forced,
+        lambda text: note_leak(
+            request.node, f"began with {text}, which an earlier test had chosen"
+        ),
     )
     try:
         axes = _wanted(request)
         mesh = None if axes is None else meshes.build_mesh(axes)
     except BadMesh as error:
         pytest.fail(f"{request.node.nodeid}: {error}", pytrace=False)
-    with forgetting_meshes(), containment.contained(lambda text: note_leak(request.node, text)):
+    with (
+        forgetting_meshes(),
+        containment.contained(lambda text: note_leak(request.node, text)),
+    ):
         if mesh is None:
             yield None
         else:
@@ -102,10 +108,14 @@ def laws() -> FailingLaws:
 
 
 @pytest.fixture
-def collectives(request: pytest.FixtureRequest) -> Callable[..., tuple[compiled.Collective, ...]]:
+def collectives(
+    request: pytest.FixtureRequest,
+) -> Callable[..., tuple[compiled.Collective, ...]]:
     """``collectives(f, *args)``: the communication that the compiler put in, with axes, bytes and source lines."""
 
-    def found(f: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[compiled.Collective, ...]:
+    def found(
+        f: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> tuple[compiled.Collective, ...]:
         entries = compiled.collectives(f, *args, **kwargs)
         note_collectives(request.node, map(str, entries))
         return entries
@@ -121,14 +131,22 @@ def assert_collectives(request: pytest.FixtureRequest) -> Callable[..., None]:
     ``--shardtypes-update`` writes.
     """
     config = request.config
-    files = GoldenFiles(request.path.parent, config.rootpath, bool(config.getoption("shardtypes_update")))
+    files = GoldenFiles(
+        request.path.parent,
+        config.rootpath,
+        bool(config.getoption("shardtypes_update")),
+    )
 
     def note(found: tuple[compiled.Collective, ...]) -> None:
         note_collectives(request.node, map(str, found))
 
-    def check(f: Callable[..., Any], *args: Any, golden: str | None = None, **counts: int) -> None:
+    def check(
+        f: Callable[..., Any], *args: Any, golden: str | None = None, **counts: int
+    ) -> None:
         __tracebackhide__ = True
-        compiled.assert_collectives(f, *args, golden=golden, files=files, seen=note, **counts)
+        compiled.assert_collectives(
+            f, *args, golden=golden, files=files, seen=note, **counts
+        )
 
     return check
 

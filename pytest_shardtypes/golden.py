@@ -28,7 +28,9 @@ class GoldenFiles:
     def compare(self, name: str, mesh: str, found: Iterable[Collective]) -> None:
         """Fail unless the file says the same, in words that say what changed and how to accept it."""
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ValueError(f"golden={name!r} is to be a file's name: letters, digits, '_', '-' and '.'")
+            raise ValueError(
+                f"golden={name!r} is to be a file's name: letters, digits, '_', '-' and '.'"
+            )
         path = self.folder / FOLDER / f"{name}[{mesh}].txt"
         lines = describe(found)
         if self.update:
@@ -38,7 +40,10 @@ class GoldenFiles:
         accept = "if that is right, run once with --shardtypes-update"
         if not path.exists():
             listing = "\n".join(f"  {line}" for line in lines)
-            pytest.fail(f"there is no golden file {shown}; the function has\n{listing}\n{accept}", pytrace=False)
+            pytest.fail(
+                f"there is no golden file {shown}; the function has\n{listing}\n{accept}",
+                pytrace=False,
+            )
         before = path.read_text(encoding="utf-8").splitlines()
         if before != lines:
             changes = "\n".join(
@@ -46,7 +51,10 @@ class GoldenFiles:
                 for line in difflib.ndiff(before, lines)
                 if not line.startswith("?")  # the marks below a changed line
             )
-            pytest.fail(f"the collectives are no longer those of {shown}:\n{changes}\n{accept}", pytrace=False)
+            pytest.fail(
+                f"the collectives are no longer those of {shown}:\n{changes}\n{accept}",
+                pytrace=False,
+            )
 
 
 def describe(found: Iterable[Collective]) -> list[str]:
@@ -55,4 +63,6 @@ def describe(found: Iterable[Collective]) -> list[str]:
         f"{entry.kind} over {'unknown axes' if entry.axes is None else ','.join(entry.axes)}, {entry.bytes} bytes"
         for entry in found
     )
-    return [f"{count} x {text}" for text, count in sorted(counts.items())] or ["no collectives"]
+    return [f"{count} x {text}" for text, count in sorted(counts.items())] or [
+        "no collectives"
+    ]

@@ -36,4 +36,7 @@ def write(options: argparse.Namespace, path: Path) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """The options that ``write`` wrote, by name."""
-    return {name: pickle.loads(value) for name, value in pickle.loads(path.read_bytes()).items()}
+    return {
+        name: pickle.loads(value)
+        for name, value in pickle.loads(path.read_bytes()).items()
+    }

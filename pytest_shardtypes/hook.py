@@ -28,20 +28,31 @@ def packages_in(root: Path) -> tuple[str, ...]:
     """
     found = set()
     for folder in (root, root / "src"):
-        found |= {path.parent.name for path in folder.glob("*/__init__.py")} - NOT_THE_PROJECT
+        found |= {
+            path.parent.name for path in folder.glob("*/__init__.py")
+        } - NOT_THE_PROJECT
         found |= {
             path.stem
             for path in folder.glob("*.py")
-            if not _NOT_A_MODULE.fullmatch(path.stem) and b"shardtypes" in path.read_bytes()
+            if not _NOT_A_MODULE.fullmatch(path.stem)
+            and b"shardtypes" in path.read_bytes()
         }
     # Instrumenting the checker with itself would recurse.
-    return tuple(sorted(name for name in found - {"shardtypes", "pytest_shardtypes"} if name.isidentifier()))
+    return tuple(
+        sorted(
+            name
+            for name in found - {"shardtypes", "pytest_shardtypes"}
+            if name.isidentifier()
+        )
+    )
 
 
 class PackageHook:
     """The import hook over ``packages``, and the counting of what it checks."""
 
-    def __init__(self, packages: Sequence[str], test_files: Sequence[str], all_annotations: bool) -> None:
+    def __init__(
+        self, packages: Sequence[str], test_files: Sequence[str], all_annotations: bool
+    ) -> None:
         self.packages = tuple(packages)
         self._test_files = tuple(test_files)
         self._arrays_only = not all_annotations
@@ -57,7 +68,11 @@ class PackageHook:
         if self.packages:
             self._handle = install_import_hook(self.packages)
         added = [finder for finder in sys.meta_path if finder not in before]
-        self._finders = [_InFront(finder, self._test_files) for finder in added if isinstance(finder, MetaPathFinder)]
+        self._finders = [
+            _InFront(finder, self._test_files)
+            for finder in added
+            if isinstance(finder, MetaPathFinder)
+        ]
         sys.meta_path[:] = [*self._finders, *before]
         _leave_out_of_source_lines()
         self._recording, self._counters = _stats.recording, _stats.exchange()
@@ -70,7 +85,9 @@ class PackageHook:
         if self._handle is not None:
             self._handle.uninstall()
             self._handle = None
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._finders]
+        sys.meta_path[:] = [
+            finder for finder in sys.meta_path if finder not in self._finders
+        ]
         self.times.uninstall()
         _stats.exchange(self._counters)
         _stats.record(self._recording)
@@ -108,10 +125,16 @@ class _InFront(MetaPathFinder):
         self._test_files = test_files
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
         parts = fullname.split(".")
-        is_test = any(fnmatch.fnmatch(f"{parts[-1]}.py", pattern) for pattern in (*self._test_files, "conftest.py"))
+        is_test = any(
+            fnmatch.fnmatch(f"{parts[-1]}.py", pattern)
+            for pattern in (*self._test_files, "conftest.py")
+        )
         if is_test or not NOT_THE_PROJECT.isdisjoint(parts[1:]):
             return None
         return self._finder.find_spec(fullname, path, target)

@@ -25,7 +25,9 @@ from shardtypes.proving import Proof, prove
 from shardtypes.switches import enabled
 
 
-def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = None) -> None:
+def mesh_invariant(
+    f: Callable[..., Any], *args: Any, tolerance: float | None = None
+) -> None:
     """Fail unless ``f(*args)`` gives on every mesh what it gives on one device; ``shardtypes.prove`` says where not.
 
     The meshes are the one in force and those with some of its axes reduced to one device. The arguments are placed
@@ -35,31 +37,52 @@ def mesh_invariant(f: Callable[..., Any], *args: Any, tolerance: float | None = 
     """
     mesh = jax.sharding.get_mesh()
     if not isinstance(mesh, Mesh) or mesh.empty:
-        pytest.fail("mesh_invariant needs a mesh: mark the test, as in @pytest.mark.mesh(d=2, t=4)", pytrace=False)
+        pytest.fail(
+            "mesh_invariant needs a mesh: mark the test, as in @pytest.mark.mesh(d=2, t=4)",
+            pytrace=False,
+        )
     if jax.process_count() > 1:
-        pytest.fail("mesh_invariant runs in one process: take the marker processes off this test", pytrace=False)
+        pytest.fail(
+            "mesh_invariant runs in one process: take the marker processes off this test",
+            pytrace=False,
+        )
     host = jax.tree.map(_to_host, args)
     reference = _run(f, host, _with_wide(mesh, ()))
     wrong: list[tuple[tuple[str, ...], Difference]] = []
     for wide in _subsets(mesh):
         if any(set(axes) <= set(wide) for axes, _ in wrong):
             continue  # the axes that are known to be wrong would be wrong again
-        difference = compare(reference, _run(f, host, _with_wide(mesh, wide)), tolerance)
+        difference = compare(
+            reference, _run(f, host, _with_wide(mesh, wide)), tolerance
+        )
         if difference is not None:
             wrong.append((wide, difference))
     if wrong:
-        pytest.fail("\n".join(_report(f, host, mesh, *entry) for entry in wrong), pytrace=False)
+        pytest.fail(
+            "\n".join(_report(f, host, mesh, *entry) for entry in wrong), pytrace=False
+        )
     proof = _proof(f, host, mesh) if tolerance is None else None
     if isinstance(proof, Proof) and proof.ok is False:
-        pytest.fail(f"the mesh changes the answer for other arguments than these\n{proof}", pytrace=False)
+        pytest.fail(
+            f"the mesh changes the answer for other arguments than these\n{proof}",
+            pytrace=False,
+        )
 
 
 def _report(
-    f: Callable[..., Any], host: tuple[Any, ...], mesh: Mesh, axes: tuple[str, ...], difference: Difference
+    f: Callable[..., Any],
+    host: tuple[Any, ...],
+    mesh: Mesh,
+    axes: tuple[str, ...],
+    difference: Difference,
 ) -> str:
     """Which axes change the answer, how, and where on the way it begins, as far as that can be told."""
     on = ", ".join(f"{name}={mesh.shape[name]}" for name in axes)
-    whom = f"mesh axis {axes[0]!r} changes" if len(axes) == 1 else f"mesh axes {axes_text(axes)} together change"
+    whom = (
+        f"mesh axis {axes[0]!r} changes"
+        if len(axes) == 1
+        else f"mesh axes {axes_text(axes)} together change"
+    )
     where = _where(_proof(f, host, _with_wide(mesh, axes)))
     return f"{whom} the answer: on {on}, {difference}\n{textwrap.indent(where, '  ')}"
 
@@ -76,7 +99,12 @@ def _where(proof: Proof | str) -> str:
 
 def _proof(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh) -> Proof | str:
     """What ``prove`` says of the function on this mesh, or why it says nothing."""
-    with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True), enabled(False), uncounted():
+    with (
+        jax.set_mesh(mesh),
+        forgetting_meshes(any_mesh=True),
+        enabled(False),
+        uncounted(),
+    ):
         try:
             return prove(f, *args, mesh=mesh)
         except Exception as error:  # noqa: BLE001 - the function ran before: it is told, and is no failure of the test
@@ -85,7 +113,10 @@ def _proof(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh) -> Proof | 
 
 def _with_wide(mesh: Mesh, wide: tuple[str, ...]) -> Mesh:
     """The mesh with all axes but these of one device."""
-    return resized(mesh, {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names})
+    return resized(
+        mesh,
+        {name: mesh.shape[name] if name in wide else 1 for name in mesh.axis_names},
+    )
 
 
 def _subsets(mesh: Mesh) -> Iterator[tuple[str, ...]]:
@@ -100,7 +131,10 @@ def _to_host(leaf: Any) -> Any:
 
 def _run(f: Callable[..., Any], args: tuple[Any, ...], mesh: Mesh) -> Any:
     with jax.set_mesh(mesh), forgetting_meshes(any_mesh=True):
-        placed = [_place(arg, hint, mesh) for arg, hint in zip(args, _hints(f, len(args)), strict=True)]
+        placed = [
+            _place(arg, hint, mesh)
+            for arg, hint in zip(args, _hints(f, len(args)), strict=True)
+        ]
         try:
             result = f(*placed)
         except ValueError as error:
@@ -120,7 +154,11 @@ def _hints(f: Callable[..., Any], count: int) -> list[Any]:
     try:
         names = list(inspect.signature(plain).parameters)
         hints = typing.get_type_hints(plain)
-    except (NameError, TypeError, ValueError):  # a partial, a builtin, a name known only inside a function
+    except (
+        NameError,
+        TypeError,
+        ValueError,
+    ):  # a partial, a builtin, a name known only inside a function
         return [None] * count
     return [hints.get(names[at]) if at < len(names) else None for at in range(count)]
 
@@ -131,9 +169,17 @@ def _place(arg: Any, hint: Any, mesh: Mesh) -> Any:
     if hint is not None:
         try:
             shardings = make_shardings(hint)
-        except (TypeError, ShardTypeError):  # no arrays in this annotation: it says nothing about placing
+        except (
+            TypeError,
+            ShardTypeError,
+        ):  # no arrays in this annotation: it says nothing about placing
             shardings = replicated
     leaves = jax.tree.leaves(arg)
     if all(isinstance(leaf, np.ndarray) for leaf in leaves):
         return jax.device_put(arg, shardings)
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, replicated) if isinstance(leaf, np.ndarray) else leaf, arg)
+    return jax.tree.map(
+        lambda leaf: (
+            jax.device_put(leaf, replicated) if isinstance(leaf, np.ndarray) else leaf
+        ),
+        arg,
+    )

@@ -58,13 +58,22 @@ class Calls:
         """The first call of a function, by its name with the module."""
         return next(iter(self.found.get(name, ())), None)
 
-    def _see(self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._busy or not self._is_wanted(name, function) or len(self.found.get(name, ())) >= _MOST_CALLS:
+    def _see(
+        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        if (
+            self._busy
+            or not self._is_wanted(name, function)
+            or len(self.found.get(name, ())) >= _MOST_CALLS
+        ):
             return
         leaves = jax.tree.leaves((args, kwargs))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
             return
-        if sum(np.size(leaf) for leaf in leaves if hasattr(leaf, "shape")) > _MOST_NUMBERS:
+        if (
+            sum(np.size(leaf) for leaf in leaves if hasattr(leaf, "shape"))
+            > _MOST_NUMBERS
+        ):
             return
         shapes = name, str([np.shape(leaf) for leaf in leaves])
         if shapes in self._shapes:
@@ -83,7 +92,9 @@ class Calls:
 
 def _kept(leaf: Any) -> Any:
     """An array that the program cannot change or give away later."""
-    plain = isinstance(leaf, np.ndarray) or (isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) == 1)
+    plain = isinstance(leaf, np.ndarray) or (
+        isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) == 1
+    )
     if plain and not is_key(leaf):
         return np.array(leaf)
     return leaf

@@ -73,7 +73,9 @@ class Law(pytest.Item):
     calls: Calls
 
     @classmethod
-    def of(cls, parent: AnnotatedModule, found: Found, dim: str, role: str, calls: Calls) -> Law:
+    def of(
+        cls, parent: AnnotatedModule, found: Found, dim: str, role: str, calls: Calls
+    ) -> Law:
         """The item of a function and a dimension."""
         item: Law = cls.from_parent(parent, name=f"{found.name}[{role} {dim}]")
         item.found, item.dim, item.role, item.calls = found, dim, role, calls
@@ -92,18 +94,30 @@ class Law(pytest.Item):
     def _tried(self, call: Recorded | None) -> laws.Verdict:
         law = getattr(laws, self.role)
         if call is None:
-            given = next(iter(examples.examples_of(self.found.qualified)), examples.Example())
+            given = next(
+                iter(examples.examples_of(self.found.qualified)), examples.Example()
+            )
             verdict: laws.Verdict = law(
-                self.found.function, self.dim, *given.positional, sizes=given.sizes, **given.named
+                self.found.function,
+                self.dim,
+                *given.positional,
+                sizes=given.sizes,
+                **given.named,
             )
             return verdict
-        mesh = jax.set_mesh(call.mesh) if isinstance(call.mesh, jax.sharding.Mesh) else contextlib.nullcontext()
+        mesh = (
+            jax.set_mesh(call.mesh)
+            if isinstance(call.mesh, jax.sharding.Mesh)
+            else contextlib.nullcontext()
+        )
         with mesh:
             verdict = law(self.found.function, self.dim, *call.args, **call.kwargs)
             assert isinstance(verdict, laws.Verdict)
             return verdict
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
+    ) -> Any:
         """What is wrong and where."""
         if isinstance(excinfo.value, Wrong):
             return f"E   {excinfo.value}"
@@ -131,7 +145,10 @@ class LawItems(VerdictReports):
         for dim, role in declared_roles(found.function, self.roles.roles).items():
             if role == "features" or not concerns(found.function, dim):
                 continue
-            if role == "padding" and "mask" not in inspect.signature(found.function).parameters:
+            if (
+                role == "padding"
+                and "mask" not in inspect.signature(found.function).parameters
+            ):
                 continue
             why = excused.get(dim, self.roles.exempt.get(found.qualified))
             if why is not None:

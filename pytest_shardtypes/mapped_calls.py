@@ -81,7 +81,9 @@ class MappedCalls:
         self.names: set[str] = set()
         self._keeps = keeps
         self._calls: dict[str, Call] = {}
-        self._inside: ContextVar[bool] = ContextVar("shardtypes_inside_mapped_call", default=False)
+        self._inside: ContextVar[bool] = ContextVar(
+            "shardtypes_inside_mapped_call", default=False
+        )
         self._before: list[tuple[Any, str, Any]] = []
         self.listening = False
 
@@ -149,7 +151,9 @@ class MappedCalls:
             with self.paused():
                 if given not in shapes and _is_users(mapped):
                     shapes.add(given)
-                    self._note(mapped, args, kwargs, lambda: _text(mapped, args, kwargs))
+                    self._note(
+                        mapped, args, kwargs, lambda: _text(mapped, args, kwargs)
+                    )
                 return mapped(*args, **kwargs)
 
         return call
@@ -159,7 +163,9 @@ class MappedCalls:
             return False
         return not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
-    def _note(self, function: Any, args: Any, kwargs: Any, program: Callable[[], str]) -> None:
+    def _note(
+        self, function: Any, args: Any, kwargs: Any, program: Callable[[], str]
+    ) -> None:
         if not self._keeps:
             self.names.add(name_of(function))
             return
@@ -169,7 +175,9 @@ class MappedCalls:
             return
         mesh = jax.sharding.get_abstract_mesh()
         kept_args, kept_kwargs = _kept((args, kwargs))
-        self._calls[key] = Call(function, kept_args, kept_kwargs, None if mesh.empty else mesh, key)
+        self._calls[key] = Call(
+            function, kept_args, kept_kwargs, None if mesh.empty else mesh, key
+        )
 
 
 def _is_users(function: Any) -> bool:
@@ -203,7 +211,11 @@ def _described(leaf: Any) -> str:
 
 def _kept(tree: Any) -> Any:
     """A copy of the arguments that the program cannot donate, without what it would take too much memory to keep."""
-    sizes = [leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)]
+    sizes = [
+        leaf.size * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+        if isinstance(leaf, jax.Array)
+    ]
     return jax.tree.map(_copied if sum(sizes) <= MOST_BYTES else _shape_of, tree)
 
 
@@ -219,4 +231,8 @@ def _copied(leaf: Any) -> Any:
 
 
 def _shape_of(leaf: Any) -> Any:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf
+    return (
+        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        if isinstance(leaf, jax.Array)
+        else leaf
+    )

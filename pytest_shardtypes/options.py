@@ -43,7 +43,9 @@ class _Given:
 
 
 def read_options(
-    config: pytest.Config, options: argparse.Namespace, environ: Mapping[str, str] = os.environ
+    config: pytest.Config,
+    options: argparse.Namespace,
+    environ: Mapping[str, str] = os.environ,
 ) -> Options:
     """Read and check every option. Raises ``pytest.UsageError``, which makes pytest exit with status 4."""
     mesh = _mesh(_given(config, options, "mesh"))
@@ -72,19 +74,27 @@ def _given(config: pytest.Config, options: argparse.Namespace, name: str) -> _Gi
     return _Given(value, f"{where}: {value!r}")
 
 
-def _devices(given: _Given, mesh: MeshAxes | None, environ: Mapping[str, str]) -> int | None:
+def _devices(
+    given: _Given, mesh: MeshAxes | None, environ: Mapping[str, str]
+) -> int | None:
     platforms = environ.get("JAX_PLATFORMS", "")
     real = bool(platforms) and platforms.split(",")[0] != "cpu"
     if given.value is None:
-        if real:  # an accelerator that was asked for by name is what the tests are to run on
+        if (
+            real
+        ):  # an accelerator that was asked for by name is what the tests are to run on
             return None
         return DEFAULT_DEVICES if mesh is None else max(DEFAULT_DEVICES, mesh.size)
     try:
         count = int(str(given.value))
     except ValueError:
-        raise pytest.UsageError(f"{given.where} is not a number of devices; write one like 8") from None
+        raise pytest.UsageError(
+            f"{given.where} is not a number of devices; write one like 8"
+        ) from None
     if count < 0:
-        raise pytest.UsageError(f"{given.where}: a number of devices is 0 (those that are there) or more")
+        raise pytest.UsageError(
+            f"{given.where}: a number of devices is 0 (those that are there) or more"
+        )
     if count == 0:
         return None
     if real:
@@ -105,11 +115,17 @@ def _processes(given: _Given, devices: int | None) -> int | None:
     try:
         count = int(str(given.value))
     except ValueError:
-        raise pytest.UsageError(f"{given.where} is not a number of processes; write one like 2") from None
+        raise pytest.UsageError(
+            f"{given.where} is not a number of processes; write one like 2"
+        ) from None
     if count < 0:
-        raise pytest.UsageError(f"{given.where}: a number of processes is 0 (those that a launcher started) or more")
+        raise pytest.UsageError(
+            f"{given.where}: a number of processes is 0 (those that a launcher started) or more"
+        )
     if count > 1 and devices is not None and devices % count:
-        raise pytest.UsageError(f"{given.where}: {devices} devices cannot be shared evenly by {count} processes")
+        raise pytest.UsageError(
+            f"{given.where}: {devices} devices cannot be shared evenly by {count} processes"
+        )
     if count > 1 and devices is None:
         raise pytest.UsageError(
             f"{given.where} needs forced CPU devices; on real ones start pytest by a launcher, with 0"
@@ -130,11 +146,15 @@ def _packages(given: _Given) -> tuple[str, ...] | None:
     value = given.value
     if not isinstance(value, (str, list)):
         return None
-    names = value.split(",") if isinstance(value, str) else [str(name) for name in value]
+    names = (
+        value.split(",") if isinstance(value, str) else [str(name) for name in value]
+    )
     names = [name.strip() for name in names if name.strip()]
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
-            raise pytest.UsageError(f"{given.where}: {name!r} is not a package's name; write one like model.layers")
+            raise pytest.UsageError(
+                f"{given.where}: {name!r} is not a package's name; write one like model.layers"
+            )
     return tuple(names) or None
 
 
@@ -143,7 +163,9 @@ def _report(given: _Given, root: Path) -> Path | None:
         return None
     path = root / str(given.value)
     if path.suffix not in REPORT_SUFFIXES:
-        raise pytest.UsageError(f"{given.where}: a report's name ends in {' or '.join(REPORT_SUFFIXES)}")
+        raise pytest.UsageError(
+            f"{given.where}: a report's name ends in {' or '.join(REPORT_SUFFIXES)}"
+        )
     if path.is_dir():
         raise pytest.UsageError(f"{given.where}: is a folder; name a file in it")
     return path

@@ -56,7 +56,11 @@ def page(coverage: Coverage, root: Path) -> str:
         ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
         ("Checks that were not possible", _not_possible(coverage)),
     ]
-    body = "\n".join(f"<section><h2>{title}</h2>\n{content}</section>" for title, content in sections if content)
+    body = "\n".join(
+        f"<section><h2>{title}</h2>\n{content}</section>"
+        for title, content in sections
+        if content
+    )
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
@@ -69,22 +73,42 @@ def _tiles(coverage: Coverage) -> str:
     dimensions, declared = len(coverage.dimensions), len(coverage.declared)
     holding = sum(verdict == "passed" for verdict in coverage.traced.values())
     tiles = [
-        ("sharded dimensions verified on a mesh axis larger than 1", dimensions - len(coverage.unverified), dimensions),
-        ("annotated functions that tests called", declared - len(coverage.unreached), declared),
-        ("annotated functions that hold when traced for all sizes", holding, len(coverage.traced)),
+        (
+            "sharded dimensions verified on a mesh axis larger than 1",
+            dimensions - len(coverage.unverified),
+            dimensions,
+        ),
+        (
+            "annotated functions that tests called",
+            declared - len(coverage.unreached),
+            declared,
+        ),
+        (
+            "annotated functions that hold when traced for all sizes",
+            holding,
+            len(coverage.traced),
+        ),
     ]
     items = [
         f"<li><b class={'yes' if count == total else 'no'}>{count} of {total}</b>{text}</li>"
         for text, count, total in tiles
         if total
     ]
-    items += [f"<li><b>{count}</b>{escape(kind)} checks</li>" for kind, count in sorted(coverage.checks.items())]
+    items += [
+        f"<li><b>{count}</b>{escape(kind)} checks</li>"
+        for kind, count in sorted(coverage.checks.items())
+    ]
     return f"<ul class=tiles>{''.join(items)}</ul>"
 
 
 def _unverified(coverage: Coverage) -> str:
     rows = [
-        (f"<code>{escape(name)}</code>", escape(role), str(dim), f"<code>{escape(axis)}</code>")
+        (
+            f"<code>{escape(name)}</code>",
+            escape(role),
+            str(dim),
+            f"<code>{escape(axis)}</code>",
+        )
         for name, role, dim, axis in coverage.unverified
     ]
     if not rows:
@@ -98,7 +122,9 @@ def _sources(coverage: Coverage, root: Path) -> str:
     for path, functions in sources.files(coverage).items():
         place = Path(path)
         shown = place.relative_to(root) if place.is_relative_to(root) else place
-        parts.append(f"<h3>{escape(str(shown))}</h3>\n{sources.source(place, functions, coverage)}")
+        parts.append(
+            f"<h3>{escape(str(shown))}</h3>\n{sources.source(place, functions, coverage)}"
+        )
     return "".join(parts)
 
 
@@ -109,7 +135,8 @@ def _layouts(coverage: Coverage) -> str:
             users.setdefault((annotation, mesh), []).append(f"{name}, {role}")
     figures = [
         drawing.draw(annotation, mesh).replace(
-            "</figure>", f"<p><small>{'; '.join(map(escape, sorted(names)))}</small></p></figure>"
+            "</figure>",
+            f"<p><small>{'; '.join(map(escape, sorted(names)))}</small></p></figure>",
         )
         for (annotation, mesh), names in sorted(users.items())[:DRAWINGS]
     ]
@@ -123,10 +150,15 @@ def _layouts(coverage: Coverage) -> str:
 def _collectives(coverage: Coverage, root: Path) -> str:
     folder = f"{root}{os.sep}"
     rows = [
-        (f"<code>{escape(test)}</code>", "<br>".join(escape(line.replace(folder, "")) for line in lines) or "none")
+        (
+            f"<code>{escape(test)}</code>",
+            "<br>".join(escape(line.replace(folder, "")) for line in lines) or "none",
+        )
         for test, lines in sorted(coverage.collectives.items())
     ]
-    return _table(("test", "collectives that the compiler inserted"), rows) if rows else ""
+    return (
+        _table(("test", "collectives that the compiler inserted"), rows) if rows else ""
+    )
 
 
 def _intermediates(coverage: Coverage) -> str:
@@ -138,12 +170,15 @@ def _intermediates(coverage: Coverage) -> str:
             (
                 escape(place),
                 f"<code>{escape(array)}</code>",
-                f"<code>{escape(line)}</code>" + (f"<br><small>{escape(remark)}</small>" if remark else ""),
+                f"<code>{escape(line)}</code>"
+                + (f"<br><small>{escape(remark)}</small>" if remark else ""),
             )
             for place, array, line, remark in rows
         ]
         table = _table(("line", "array", "computed by"), cells)
-        parts.append(f"<h4><code>{escape(name)}</code> <small class='{mark}'>{escape(verdict)}</small></h4>{table}")
+        parts.append(
+            f"<h4><code>{escape(name)}</code> <small class='{mark}'>{escape(verdict)}</small></h4>{table}"
+        )
     if not parts:
         return ""
     why = "What each line of a mapped function computes on the devices, as related to what one device computes."
@@ -151,7 +186,10 @@ def _intermediates(coverage: Coverage) -> str:
 
 
 def _traced(coverage: Coverage) -> str:
-    kinds = {"passed": "<span class=yes>holds</span>", "failed": "<span class=no>fails</span>"}
+    kinds = {
+        "passed": "<span class=yes>holds</span>",
+        "failed": "<span class=no>fails</span>",
+    }
     rows = [
         (f"<code>{escape(node)}</code>", kinds.get(verdict, escape(verdict)))
         for node, verdict in sorted(coverage.traced.items())
@@ -161,14 +199,20 @@ def _traced(coverage: Coverage) -> str:
 
 def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:
     ordered = sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]
-    rows = [(f"<code>{escape(name)}</code>", f"{seconds:.2f}") for name, seconds in ordered]
+    rows = [
+        (f"<code>{escape(name)}</code>", f"{seconds:.2f}") for name, seconds in ordered
+    ]
     return _table(header, rows) if rows else ""
 
 
 def _slowest_checks(coverage: Coverage) -> str:
     slowest = sorted(coverage.checking.items(), key=lambda entry: -entry[1])[:SLOWEST]
     rows = [
-        (f"<code>{escape(name)}</code>", f"{seconds * 1e3:.2f}", str(coverage.functions.get(name, 0) or "–"))
+        (
+            f"<code>{escape(name)}</code>",
+            f"{seconds * 1e3:.2f}",
+            str(coverage.functions.get(name, 0) or "–"),
+        )
         for name, seconds in slowest
     ]
     if not rows:
@@ -178,11 +222,16 @@ def _slowest_checks(coverage: Coverage) -> str:
 
 
 def _not_possible(coverage: Coverage) -> str:
-    rows = [(escape(reason), str(count)) for reason, count in sorted(coverage.not_possible.items())]
+    rows = [
+        (escape(reason), str(count))
+        for reason, count in sorted(coverage.not_possible.items())
+    ]
     return _table(("reason", "times"), rows) if rows else ""
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows
+    )
     return f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>"

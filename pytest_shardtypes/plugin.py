@@ -24,10 +24,14 @@ MARKERS = (
 )
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(
+    parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
+) -> None:
     """Declare the options; each has a twin of the same name, with underscores, in the configuration file."""
     _block_second_name(pluginmanager)
-    group = parser.getgroup("shardtypes", "shardtypes: shapes and shardings of JAX arrays")
+    group = parser.getgroup(
+        "shardtypes", "shardtypes: shapes and shardings of JAX arrays"
+    )
     group.addoption(
         "--shardtypes",
         action="store_true",
@@ -89,14 +93,39 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         help="write what was checked to PATH, which ends in .html or .json",
     )
     parser.addini("shardtypes", "turn --shardtypes on", type="bool", default=False)
-    parser.addini("shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None)
-    parser.addini("shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None)
-    parser.addini("shardtypes_packages", "twin of --shardtypes-packages", type="linelist", default=None)
-    parser.addini("shardtypes_all_annotations", "twin of --shardtypes-all-annotations", type="bool", default=False)
-    parser.addini("shardtypes_processes", "twin of --shardtypes-processes", type="int", default=None)
-    parser.addini("shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True)
-    parser.addini("shardtypes_prove", "twin of --shardtypes-prove", type="bool", default=False)
-    parser.addini("shardtypes_report", "twin of --shardtypes-report", type="string", default=None)
+    parser.addini(
+        "shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None
+    )
+    parser.addini(
+        "shardtypes_mesh", "twin of --shardtypes-mesh", type="string", default=None
+    )
+    parser.addini(
+        "shardtypes_packages",
+        "twin of --shardtypes-packages",
+        type="linelist",
+        default=None,
+    )
+    parser.addini(
+        "shardtypes_all_annotations",
+        "twin of --shardtypes-all-annotations",
+        type="bool",
+        default=False,
+    )
+    parser.addini(
+        "shardtypes_processes",
+        "twin of --shardtypes-processes",
+        type="int",
+        default=None,
+    )
+    parser.addini(
+        "shardtypes_trace", "twin of --shardtypes-trace", type="bool", default=True
+    )
+    parser.addini(
+        "shardtypes_prove", "twin of --shardtypes-prove", type="bool", default=False
+    )
+    parser.addini(
+        "shardtypes_report", "twin of --shardtypes-report", type="string", default=None
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -134,7 +163,9 @@ def wanted(config: pytest.Config, options: argparse.Namespace) -> bool:
     try:
         return bool(config.getini("shardtypes"))
     except (TypeError, ValueError) as error:
-        raise pytest.UsageError(f"shardtypes in {config.inipath}: {error}; write true or false") from None
+        raise pytest.UsageError(
+            f"shardtypes in {config.inipath}: {error}; write true or false"
+        ) from None
 
 
 def _block_second_name(pluginmanager: pytest.PytestPluginManager) -> None:

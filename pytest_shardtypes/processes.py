@@ -74,21 +74,35 @@ class Member:
                 elif "collecting" in data:
                     self.problems.append(data["collecting"])
                 else:
-                    report = config.hook.pytest_report_from_serializable(config=config, data=data)
+                    report = config.hook.pytest_report_from_serializable(
+                        config=config, data=data
+                    )
                     self.sent.setdefault(report.nodeid, []).append(report)
 
     def last_words(self) -> str:
         """Why it did not finish, as far as is known, and the end of its output."""
         status = self.process.poll()
-        state = "was still running, and was ended" if status is None else f"is gone, with exit status {status}"
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+        state = (
+            "was still running, and was ended"
+            if status is None
+            else f"is gone, with exit status {status}"
+        )
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[
+            -_LAST_LINES:
+        ]
         return "\n".join([f"did not finish: it {state}", *self.problems, *lines])
 
 
 class Group:
     """The processes that run one list of tests together."""
 
-    def __init__(self, config: pytest.Config, count: int, devices: int | None, nodes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        config: pytest.Config,
+        count: int,
+        devices: int | None,
+        nodes: Sequence[str],
+    ) -> None:
         self._config = config
         self._folder = tempfile.TemporaryDirectory(prefix="shardtypes-")
         self.nodes = frozenset(nodes)
@@ -99,7 +113,14 @@ class Group:
         handed_options.write(config.option, options)
         try:
             for number in range(count):
-                rank = Rank(number, count, coordinator, str(self._file(f"reports{number}")), str(options), reading)
+                rank = Rank(
+                    number,
+                    count,
+                    coordinator,
+                    str(self._file(f"reports{number}")),
+                    str(options),
+                    reading,
+                )
                 self.members.append(self._start(rank, _command(config, devices, nodes)))
         finally:
             os.close(reading)
@@ -112,13 +133,21 @@ class Group:
             gone = [member.process.poll() is not None for member in self.members]
             for member in self.members:
                 member.update(self._config)
-            if not begun and not shortened and all(member.ready for member in self.members):
+            if (
+                not begun
+                and not shortened
+                and all(member.ready for member in self.members)
+            ):
                 end, begun = time.monotonic() + seconds, True
             unfinished = [not member.has_finished(node) for member in self.members]
             if not any(unfinished):
                 return
-            lost = any(left and is_gone for left, is_gone in zip(unfinished, gone, strict=True))
-            if not shortened and (lost or any(member.has_failed(node) for member in self.members)):
+            lost = any(
+                left and is_gone for left, is_gone in zip(unfinished, gone, strict=True)
+            )
+            if not shortened and (
+                lost or any(member.has_failed(node) for member in self.members)
+            ):
                 end, shortened = min(end, time.monotonic() + GRACE_SECONDS), True
             time.sleep(0.05)
 
@@ -128,13 +157,17 @@ class Group:
         for member in self.members:
             with suppress(subprocess.TimeoutExpired):
                 member.process.wait(max(0.0, until - time.monotonic()))
-            with suppress(ProcessLookupError):  # it is gone, and so is what its tests started
+            with suppress(
+                ProcessLookupError
+            ):  # it is gone, and so is what its tests started
                 os.killpg(member.process.pid, signal.SIGKILL)
             member.process.wait()
             member.update(self._config)
         os.close(self._lifeline)
         self._folder.cleanup()
-        return [member.coverage for member in self.members if member.coverage is not None]
+        return [
+            member.coverage for member in self.members if member.coverage is not None
+        ]
 
     def _start(self, rank: Rank, command: Sequence[str]) -> Member:
         log = self._file(f"log{rank.number}")
@@ -169,7 +202,9 @@ class Processes:
         self.coverage: list[dict[str, Any]] = []
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> bool | None:
         """Report a marked test as the processes found it; all others run here as ever."""
         marker = item.get_closest_marker(MARK)
         if marker is None:
@@ -199,7 +234,11 @@ class Processes:
         if self._group is None or item.nodeid not in self._group.nodes:
             self._end(END_SECONDS)
             items = item.session.items
-            rest = [other.nodeid for other in items[items.index(item) :] if other.get_closest_marker(MARK)]
+            rest = [
+                other.nodeid
+                for other in items[items.index(item) :]
+                if other.get_closest_marker(MARK)
+            ]
             self._group = Group(self._config, self._count, self._devices, rest)
         return self._group
 
@@ -209,9 +248,15 @@ class Processes:
             self._group = None
 
 
-def _merged(item: pytest.Item, members: Sequence[Member]) -> Iterator[pytest.TestReport]:
+def _merged(
+    item: pytest.Item, members: Sequence[Member]
+) -> Iterator[pytest.TestReport]:
     """One report for each phase: failed if it failed in one process, skipped if it was in one and failed in none."""
-    phases: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
+    phases: tuple[Literal["setup", "call", "teardown"], ...] = (
+        "setup",
+        "call",
+        "teardown",
+    )
     for when in phases:
         phase = [
             (number, report)
@@ -219,29 +264,46 @@ def _merged(item: pytest.Item, members: Sequence[Member]) -> Iterator[pytest.Tes
             for report in member.sent.get(item.nodeid, ())
             if report.when == when
         ]
-        lost = [number for number, member in enumerate(members) if not member.has_finished(item.nodeid)]
-        words = [(number, _failure(report)) for number, report in phase if report.failed]
+        lost = [
+            number
+            for number, member in enumerate(members)
+            if not member.has_finished(item.nodeid)
+        ]
+        words = [
+            (number, _failure(report)) for number, report in phase if report.failed
+        ]
         if when == "call":
             words += [(number, members[number].last_words()) for number in lost]
         if not phase and not words:
             continue
         skipped = [report for _, report in phase if report.skipped]
-        outcome: Literal["failed", "skipped", "passed"] = "failed" if words else "skipped" if skipped else "passed"
+        outcome: Literal["failed", "skipped", "passed"] = (
+            "failed" if words else "skipped" if skipped else "passed"
+        )
         merged = pytest.TestReport(
             nodeid=item.nodeid,
             location=item.location,
             keywords=dict.fromkeys(item.keywords, 1),
             outcome=outcome,
-            longrepr="\n".join(f"process {number} of {len(members)}: {text}" for number, text in sorted(words))
+            longrepr="\n".join(
+                f"process {number} of {len(members)}: {text}"
+                for number, text in sorted(words)
+            )
             or (_skip_reason(skipped[0]) if skipped else None),
             when=when,
             sections=[
-                (f"process {number}: {title}", text) for number, report in phase for title, text in report.sections
+                (f"process {number}: {title}", text)
+                for number, report in phase
+                for title, text in report.sections
             ],
             duration=max((report.duration for _, report in phase), default=0.0),
-            user_properties=[entry for _, report in phase for entry in report.user_properties],
+            user_properties=[
+                entry for _, report in phase for entry in report.user_properties
+            ],
         )
-        expected = [report.wasxfail for _, report in phase if hasattr(report, "wasxfail")]
+        expected = [
+            report.wasxfail for _, report in phase if hasattr(report, "wasxfail")
+        ]
         if expected and not words:
             merged.wasxfail = expected[0]
         yield merged
@@ -255,20 +317,39 @@ def _failure(report: pytest.TestReport) -> str:
 
 def _skip_reason(report: pytest.TestReport) -> Any:
     """File, line and words, as a tuple: JSON, through which the report came, has lists only."""
-    return tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
+    return (
+        tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
+    )
 
 
-def _command(config: pytest.Config, devices: int | None, nodes: Sequence[str]) -> list[str]:
+def _command(
+    config: pytest.Config, devices: int | None, nodes: Sequence[str]
+) -> list[str]:
     """The same configuration for these tests only, without what writes files or starts workers."""
     option = config.option
-    command = [sys.executable, "-m", "pytest", "--rootdir", str(config.rootpath), "-o", "addopts=", "-x"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--rootdir",
+        str(config.rootpath),
+        "-o",
+        "addopts=",
+        "-x",
+    ]
     if config.inipath is not None:
         command += ["-c", str(config.inipath)]
     for setting in option.override_ini or ():
         command += ["-o", setting]
     for plugin in option.plugins or ():
         command += ["-p", plugin]
-    command += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--import-mode={option.importmode}"]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        f"--import-mode={option.importmode}",
+    ]
     command += ["--capture=tee-sys"]  # what a process said before it died is in its log
     command += ["--shardtypes", "--no-shardtypes-trace", "--shardtypes-processes=1"]
     command += [f"--shardtypes-devices={devices or 0}"]

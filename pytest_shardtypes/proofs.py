@@ -45,7 +45,9 @@ class Proving:
             self.calls.listening = False
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+    def pytest_runtest_protocol(
+        self, item: pytest.Item
+    ) -> Generator[None, object, object]:
         """Compare what the test called once its meshes are out of force."""
         result = yield
         for call in self.calls.take():
@@ -59,7 +61,11 @@ class Proving:
         proof = None if reason else self._compared(call)
         path, line = call.place or (str(item.path), 1)
         file = Path(path)
-        shown = str(file.relative_to(self._root)) if file.is_relative_to(self._root) else path
+        shown = (
+            str(file.relative_to(self._root))
+            if file.is_relative_to(self._root)
+            else path
+        )
         verdict, text = (NOT_COMPARED, reason) if proof is None else _verdict(proof)
         longrepr: Any = None
         if verdict == "refuted":
@@ -77,7 +83,9 @@ class Proving:
             longrepr=longrepr,
             when="call",
         )
-        vars(report)["shardtypes_proof"] = verdict if longrepr is None else f"{verdict}: {text}"
+        vars(report)["shardtypes_proof"] = (
+            verdict if longrepr is None else f"{verdict}: {text}"
+        )
         vars(report)["shardtypes_call"] = name if number == 1 else f"{name}[{number}]"
         if proof is not None and self._follows:
             vars(report)["shardtypes_intermediates"] = self._rows(proof)
@@ -109,17 +117,27 @@ class Proving:
             if rows:
                 self.intermediates[name] = tuple(tuple(row) for row in rows)
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, str] | None:
         """The verdict and the function in the list of ``-v``; what could not be told is counted apart, as ``?``."""
         verdict = getattr(report, "shardtypes_proof", "").partition(":")[0]
         if not verdict:
             return None
-        category, letter = (COULD_NOT_TELL, "?") if verdict == COULD_NOT_TELL else _STATUS[report.outcome]
+        category, letter = (
+            (COULD_NOT_TELL, "?")
+            if verdict == COULD_NOT_TELL
+            else _STATUS[report.outcome]
+        )
         name = getattr(report, "shardtypes_call", "").removeprefix(f"{report.nodeid}::")
         return category, letter, f"{verdict.upper()}: {name}"
 
 
-_STATUS = {"passed": ("passed", "."), "failed": ("failed", "F"), "skipped": ("skipped", "s")}
+_STATUS = {
+    "passed": ("passed", "."),
+    "failed": ("failed", "F"),
+    "skipped": ("skipped", "s"),
+}
 _OUTCOMES: dict[str, Any] = {
     "proved": "passed",
     AGREES: "passed",
@@ -141,5 +159,7 @@ def _verdict(proof: Proof) -> tuple[str, str]:
 def _exemption(item: pytest.Item, call: Call) -> str:
     """Why the numbers may depend on the mesh, if the test or the function says so."""
     for marker in item.iter_markers(_MARK):
-        return str(marker.args[0]) if marker.args else "its test is marked mesh_dependent"
+        return (
+            str(marker.args[0]) if marker.args else "its test is marked mesh_dependent"
+        )
     return dependence_of(call.function)

@@ -48,11 +48,18 @@ class Rank:
 
     def join(self) -> None:
         """Connect with the other processes, and end when the one that started them is gone."""
-        threading.Thread(target=self._follow, name="shardtypes-lifeline", daemon=True).start()
+        threading.Thread(
+            target=self._follow, name="shardtypes-lifeline", daemon=True
+        ).start()
         import jax
 
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        jax.distributed.initialize(self.coordinator, self.count, self.number, initialization_timeout=_JOINING_SECONDS)
+        jax.distributed.initialize(
+            self.coordinator,
+            self.count,
+            self.number,
+            initialization_timeout=_JOINING_SECONDS,
+        )
 
     def take_options(self, config: pytest.Config) -> None:
         """Have the options of the run that started this process, before any plugin looks at them."""
@@ -63,13 +70,17 @@ class Rank:
             pass
         # The process that would have removed it is gone.
         shutil.rmtree(Path(self.reports).parent, ignore_errors=True)
-        os.killpg(0, signal.SIGKILL)  # this process, which leads a group of its own, and what its tests started
+        os.killpg(
+            0, signal.SIGKILL
+        )  # this process, which leads a group of its own, and what its tests started
 
 
 class Reporter:
     """Writes each report, and with it what was counted so far, as lines of JSON."""
 
-    def __init__(self, config: pytest.Config, rank: Rank, counted: Callable[[], Coverage]) -> None:
+    def __init__(
+        self, config: pytest.Config, rank: Rank, counted: Callable[[], Coverage]
+    ) -> None:
         self._config = config
         self._path = Path(rank.reports)
         self._counted = counted
@@ -78,7 +89,11 @@ class Reporter:
         """Send one report; with the last one of a test the counts, for this process may be ended after it."""
         if report.when == "teardown":
             self._write({"coverage": self._counted().to_json()})
-        self._write(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self._write(
+            self._config.hook.pytest_report_to_serializable(
+                config=self._config, report=report
+            )
+        )
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Send what went wrong while collecting."""

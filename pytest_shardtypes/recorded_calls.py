@@ -42,10 +42,14 @@ class RecordedCalls:
         """Hear no more."""
         _stats.unwatch(self._note)
 
-    def _note(self, name: str, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    def _note(
+        self, name: str, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
         if name in self._calls or current_view().manual:  # there sizes are local ones
             return
-        self._calls[name] = RecordedCall(jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs)))
+        self._calls[name] = RecordedCall(
+            jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs))
+        )
 
     def verdict(self, name: str, f: Callable[..., Any]) -> Verdict | None:
         """What tracing says with the arguments of the call that are no annotated arrays. None unless it then holds for
@@ -70,17 +74,27 @@ class RecordedCalls:
 
 
 def _as_called(verdict: Verdict, words: str) -> Verdict:
-    return Verdict(verdict.ok, f"{verdict.reason}; with {words}", verdict.result, proved=verdict.proved)
+    return Verdict(
+        verdict.ok,
+        f"{verdict.reason}; with {words}",
+        verdict.result,
+        proved=verdict.proved,
+    )
 
 
-def _example(f: Callable[..., Any], call: RecordedCall) -> tuple[dict[str, Any], dict[str, int]]:
+def _example(
+    f: Callable[..., Any], call: RecordedCall
+) -> tuple[dict[str, Any], dict[str, int]]:
     """The arguments by name that are no annotated arrays, and the sizes that names had in the call."""
     bound = inspect.signature(f).bind(*call.args, **call.kwargs)
     named: dict[str, Any] = {}
     arguments = arguments_of(f, call.args, call.kwargs)
     for argument in arguments:
         parameter = argument.parameter
-        if parameter.name not in bound.arguments or parameter.kind is parameter.POSITIONAL_ONLY:
+        if (
+            parameter.name not in bound.arguments
+            or parameter.kind is parameter.POSITIONAL_ONLY
+        ):
             raise CannotTell(f"{parameter.name} has no name to be given by")
         if not has_arrays(argument.annotation):
             named[parameter.name] = bound.arguments[parameter.name]
@@ -88,7 +102,9 @@ def _example(f: Callable[..., Any], call: RecordedCall) -> tuple[dict[str, Any],
     return named, dict(list(sizes.items())[:_MOST_NAMES])
 
 
-def _needed(f: Callable[..., Any], named: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int] | None:
+def _needed(
+    f: Callable[..., Any], named: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[str, int] | None:
     """The sizes that must be as they were in the call; None where it does not even hold then."""
     if trace(f, sizes=sizes, **named).ok is not True:
         return None
@@ -101,4 +117,8 @@ def _needed(f: Callable[..., Any], named: Mapping[str, Any], sizes: Mapping[str,
 
 
 def _shape_of(leaf: Any) -> Any:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf
+    return (
+        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        if isinstance(leaf, jax.Array)
+        else leaf
+    )

@@ -46,7 +46,9 @@ class Run:
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self.config = config
         self.options = options
-        self.forced = None if options.devices is None else ForcedDevices(options.devices)
+        self.forced = (
+            None if options.devices is None else ForcedDevices(options.devices)
+        )
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
         self.laws: LawItems | None = None
@@ -62,7 +64,9 @@ class Run:
     def begin(self) -> None:
         """Force devices and start checking, before anything of the project is imported."""
         if not _is_installed("jax"):
-            raise pytest.UsageError("--shardtypes needs JAX: pip install 'shardtypes[jax]'")
+            raise pytest.UsageError(
+                "--shardtypes needs JAX: pip install 'shardtypes[jax]'"
+            )
         try:
             if self.forced is not None:
                 self.forced.force()
@@ -77,12 +81,18 @@ class Run:
                 f"--shardtypes cannot start: JAX or typeguard does not import: {type(error).__name__}: {error}"
             ) from error
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
-        self.hook = hook.PackageHook(packages, self.config.getini("python_files"), self.options.all_annotations)
+        self.hook = hook.PackageHook(
+            packages, self.config.getini("python_files"), self.options.all_annotations
+        )
         self.hook.install()
         if not self.hook.switched_off:
             from pytest_shardtypes.proofs import Proving
 
-            self.proving = Proving(self.config.rootpath, self.options.prove, self.options.report is not None)
+            self.proving = Proving(
+                self.config.rootpath,
+                self.options.prove,
+                self.options.report is not None,
+            )
             self.proving.calls.install()
 
     def take_options(self) -> None:
@@ -129,7 +139,9 @@ class Run:
             self._calls.install()
             self.laws = LawItems(read_roles(self.config.rootpath))
             root = self.config.rootpath
-            self.tracing = Tracing(self.hook.packages, root, self._collects_everything(), self.laws.of)
+            self.tracing = Tracing(
+                self.hook.packages, root, self._collects_everything(), self.laws.of
+            )
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
             self.config.pluginmanager.register(self.laws, "shardtypes-laws")
             self.laws.calls.begin()
@@ -144,7 +156,11 @@ class Run:
     def _collects_everything(self) -> bool:
         """Whether the command line names no files, so that all functions of the packages are traced."""
         everything = getattr(self.config, "workerinput", {}).get(_EVERYTHING_KEY)
-        return self.config.args_source != pytest.Config.ArgsSource.ARGS if everything is None else bool(everything)
+        return (
+            self.config.args_source != pytest.Config.ArgsSource.ARGS
+            if everything is None
+            else bool(everything)
+        )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -154,13 +170,22 @@ class Run:
     def pytest_report_header(self) -> list[str]:
         """What is on, at the top of the run."""
         assert self.hook is not None
-        devices = "the devices that are there" if self.forced is None else f"{self.forced.count} CPU devices"
-        packages = ", ".join(self.hook.packages) or "no packages found in the root directory"
+        devices = (
+            "the devices that are there"
+            if self.forced is None
+            else f"{self.forced.count} CPU devices"
+        )
+        packages = (
+            ", ".join(self.hook.packages) or "no packages found in the root directory"
+        )
         if self.hook.switched_off:
             packages = "nothing: SHARDTYPES=0 in the environment turns all checks off"
         mesh = f"; mesh {self.options.mesh}" if self.options.mesh else ""
         restarts = [] if self.forced is None else self.forced.restarts
-        return [f"shardtypes: {devices}{mesh}; checks {packages}", *(f"shardtypes: {text}" for text in restarts)]
+        return [
+            f"shardtypes: {devices}{mesh}; checks {packages}",
+            *(f"shardtypes: {text}" for text in restarts),
+        ]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run a test marked with ``meshes`` once on each of them."""
@@ -171,11 +196,17 @@ class Run:
 
         try:
             if metafunc.definition.get_closest_marker("mesh") is not None:
-                raise BadMesh("a test has the marker mesh or the marker meshes, not both")
+                raise BadMesh(
+                    "a test has the marker mesh or the marker meshes, not both"
+                )
             meshes = marked_meshes(marker)
         except BadMesh as error:
-            raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
-        metafunc.parametrize(_MESH_FIXTURE, meshes, indirect=True, ids=[str(axes) for axes in meshes])
+            raise pytest.Collector.CollectError(
+                f"{metafunc.definition.nodeid}: {error}"
+            ) from None
+        metafunc.parametrize(
+            _MESH_FIXTURE, meshes, indirect=True, ids=[str(axes) for axes in meshes]
+        )
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Count the devices once every test module is imported: a module may have started JAX with others."""
@@ -201,7 +232,9 @@ class Run:
         own = coverage.take(self.hook)
         if self.proving is not None:
             own = replace(own, not_compared=tuple(sorted(self.proving.calls.names)))
-        return coverage.merge([own, *map(coverage.Coverage.from_json, [*self._workers, *ranks])])
+        return coverage.merge(
+            [own, *map(coverage.Coverage.from_json, [*self._workers, *ranks])]
+        )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
@@ -210,7 +243,9 @@ class Run:
         if counted is not None:
             self._workers.append(counted)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> None:
         """Print what was checked, over all workers, and write the report."""
         if hasattr(self.config, "workerinput") or self.config.option.collectonly:
             return
@@ -241,7 +276,9 @@ class Run:
         if self.options.report is None or not self._writes():
             return
         try:
-            terminalreporter.line(report.write(total, self.options.report, self.config.rootpath))
+            terminalreporter.line(
+                report.write(total, self.options.report, self.config.rootpath)
+            )
         except report.NotWritten as error:
             terminalreporter.line(str(error), red=True)
             session = terminalreporter._session
@@ -274,7 +311,10 @@ class Run:
 def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except (ImportError, ValueError):  # a finder refuses it, or None stands for it in sys.modules
+    except (
+        ImportError,
+        ValueError,
+    ):  # a finder refuses it, or None stands for it in sys.modules
         return False
 
 

@@ -46,12 +46,17 @@ def source(path: Path, functions: Mapping[int, str], coverage: Coverage) -> str:
     lines = text.splitlines()
     return "".join(
         _function(node, functions[start], lines, coverage)
-        for node in sorted((node for node in ast.walk(tree) if isinstance(node, _Function)), key=_first_line)
+        for node in sorted(
+            (node for node in ast.walk(tree) if isinstance(node, _Function)),
+            key=_first_line,
+        )
         if (start := _first_line(node)) in functions
     )
 
 
-def _function(node: _Function, name: str, lines: Sequence[bytes], coverage: Coverage) -> str:
+def _function(
+    node: _Function, name: str, lines: Sequence[bytes], coverage: Coverage
+) -> str:
     calls = coverage.functions.get(name, 0)
     state = f"{calls} checked calls" if calls else "never called by a test"
     marks: dict[int, list[_Mark]] = {}
@@ -73,7 +78,13 @@ def _first_line(node: _Function) -> int:
 
 def _annotations(node: _Function) -> Iterator[tuple[str, ast.expr]]:
     arguments = node.args
-    for arg in (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg):
+    for arg in (
+        *arguments.posonlyargs,
+        *arguments.args,
+        arguments.vararg,
+        *arguments.kwonlyargs,
+        arguments.kwarg,
+    ):
         if arg is not None and arg.annotation is not None:
             yield f"parameter {arg.arg!r}", arg.annotation
     if node.returns is not None:
@@ -81,10 +92,16 @@ def _annotations(node: _Function) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _marks(
-    name: str, role: str, annotation: ast.expr, lines: Sequence[bytes], coverage: Coverage
+    name: str,
+    role: str,
+    annotation: ast.expr,
+    lines: Sequence[bytes],
+    coverage: Coverage,
 ) -> Iterator[tuple[int, _Mark]]:
     texts = [
-        part for part in ast.walk(annotation) if isinstance(part, ast.Constant) and isinstance(part.value, (str, bytes))
+        part
+        for part in ast.walk(annotation)
+        if isinstance(part, ast.Constant) and isinstance(part.value, (str, bytes))
     ]
     for text in texts:
         if text.end_lineno != text.lineno or text.end_col_offset is None:
@@ -100,7 +117,10 @@ def _marks(
                 if verified is not None:
                     says = f"dimension {dim} over {word}: {'verified' if verified else 'never verified'}"
                     start = text.col_offset + token.start() + axis.start()
-                    yield text.lineno, _Mark(start, start + len(axis[0]), verified, says)
+                    yield (
+                        text.lineno,
+                        _Mark(start, start + len(axis[0]), verified, says),
+                    )
 
 
 def _marked(line: bytes, marks: Sequence[_Mark]) -> str:

@@ -11,22 +11,32 @@ from shardtypes.switches import switched_off
 
 LISTED = 20
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
-NOT_COMPARED = "not compared"  # how that of a function that may depend on the mesh begins
+NOT_COMPARED = (
+    "not compared"  # how that of a function that may depend on the mesh begins
+)
 NOT_TOLD = (COULD_NOT_TELL, NOT_COMPARED)
 
 
 def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[str]:
     """What a run checked in ``packages`` and what it did not, a line each. ``root`` shortens the names of files."""
-    checks = ", ".join(f"{count} {kind}" for kind, count in sorted(coverage.checks.items(), reverse=True))
+    checks = ", ".join(
+        f"{count} {kind}"
+        for kind, count in sorted(coverage.checks.items(), reverse=True)
+    )
     yield f"checks run: {checks or _none(coverage, packages)}"
     for reason, count in sorted(coverage.not_possible.items()):
         yield f"not possible, {count} times: {reason}"
     if coverage.traced:
         right = sum(text == "passed" for text in coverage.traced.values())
         yield f"annotated functions traced: {right} of {len(coverage.traced)} hold"
-        unknown = [(name, text) for name, text in sorted(coverage.traced.items()) if text.startswith(COULD_NOT_TELL)]
+        unknown = [
+            (name, text)
+            for name, text in sorted(coverage.traced.items())
+            if text.startswith(COULD_NOT_TELL)
+        ]
         yield from _listed(
-            "tracing could not tell", [f"{name}{text.removeprefix(COULD_NOT_TELL)}" for name, text in unknown]
+            "tracing could not tell",
+            [f"{name}{text.removeprefix(COULD_NOT_TELL)}" for name, text in unknown],
         )
     yield from _compared(coverage)
     for name in coverage.never_imported:
@@ -37,14 +47,21 @@ def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[s
         reached = len(coverage.declared) - len(coverage.unreached)
         yield f"annotated functions reached: {reached} of {len(coverage.declared)}"
     yield from _listed(
-        "never called by a test", [f"{name} ({_place(coverage.declared[name], root)})" for name in coverage.unreached]
+        "never called by a test",
+        [
+            f"{name} ({_place(coverage.declared[name], root)})"
+            for name in coverage.unreached
+        ],
     )
     if coverage.dimensions:
         verified = len(coverage.dimensions) - len(coverage.unverified)
         yield f"sharded dimensions verified where their axis is larger than 1: {verified} of {len(coverage.dimensions)}"
     yield from _listed(
         "sharding never verified",
-        [f"{name}, {role}, dimension {dim} over {axis}" for name, role, dim, axis in coverage.unverified],
+        [
+            f"{name}, {role}, dimension {dim} over {axis}"
+            for name, role, dim, axis in coverage.unverified
+        ],
     )
 
 
@@ -54,15 +71,26 @@ def _compared(coverage: Coverage) -> Iterator[str]:
         words = Counter(text.partition(":")[0] for text in coverage.proved.values())
         counts = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
         yield f"mapped functions compared with one device: {counts}"
-        told = [(name, text) for name, text in sorted(coverage.proved.items()) if text.startswith(NOT_TOLD)]
-        yield from _listed("not compared, or without an answer", [f"{name}: {text}" for name, text in told])
+        told = [
+            (name, text)
+            for name, text in sorted(coverage.proved.items())
+            if text.startswith(NOT_TOLD)
+        ]
+        yield from _listed(
+            "not compared, or without an answer",
+            [f"{name}: {text}" for name, text in told],
+        )
     if coverage.not_compared:
         count = len(coverage.not_compared)
         yield f"mapped functions not compared with one device: {count} (--shardtypes-prove compares them)"
 
 
 def _place(place: str, root: Path) -> str:
-    return str(Path(place).relative_to(root)) if Path(place).is_relative_to(root) else place
+    return (
+        str(Path(place).relative_to(root))
+        if Path(place).is_relative_to(root)
+        else place
+    )
 
 
 def _none(coverage: Coverage, packages: Sequence[str]) -> str:

@@ -23,9 +23,13 @@ class CheckTimes:
         """From now on; a function that was called before is not seen, for it holds on to its checks."""
         seconds, check = self.seconds, self._check
 
-        def timed(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
+        def timed(
+            spec: ArraySpec, value: Any, table: Table, view: View, site: Site
+        ) -> None:
             __tracebackhide__ = True
-            if not (_stats.recording and site.function):  # assert_sharding checks for no function
+            if not (
+                _stats.recording and site.function
+            ):  # assert_sharding checks for no function
                 check(spec, value, table, view, site)
                 return
             begun = time.perf_counter()

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import collect_one_node  # no public way to collect one node and report it
+from _pytest.runner import (
+    collect_one_node,
+)  # no public way to collect one node and report it
 
 from pytest_shardtypes import candidates, examples, verdicts
 from pytest_shardtypes.annotated import takes_arrays
@@ -56,7 +58,9 @@ class AnnotatedModule(pytest.File):
     more: Callable[[Found], Iterable[pytest.Item]]
 
     @classmethod
-    def of(cls, parent: pytest.Collector, candidate: Candidate, more: More) -> AnnotatedModule:
+    def of(
+        cls, parent: pytest.Collector, candidate: Candidate, more: More
+    ) -> AnnotatedModule:
         """The collector of a candidate file."""
         node: AnnotatedModule = cls.from_parent(parent, path=candidate.path)
         node.module, node.folder = candidate.module, candidate.folder
@@ -68,15 +72,21 @@ class AnnotatedModule(pytest.File):
         try:
             module = _imported(self.module, self.folder)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may do anything; its item says what it did
-            item = Trace.of(self, Found("import", importlib.import_module, self.module), Example())
-            item.broken = f"{self.module} does not import: {type(error).__name__}: {error}"
+            item = Trace.of(
+                self, Found("import", importlib.import_module, self.module), Example()
+            )
+            item.broken = (
+                f"{self.module} does not import: {type(error).__name__}: {error}"
+            )
             yield item
             return
         for found in functions_of(module):
             ways = examples.examples_of(found.qualified) or (Example(),)
             for number, example in enumerate(ways, 1):
                 name = found.name if len(ways) == 1 else f"{found.name}[{number}]"
-                yield Trace.of(self, Found(name, found.function, found.qualified), example)
+                yield Trace.of(
+                    self, Found(name, found.function, found.qualified), example
+                )
             yield from self.more(found)
 
 
@@ -113,24 +123,38 @@ class Trace(pytest.Item):
         """Raise ``Wrong`` or ``CouldNotTell``, or return."""
         if self.broken is not None:
             raise CouldNotTell(self.broken)
-        outcome = verdicts.judge(self.found.qualified, self.found.function, self.example, self.config.stash[CALLS])
+        outcome = verdicts.judge(
+            self.found.qualified,
+            self.found.function,
+            self.example,
+            self.config.stash[CALLS],
+        )
         if outcome.ok is None:
             raise CouldNotTell(outcome.text)
         if outcome.ok is False:
             raise Wrong(outcome.text) from outcome.error
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
+    ) -> Any:
         """What is wrong and where, in the user's code only."""
         if isinstance(excinfo.value, Wrong):
             return "\n".join(
-                [f"E   {excinfo.value}", *_frames(excinfo.value.__cause__, self.path, self.config.rootpath)]
+                [
+                    f"E   {excinfo.value}",
+                    *_frames(excinfo.value.__cause__, self.path, self.config.rootpath),
+                ]
             )
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where the function is defined."""
         code = getattr(inspect.unwrap(self.found.function), "__code__", None)
-        return self.path, None if code is None else code.co_firstlineno - 1, f"trace of {self.found.qualified}"
+        return (
+            self.path,
+            None if code is None else code.co_firstlineno - 1,
+            f"trace of {self.found.qualified}",
+        )
 
 
 def _collected(module: AnnotatedModule) -> list[pytest.Item]:
@@ -148,8 +172,15 @@ def functions_of(module: types.ModuleType) -> list[Found]:
     found = []
     for name, value in sorted(vars(module).items()):
         if isinstance(value, type) and value.__module__ == module.__name__:
-            members = [(f"{name}.{method}", f) for method, f in _methods(value, f"{module.__name__}.{name}")]
-        elif callable(value) and not isinstance(value, type) and getattr(value, "__name__", None) == name:
+            members = [
+                (f"{name}.{method}", f)
+                for method, f in _methods(value, f"{module.__name__}.{name}")
+            ]
+        elif (
+            callable(value)
+            and not isinstance(value, type)
+            and getattr(value, "__name__", None) == name
+        ):
             members = [(name, value)]
         else:
             continue
@@ -167,7 +198,9 @@ def _methods(cls: type, qualified: str) -> Iterator[tuple[str, Callable[..., Any
             yield name, member.__func__
         elif isinstance(member, classmethod):
             yield name, getattr(cls, name)
-        elif isinstance(member, types.FunctionType) and (not name.startswith("__") or name == "__call__"):
+        elif isinstance(member, types.FunctionType) and (
+            not name.startswith("__") or name == "__call__"
+        ):
             inner = inspect.unwrap(member)
             if is_pytree_dataclass(cls) and isinstance(inner, types.FunctionType):
                 yield name, _with_self(inner, cls)
@@ -178,7 +211,13 @@ def _methods(cls: type, qualified: str) -> Iterator[tuple[str, Callable[..., Any
 def _with_self(method: types.FunctionType, cls: type) -> Callable[..., Any]:
     """The method with its first parameter annotated by the class, whose fields say which arrays it holds."""
     code = method.__code__
-    copy = types.FunctionType(code, method.__globals__, method.__name__, method.__defaults__, method.__closure__)
+    copy = types.FunctionType(
+        code,
+        method.__globals__,
+        method.__name__,
+        method.__defaults__,
+        method.__closure__,
+    )
     copy.__kwdefaults__ = method.__kwdefaults__
     copy.__module__, copy.__qualname__ = method.__module__, method.__qualname__
     first = code.co_varnames[0] if code.co_argcount else "self"
@@ -199,7 +238,13 @@ def _frames(error: BaseException | None, path: Path, root: Path) -> Iterator[str
 class Tracing(VerdictReports):
     """The hooks that make items of the candidates and report what could not be told."""
 
-    def __init__(self, packages: tuple[str, ...], root: Path, everything: bool, more: More = nothing_more) -> None:
+    def __init__(
+        self,
+        packages: tuple[str, ...],
+        root: Path,
+        everything: bool,
+        more: More = nothing_more,
+    ) -> None:
         super().__init__(Trace, "shardtypes_trace")
         self.everything = everything
         self._more = more
@@ -211,16 +256,28 @@ class Tracing(VerdictReports):
     def candidates(self) -> Mapping[Path, Candidate]:
         """The files to import, found once."""
         if self._candidates is None:
-            self._candidates = {c.path: c for c in candidates.candidates(self._packages, self._root)}
+            self._candidates = {
+                c.path: c for c in candidates.candidates(self._packages, self._root)
+            }
         return self._candidates
 
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> AnnotatedModule | None:
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> AnnotatedModule | None:
         """Collect a candidate that was named on the command line, or lies in a folder that was."""
-        candidate = self.candidates().get(file_path) if file_path.suffix == ".py" else None
-        return None if candidate is None else AnnotatedModule.of(parent, candidate, self._more)
+        candidate = (
+            self.candidates().get(file_path) if file_path.suffix == ".py" else None
+        )
+        return (
+            None
+            if candidate is None
+            else AnnotatedModule.of(parent, candidate, self._more)
+        )
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, items: list[pytest.Item]
+    ) -> None:
         """Add all candidates where the command line names no files, before anything is selected or deselected."""
         have = {item.path for item in items if isinstance(item, Trace)}
         if self.everything:
@@ -228,7 +285,9 @@ class Tracing(VerdictReports):
                 if path not in have and not session.config.hook.pytest_ignore_collect(
                     collection_path=path, path=None, config=session.config
                 ):
-                    items.extend(_collected(AnnotatedModule.of(session, candidate, self._more)))
+                    items.extend(
+                        _collected(AnnotatedModule.of(session, candidate, self._more))
+                    )
             met = {item.found.qualified for item in items if isinstance(item, Trace)}
             self.useless_examples = tuple(sorted(set(examples.registered()) - met))
         seen: set[str] = set()

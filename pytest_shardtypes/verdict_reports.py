@@ -24,17 +24,27 @@ class VerdictReports:
         self._attribute = attribute
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Any:
         """Make *could not tell* an outcome of its own."""
         report = yield
-        if not isinstance(item, self._kind) or call.when != "call" or hasattr(report, "wasxfail"):
+        if (
+            not isinstance(item, self._kind)
+            or call.when != "call"
+            or hasattr(report, "wasxfail")
+        ):
             return report
         verdict = report.outcome
         if call.excinfo is not None and isinstance(call.excinfo.value, CouldNotTell):
             path, line, _ = item.reportinfo()
             verdict = COULD_NOT_TELL
             report.outcome = "skipped"
-            report.longrepr = (str(path), (line or 0) + 1, f"{COULD_NOT_TELL}: {call.excinfo.value}")
+            report.longrepr = (
+                str(path),
+                (line or 0) + 1,
+                f"{COULD_NOT_TELL}: {call.excinfo.value}",
+            )
         setattr(report, self._attribute, verdict)
         return report
 
@@ -42,11 +52,20 @@ class VerdictReports:
         """Remember the verdicts, those of xdist's workers too."""
         verdict = getattr(report, self._attribute, None)
         if verdict is not None:
-            text = report.longrepr[2] if isinstance(report.longrepr, (tuple, list)) else verdict
+            text = (
+                report.longrepr[2]
+                if isinstance(report.longrepr, (tuple, list))
+                else verdict
+            )
             self.verdicts[report.nodeid] = str(text)
 
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+    def pytest_report_teststatus(
+        self, report: pytest.TestReport
+    ) -> tuple[str, str, str] | None:
         """``?`` in the progress, and a count of its own in the last line."""
-        if report.when == "call" and getattr(report, self._attribute, None) == COULD_NOT_TELL:
+        if (
+            report.when == "call"
+            and getattr(report, self._attribute, None) == COULD_NOT_TELL
+        ):
             return COULD_NOT_TELL, "?", "COULD NOT TELL"
         return None

@@ -29,12 +29,20 @@ class Outcome:
     error: Exception | None = None
 
 
-def judge(name: str, f: Callable[..., Any], example: Example, calls: RecordedCalls) -> Outcome:
+def judge(
+    name: str, f: Callable[..., Any], example: Example, calls: RecordedCalls
+) -> Outcome:
     """Trace ``f`` with the example, or if there is none and it needs one, with what a test gave it. Nothing that is met
     counts as reached by a test."""
     inner = inspect.unwrap(f)
-    if inspect.iscoroutinefunction(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        return Outcome(None, "it is a coroutine or a generator, which only tests can run")
+    if (
+        inspect.iscoroutinefunction(inner)
+        or inspect.isgeneratorfunction(inner)
+        or inspect.isasyncgenfunction(inner)
+    ):
+        return Outcome(
+            None, "it is a coroutine or a generator, which only tests can run"
+        )
     with _stats.uncounted():
         verdict = _verdict(f, example)
         if verdict.ok is None and example == Example():
@@ -47,7 +55,9 @@ def judge(name: str, f: Callable[..., Any], example: Example, calls: RecordedCal
         return Outcome(None, why)
     if verdict.ok is None:
         fixed = "sizes={…}" if verdict.sizes else "…"
-        return Outcome(None, f"{verdict.reason}; in conftest.py: trace_example({name!r}, {fixed})")
+        return Outcome(
+            None, f"{verdict.reason}; in conftest.py: trace_example({name!r}, {fixed})"
+        )
     return Outcome(False, verdict.reason, verdict.error)
 
 
@@ -55,4 +65,6 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
     mesh = None
     if example.mesh is not None:
         mesh = abstract_mesh(axis_types=example.mesh.kind, **dict(example.mesh.axes))
-    return trace(f, *example.positional, mesh=mesh, sizes=example.sizes, **example.named)
+    return trace(
+        f, *example.positional, mesh=mesh, sizes=example.sizes, **example.named
+    )

@@ -12,20 +12,50 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ALWAYS = ("tests/lang", "tests/test_imports.py", "tests/lint/test_command.py", "tests/lint/test_run.py")
+ALWAYS = (
+    "tests/lang",
+    "tests/test_imports.py",
+    "tests/lint/test_command.py",
+    "tests/lint/test_run.py",
+)
 #: The first that fits a changed file says which tests guard it.
 AREAS = {
     "shardtypes/lang/": ("tests/lang", "tests/engine/test_messages.py"),
     "shardtypes/semantics/": ("tests/semantics",),
     "shardtypes/laws/": ("tests/laws/test_verdicts.py", "tests/laws/test_saving.py"),
-    "shardtypes/": ("tests/runtime/test_messages.py", "tests/runtime/test_layouts.py", "tests/runtime/test_mapped.py"),
-    "pytest_shardtypes/": ("tests/pytest_plugin/test_options.py", "tests/pytest_plugin/test_report.py"),
-    "shardlint/mypy_plugin/": ("tests/mypy_plugin/test_settings.py", "tests/mypy_plugin/test_cases.py"),
+    "shardtypes/": (
+        "tests/runtime/test_messages.py",
+        "tests/runtime/test_layouts.py",
+        "tests/runtime/test_mapped.py",
+    ),
+    "pytest_shardtypes/": (
+        "tests/pytest_plugin/test_options.py",
+        "tests/pytest_plugin/test_report.py",
+    ),
+    "shardlint/mypy_plugin/": (
+        "tests/mypy_plugin/test_settings.py",
+        "tests/mypy_plugin/test_cases.py",
+    ),
     "shardlint/rules/": ("tests/engine/test_rules.py", "tests/test_docs.py"),
-    "shardlint/evaluation/": ("tests/evaluation/test_numbers.py", "tests/evaluation/test_refusals.py"),
-    "shardlint/engine/sharding/": ("tests/engine/test_cases.py", "tests/global_view", "tests/logical"),
-    "shardlint/ops/sharding/": ("tests/engine/test_cases.py", "tests/global_view", "tests/sharding/test_view.py"),
-    "shardlint/engine/": ("tests/engine/test_cases.py", "tests/engine/test_rules.py", "tests/engine/test_messages.py"),
+    "shardlint/evaluation/": (
+        "tests/evaluation/test_numbers.py",
+        "tests/evaluation/test_refusals.py",
+    ),
+    "shardlint/engine/sharding/": (
+        "tests/engine/test_cases.py",
+        "tests/global_view",
+        "tests/logical",
+    ),
+    "shardlint/ops/sharding/": (
+        "tests/engine/test_cases.py",
+        "tests/global_view",
+        "tests/sharding/test_view.py",
+    ),
+    "shardlint/engine/": (
+        "tests/engine/test_cases.py",
+        "tests/engine/test_rules.py",
+        "tests/engine/test_messages.py",
+    ),
     "shardlint/ops/": ("tests/ops/test_complete.py", "tests/engine/test_cases.py"),
     "shardlint/": ("tests/lint",),
     "fixtures/lint/": ("tests/engine/test_cases.py",),
@@ -47,7 +77,10 @@ def main() -> None:
 def changed() -> list[str]:
     """The files that differ from where this branch left the main one, those that are not committed included."""
     base = _git("merge-base", "HEAD", "main") or ["HEAD"]
-    return [*_git("diff", "--name-only", base[0]), *_git("ls-files", "--others", "--exclude-standard")]
+    return [
+        *_git("diff", "--name-only", base[0]),
+        *_git("ls-files", "--others", "--exclude-standard"),
+    ]
 
 
 def chosen(files: Iterable[str]) -> list[str]:
@@ -57,13 +90,22 @@ def chosen(files: Iterable[str]) -> list[str]:
         if name.startswith("tests/") and Path(name).name.startswith("test_"):
             found.update(dict.fromkeys([name] if (ROOT / name).exists() else []))
         else:
-            area = next((tests for prefix, tests in AREAS.items() if name.startswith(prefix)), ())
+            area = next(
+                (tests for prefix, tests in AREAS.items() if name.startswith(prefix)),
+                (),
+            )
             found.update(dict.fromkeys(area))
-    return [name for name in found if not any(name.startswith(f"{other}/") for other in found)]
+    return [
+        name
+        for name in found
+        if not any(name.startswith(f"{other}/") for other in found)
+    ]
 
 
 def _git(*arguments: str) -> list[str]:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return done.stdout.split("\n")[:-1] if done.returncode == 0 else []
 
 

@@ -32,7 +32,9 @@ class AxisSet:
 
     def minus(self, axes: Iterable[str]) -> AxisSet:
         gone = frozenset(axes)
-        return AxisSet(self.names | gone if self.all_but else self.names - gone, self.all_but)
+        return AxisSet(
+            self.names | gone if self.all_but else self.names - gone, self.all_but
+        )
 
 
 NO_AXIS = AxisSet()

@@ -53,7 +53,10 @@ def _given(module: ir.Module, project: Project) -> set[str]:
         if last_name(call.func) in AXES_SWITCHES and call.args:
             found |= _mentioned((call.args[0].value,))
             known.add(call.func.at)
-    if any(node.at not in known for node in _switches(module.body)) or _parameters(module) & found:
+    if (
+        any(node.at not in known for node in _switches(module.body))
+        or _parameters(module) & found
+    ):
         # under another name, or given a function that it is given itself: any that it or its users name
         found |= _mentioned(module.body)
         own = {function.name for function in _functions(module)}
@@ -74,8 +77,16 @@ def _parameters(module: ir.Module) -> set[str]:
 
 
 def _functions(module: ir.Module) -> Iterable[ir.Function]:
-    return (node for node in walk(module.body, frozenset({ir.Function})) if isinstance(node, ir.Function))
+    return (
+        node
+        for node in walk(module.body, frozenset({ir.Function}))
+        if isinstance(node, ir.Function)
+    )
 
 
 def _mentioned(body: object) -> set[str]:
-    return {last_name(node) for node in walk(body, _NAMES) if isinstance(node, (ir.Name, ir.Attr))}
+    return {
+        last_name(node)
+        for node in walk(body, _NAMES)
+        if isinstance(node, (ir.Name, ir.Attr))
+    }

@@ -17,8 +17,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_ALLOWED_MODULES = frozenset({"shardlint.changes", "shardlint.ir", "shardlint.outline", "shardtypes.lang.diagnostics"})
-_ALLOWED = frozenset({("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")})
+_ALLOWED_MODULES = frozenset(
+    {
+        "shardlint.changes",
+        "shardlint.ir",
+        "shardlint.outline",
+        "shardtypes.lang.diagnostics",
+    }
+)
+_ALLOWED = frozenset(
+    {("builtins", "complex"), ("builtins", "Ellipsis"), ("builtins", "ellipsis")}
+)
 
 _HERE = Path(__file__).parent
 _SHARED = _HERE.parent / "shardtypes"
@@ -45,7 +54,14 @@ class Cache:
         try:
             with open(os.path.join(self._folder, key[:2], key), "rb") as file:
                 return _Unpickler(file).load()
-        except (OSError, EOFError, ValueError, AttributeError, IndexError, pickle.UnpicklingError):
+        except (
+            OSError,
+            EOFError,
+            ValueError,
+            AttributeError,
+            IndexError,
+            pickle.UnpicklingError,
+        ):
             return None
 
     def put(self, key: str, value: object) -> None:
@@ -92,7 +108,9 @@ def digest(*parts: str | bytes) -> str:
     """A key from all parts, and from the tool itself."""
     state = hashlib.blake2b(_tool(), digest_size=20)
     for part in parts:
-        data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        data = (
+            part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
+        )
         state.update(len(data).to_bytes(8, "little"))
         state.update(data)
     return state.hexdigest()
@@ -113,7 +131,9 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module in _ALLOWED_MODULES or (module, name) in _ALLOWED:
             found = super().find_class(module, name)
-            if module in _ALLOWED_MODULES and not (isinstance(found, type) and found.__module__ == module):
+            if module in _ALLOWED_MODULES and not (
+                isinstance(found, type) and found.__module__ == module
+            ):
                 raise pickle.UnpicklingError(f"{module}.{name} is no cache data")
             return found
         raise pickle.UnpicklingError(f"{module}.{name} is no cache data")

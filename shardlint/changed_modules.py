@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from shardlint import ir
-from shardlint.changes import CALLED, ITEM, Change, Changes, Path, bound_paths, returned_paths
+from shardlint.changes import (
+    CALLED,
+    ITEM,
+    Change,
+    Changes,
+    Path,
+    bound_paths,
+    returned_paths,
+)
 from shardlint.project import Definition, ModuleRef, Project, is_library
 
 Changed: TypeAlias = Mapping[str, Mapping[str, bool]]
@@ -23,7 +31,11 @@ _MOST_STEPS = 4  # from one name, or from what a function gives, to another
 
 def changed_modules(project: Project) -> Changed:
     """What is changed in each module of a project."""
-    outlines = {name: project.outline(name).changes for name in project.modules if not is_library(name)}
+    outlines = {
+        name: project.outline(name).changes
+        for name in project.modules
+        if not is_library(name)
+    }
     ways = _ways(outlines.values())
     reach = _Reach(project)
     found: dict[str, dict[str, bool]] = {}
@@ -43,7 +55,12 @@ def _ways(outlines: Iterable[Changes]) -> frozenset[str]:
     found = {f"{name}{CALLED}" for one in every for name in one.functions}
     found |= {f".{name}" for one in every for name in one.attributes}
     while True:
-        new = {f"{name}{CALLED}" for one in every for name, by in one.keeping if by in found} - found
+        new = {
+            f"{name}{CALLED}"
+            for one in every
+            for name, by in one.keeping
+            if by in found
+        } - found
         if not new:
             return frozenset(found)
         found |= new
@@ -58,7 +75,9 @@ class _Reach:
         self._returned: dict[int, tuple[ir.Function, tuple[Path, ...]]] = {}
         self._bound: dict[tuple[int, str], tuple[ir.Stmt, tuple[Path, ...]]] = {}
 
-    def reached(self, module: str, change: Change, depth: int = 0) -> Mapping[Reached, None]:
+    def reached(
+        self, module: str, change: Change, depth: int = 0
+    ) -> Mapping[Reached, None]:
         """The modules and the names in them that a change is made to, after ``depth`` steps."""
         key = (module, change, depth)
         if key not in self._found:
@@ -74,7 +93,11 @@ class _Reach:
         for index, name in enumerate(path):
             if at is None or name in (CALLED, ITEM):
                 return
-            target = project.lookup(module, name) if not change.source and not index else project.member(at, name)
+            target = (
+                project.lookup(module, name)
+                if not change.source and not index
+                else project.member(at, name)
+            )
             rest = path[index + 1 :]
             if isinstance(target, ModuleRef):
                 at = target.name
@@ -84,24 +107,38 @@ class _Reach:
             if isinstance(target.node, ir.Function):
                 if rest[:1] == (CALLED,) and depth < _MOST_STEPS:
                     for one in self._returned_by(target.node):
-                        yield from self.reached(target.module, Change("", (*one, *rest[1:])), depth + 1)
+                        yield from self.reached(
+                            target.module, Change("", (*one, *rest[1:])), depth + 1
+                        )
                 if rest:
                     return
-            if isinstance(target.node, (ir.Assign, ir.AnnAssign)) and depth < _MOST_STEPS and not change.sets:
+            if (
+                isinstance(target.node, (ir.Assign, ir.AnnAssign))
+                and depth < _MOST_STEPS
+                and not change.sets
+            ):
                 for one in self._bound_by(target.node, target.name):
-                    yield from self.reached(target.module, Change("", (*one, *rest)), depth + 1)
+                    yield from self.reached(
+                        target.module, Change("", (*one, *rest)), depth + 1
+                    )
             yield target.module, target.name, change.sets and not rest
             return
 
     def _returned_by(self, node: ir.Function) -> tuple[Path, ...]:
         known = self._returned.get(id(node))
         if known is None:
-            known = self._returned[id(node)] = (node, tuple(dict.fromkeys(returned_paths(node))))
+            known = self._returned[id(node)] = (
+                node,
+                tuple(dict.fromkeys(returned_paths(node))),
+            )
         return known[1]
 
     def _bound_by(self, node: ir.Assign | ir.AnnAssign, name: str) -> tuple[Path, ...]:
         key = (id(node), name)
         known = self._bound.get(key)
         if known is None:
-            known = self._bound[key] = (node, tuple(dict.fromkeys(bound_paths(node, name))))
+            known = self._bound[key] = (
+                node,
+                tuple(dict.fromkeys(bound_paths(node, name))),
+            )
         return known[1]

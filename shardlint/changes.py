@@ -30,7 +30,16 @@ _NAMING = _SETTING | _CHANGING_METHODS | {"patch"}
 #: Parts of a path that are no names: a call, an item.
 CALLED, ITEM = "()", "[]"
 #: What they have is not changed by others, or nothing here looks at it.
-_LEFT_ALONE = sys.stdlib_module_names | {"jax", "numpy", "scipy", "flax", "optax", "equinox", "einops", "torch"}
+_LEFT_ALONE = sys.stdlib_module_names | {
+    "jax",
+    "numpy",
+    "scipy",
+    "flax",
+    "optax",
+    "equinox",
+    "einops",
+    "torch",
+}
 _MOST_PATHS = 16  # that a name may stand for
 
 Path: TypeAlias = tuple[str, ...]
@@ -81,7 +90,9 @@ def changes(body: tuple[ir.Stmt, ...]) -> Changes:
         name = path[0]
         if name in own:
             return
-        sources = [(source, (*parts, *path[1:])) for source, parts in imported.get(name, ())]
+        sources = [
+            (source, (*parts, *path[1:])) for source, parts in imported.get(name, ())
+        ]
         if name not in imported:
             sources = [(source, path) for source in stars]
             if inside:
@@ -94,7 +105,9 @@ def changes(body: tuple[ir.Stmt, ...]) -> Changes:
         aliases = _aliases(scope)
         own = _own_names(function) if function is not None else set()
         inside = function is not None
-        first = {param.name for param in function.params} if function is not None else set()
+        first = (
+            {param.name for param in function.params} if function is not None else set()
+        )
         for path, sets in _changed_paths(scope, aliases):
             attributes.update(part for part in path[1:] if part not in (CALLED, ITEM))
             note(path, own, inside, sets, "")
@@ -106,7 +119,12 @@ def changes(body: tuple[ir.Stmt, ...]) -> Changes:
                 keeping.add((name, by))
         for source, reached in _named_in_texts(scope):
             made[Change(source, reached, True)] = None
-    return Changes(tuple(made), tuple(sorted(attributes)), tuple(sorted(functions)), tuple(sorted(keeping)))
+    return Changes(
+        tuple(made),
+        tuple(sorted(attributes)),
+        tuple(sorted(functions)),
+        tuple(sorted(keeping)),
+    )
 
 
 def returned_paths(node: ir.Function) -> Iterator[Path]:
@@ -115,10 +133,14 @@ def returned_paths(node: ir.Function) -> Iterator[Path]:
     own = _own_names(node)
     for one in walk(node.body):
         if isinstance(one, ir.Return) and one.value is not None:
-            yield from (path for path in _paths(one.value, aliases) if path[0] not in own)
+            yield from (
+                path for path in _paths(one.value, aliases) if path[0] not in own
+            )
         elif isinstance(one, ir.Opaque) and one.what == "yield":
             for part in one.parts:
-                yield from (path for path in _paths(part, aliases) if path[0] not in own)
+                yield from (
+                    path for path in _paths(part, aliases) if path[0] not in own
+                )
 
 
 def bound_paths(node: ir.Assign | ir.AnnAssign, name: str) -> list[Path]:
@@ -126,18 +148,32 @@ def bound_paths(node: ir.Assign | ir.AnnAssign, name: str) -> list[Path]:
     return _aliases((node,)).get(name, [])
 
 
-def _scopes(body: tuple[ir.Stmt, ...]) -> Iterator[tuple[ir.Function | None, str, tuple[ir.Node, ...]]]:
+def _scopes(
+    body: tuple[ir.Stmt, ...],
+) -> Iterator[tuple[ir.Function | None, str, tuple[ir.Node, ...]]]:
     """What runs with the module, then each function with what runs in it; a constructor goes by the name of its
     class."""
-    around = tuple(one for one in ir.statements(body) if not isinstance(one, (ir.Function, ir.Class)))
+    around = tuple(
+        one
+        for one in ir.statements(body)
+        if not isinstance(one, (ir.Function, ir.Class))
+    )
     classes = [one for one in ir.statements(body, True) if isinstance(one, ir.Class)]
     yield None, "", tuple(_without_blocks(around))
     constructors = {}
     for cls in classes:
-        inner = tuple(one for one in ir.statements(cls.body) if not isinstance(one, (ir.Function, ir.Class)))
+        inner = tuple(
+            one
+            for one in ir.statements(cls.body)
+            if not isinstance(one, (ir.Function, ir.Class))
+        )
         yield None, "", (*cls.decorators, *_without_blocks(inner))
         for one in cls.body:
-            if isinstance(one, ir.Function) and one.name in ("__init__", "__new__", "__post_init__"):
+            if isinstance(one, ir.Function) and one.name in (
+                "__init__",
+                "__new__",
+                "__post_init__",
+            ):
                 constructors[id(one)] = cls.name
     for one in ir.statements(body, True):
         if isinstance(one, ir.Function):
@@ -161,7 +197,9 @@ def _without_blocks(body: Iterable[ir.Stmt]) -> Iterator[ir.Node]:
                 yield node
 
 
-def _imported(body: tuple[ir.Stmt, ...]) -> tuple[dict[str, list[tuple[str, Path]]], list[str]]:
+def _imported(
+    body: tuple[ir.Stmt, ...],
+) -> tuple[dict[str, list[tuple[str, Path]]], list[str]]:
     """What the names of a file are that it imports anywhere, and what it imports all names of."""
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
     stars = []
@@ -171,10 +209,18 @@ def _imported(body: tuple[ir.Stmt, ...]) -> tuple[dict[str, list[tuple[str, Path
                 for bound, module in bindings:
                     found[bound] += [] if _is_left_alone(module) else [(module, ())]
             case ir.ImportFrom(module=module, level=level, names=None):
-                stars += [] if _is_left_alone("." * level + module) else ["." * level + module]
+                stars += (
+                    []
+                    if _is_left_alone("." * level + module)
+                    else ["." * level + module]
+                )
             case ir.ImportFrom(module=module, level=level, names=names):
                 for name, bound in names or ():
-                    found[bound] += [] if _is_left_alone("." * level + module) else [("." * level + module, (name,))]
+                    found[bound] += (
+                        []
+                        if _is_left_alone("." * level + module)
+                        else [("." * level + module, (name,))]
+                    )
             case _:
                 pass
     return found, stars
@@ -194,7 +240,10 @@ def _aliases(body: tuple[ir.Node, ...]) -> dict[str, list[Path]]:
                     _bind(target, value, "", found)
             case ir.AnnAssign(target=target, value=value) if value is not None:
                 _bind(target, value, "", found)
-            case ir.For(target=target, iter=value) | ir.Generator(target=target, iter=value):
+            case (
+                ir.For(target=target, iter=value)
+                | ir.Generator(target=target, iter=value)
+            ):
                 _bind(target, value, ITEM, found)
             case ir.With(items=items):
                 for value, bound in items:
@@ -207,12 +256,16 @@ def _aliases(body: tuple[ir.Node, ...]) -> dict[str, list[Path]]:
     return found
 
 
-def _bind(target: ir.Expr, value: ir.Expr, step: str, found: dict[str, list[Path]]) -> None:
+def _bind(
+    target: ir.Expr, value: ir.Expr, step: str, found: dict[str, list[Path]]
+) -> None:
     match target, value:
         case ir.Name(id=name), _:
             steps = (step,) if step else ()
             found[name] += [(*path, *steps) for path in _plain_paths(value)]
-        case ir.Sequence(items=items), ir.Sequence(items=values) if len(items) == len(values) and not step:
+        case ir.Sequence(items=items), ir.Sequence(items=values) if (
+            len(items) == len(values) and not step
+        ):
             for one, held in zip(items, values, strict=True):
                 _bind(one, held, "", found)
         case ir.Sequence(items=items), _:
@@ -236,7 +289,10 @@ def _paths(expr: ir.Expr, aliases: dict[str, list[Path]]) -> Iterator[Path]:
         path = pending.pop()
         if path not in seen and len(path) < _MOST_PATHS:
             seen[path] = None
-            pending += [(*one, *path[1:]) for one in islice(aliases.get(path[0], ()), _MOST_PATHS)]
+            pending += [
+                (*one, *path[1:])
+                for one in islice(aliases.get(path[0], ()), _MOST_PATHS)
+            ]
     yield from seen
 
 
@@ -248,7 +304,10 @@ def _written(expr: ir.Expr) -> list[Path]:
             return [(*path, name) for path in _written(obj)]
         case ir.Subscript(obj=obj):
             return [(*path, ITEM) for path in _written(obj)]
-        case ir.Call(func=ir.Name(id="enumerate" | "reversed" | "iter" | "next" | "zip"), args=args):
+        case ir.Call(
+            func=ir.Name(id="enumerate" | "reversed" | "iter" | "next" | "zip"),
+            args=args,
+        ):
             return [(*path, ITEM) for arg in args for path in _written(arg.value)]
         case ir.Call(func=func):
             return [(*path, CALLED) for path in _written(func)]
@@ -262,7 +321,9 @@ def _written(expr: ir.Expr) -> list[Path]:
             return []
 
 
-def _changed_paths(body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]) -> Iterator[tuple[Path, bool]]:
+def _changed_paths(
+    body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]
+) -> Iterator[tuple[Path, bool]]:
     """What a body changes in place; or, then True, what attribute of something it gives another value."""
     for node in walk(body):
         for expr, step in _changed(node):
@@ -294,7 +355,9 @@ def _changed(node: ir.Node) -> Iterator[tuple[ir.Expr, str]]:
         name = _last_name(node.func)
         first = node.args[0].value
         attribute = _text(node.args[1].value) if len(node.args) > 1 else None
-        if name in _CHANGING or (name in _CHANGING_METHODS and isinstance(node.func, ir.Attr)):
+        if name in _CHANGING or (
+            name in _CHANGING_METHODS and isinstance(node.func, ir.Attr)
+        ):
             yield first, ""
         elif name in _SETTING:
             yield first, attribute or ITEM
@@ -315,7 +378,9 @@ def _stored(target: ir.Expr) -> Iterator[tuple[ir.Expr, str]]:
             pass
 
 
-def _handed_on(body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]) -> Iterator[tuple[Path, str]]:
+def _handed_on(
+    body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]
+) -> Iterator[tuple[Path, str]]:
     """What a body gives to functions, or keeps in attributes, as ``Change.by`` says it."""
     for node in walk(body):
         match node:
@@ -323,14 +388,23 @@ def _handed_on(body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]) -> Ite
                 name = _last_name(func)
                 for arg in args:
                     if name:
-                        yield from ((path, f"{name}{CALLED}") for path in _paths(arg.value, aliases))
+                        yield from (
+                            (path, f"{name}{CALLED}")
+                            for path in _paths(arg.value, aliases)
+                        )
                     if arg.keyword is not None:
-                        yield from ((path, f".{arg.keyword}") for path in _paths(arg.value, aliases))
+                        yield from (
+                            (path, f".{arg.keyword}")
+                            for path in _paths(arg.value, aliases)
+                        )
             case ir.Assign(targets=targets, value=value):
                 for target in targets:
                     for _, attribute in _stored(target):
                         if attribute:
-                            yield from ((path, f".{attribute}") for path in _paths(value, aliases))
+                            yield from (
+                                (path, f".{attribute}")
+                                for path in _paths(value, aliases)
+                            )
             case _:
                 pass
 
@@ -345,7 +419,11 @@ def _named_in_texts(body: tuple[ir.Node, ...]) -> Iterator[tuple[str, Path]]:
 
 
 def _text(expr: ir.Expr) -> str | None:
-    return expr.value if isinstance(expr, ir.Const) and isinstance(expr.value, str) else None
+    return (
+        expr.value
+        if isinstance(expr, ir.Const) and isinstance(expr.value, str)
+        else None
+    )
 
 
 def _last_name(expr: ir.Expr) -> str:
@@ -360,12 +438,19 @@ def _own_names(node: ir.Function) -> set[str]:
     for one in ir.statements(node.body):
         match one:
             case ir.Assign(targets=targets):
-                found |= {target.id for target in targets if isinstance(target, ir.Name)}
-            case ir.AnnAssign(target=ir.Name(id=name)) | ir.AugAssign(target=ir.Name(id=name)):
+                found |= {
+                    target.id for target in targets if isinstance(target, ir.Name)
+                }
+            case (
+                ir.AnnAssign(target=ir.Name(id=name))
+                | ir.AugAssign(target=ir.Name(id=name))
+            ):
                 found.add(name)
             case ir.For(target=ir.Name(id=name)):
                 found.add(name)
             case _:
                 pass
     declared = [one for one in ir.statements(node.body) if isinstance(one, ir.Declare)]
-    return found - {name for one in declared if one.what == "global" for name in one.names}
+    return found - {
+        name for one in declared if one.what == "global" for name in one.names
+    }

@@ -31,7 +31,9 @@ _PASSES = 10
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    command = arguments.pop(0) if arguments and arguments[0] in messages.COMMANDS else "check"
+    command = (
+        arguments.pop(0) if arguments and arguments[0] in messages.COMMANDS else "check"
+    )
     try:
         if command == "explain":
             return _explain(arguments)
@@ -63,10 +65,18 @@ def _check(options: argparse.Namespace) -> int:
     elif not paths:
         paths = ["."]
     elif "-" in paths:
-        raise ConfigError("", "to check standard input give its name with --stdin-filename")
+        raise ConfigError(
+            "", "to check standard input give its name with --stdin-filename"
+        )
 
     def run() -> Report:
-        return check(paths, settings, cache=not options.no_cache, overlay=overlay, show_types=options.show_types)
+        return check(
+            paths,
+            settings,
+            cache=not options.no_cache,
+            overlay=overlay,
+            show_types=options.show_types,
+        )
 
     report = run()
     if options.fix or options.unsafe_fixes or options.diff:
@@ -76,7 +86,9 @@ def _check(options: argparse.Namespace) -> int:
         sys.stderr.write(f"shardlint: {problem}\n")
     if options.traceback:
         sys.stderr.writelines(report.tracebacks)
-    for line in _about_the_run(report, paths or [options.stdin_filename], options.statistics):
+    for line in _about_the_run(
+        report, paths or [options.stdin_filename], options.statistics
+    ):
         sys.stderr.write(f"shardlint: {line}\n")
     if report.problems:
         return 2
@@ -103,14 +115,20 @@ def _settings(options: argparse.Namespace) -> Settings:
         mesh = configuration.parse_mesh(options.mesh) if options.mesh else None
     except ValueError as error:
         raise ConfigError("--mesh", str(error)) from None
-    given = configuration.load(Path(os.path.abspath(options.config))) if options.config else None
+    given = (
+        configuration.load(Path(os.path.abspath(options.config)))
+        if options.config
+        else None
+    )
 
     def settings(folder: Path) -> Config:
         config = given if given is not None else configuration.find(folder)
         return config.with_options(
             select=select,
             ignore=(*config.ignore, *ignore) if ignore else None,
-            extend_exclude=(*config.extend_exclude, *_listed(options.exclude)) if options.exclude else None,
+            extend_exclude=(*config.extend_exclude, *_listed(options.exclude))
+            if options.exclude
+            else None,
             force_exclude=True if options.force_exclude else None,
             respect_gitignore=False if options.no_respect_gitignore else None,
             mesh=mesh,
@@ -130,7 +148,9 @@ def _codes(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else _listed(text)
 
 
-def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argparse.Namespace) -> Report:
+def _fix(
+    report: Report, run: object, overlay: dict[Path, bytes], options: argparse.Namespace
+) -> Report:
     """Apply fixes until nothing changes, in memory; then write the files, or print the difference."""
     assert callable(run)
     before: dict[str, bytes] = {}
@@ -138,7 +158,11 @@ def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argpa
     for _ in range(_PASSES):
         changed = False
         for path, text in report.texts.items():
-            found = [d for d in report.diagnostics if d.place.path == path and not d.place.cell]
+            found = [
+                d
+                for d in report.diagnostics
+                if d.place.path == path and not d.place.cell
+            ]
             if not any(d.fix is not None for d in found):
                 continue
             encoding = decoding.encoding_of(text)
@@ -152,21 +176,34 @@ def _fix(report: Report, run: object, overlay: dict[Path, bytes], options: argpa
         if not changed:
             break
         again: Report = run()
-        report = replace(again, problems=list(dict.fromkeys([*report.problems, *again.problems])))
+        report = replace(
+            again, problems=list(dict.fromkeys([*report.problems, *again.problems]))
+        )
     for path, old in before.items():
         new = report.texts[path]
         if options.diff:
-            first, second = (decoding.lines(decoding.decoded(t), keepends=True) for t in (old, new))
-            sys.stdout.writelines(difflib.unified_diff(first, second, f"a/{path}", f"b/{path}"))
-        elif path != (options.stdin_filename and shown(Path(os.path.abspath(options.stdin_filename)))):
+            first, second = (
+                decoding.lines(decoding.decoded(t), keepends=True) for t in (old, new)
+            )
+            sys.stdout.writelines(
+                difflib.unified_diff(first, second, f"a/{path}", f"b/{path}")
+            )
+        elif path != (
+            options.stdin_filename
+            and shown(Path(os.path.abspath(options.stdin_filename)))
+        ):
             try:
                 Path(path).write_bytes(new)
             except OSError as error:
-                report.problems.append(messages.not_written(path, error.strerror or str(error)))
+                report.problems.append(
+                    messages.not_written(path, error.strerror or str(error))
+                )
     if applied and not options.diff:
         sys.stderr.write(f"shardlint: {messages.fixed(applied, len(before))}\n")
     if report.fixable_notebooks:
-        sys.stderr.write(f"shardlint: {messages.not_fixed_notebooks(sorted(report.fixable_notebooks))}\n")
+        sys.stderr.write(
+            f"shardlint: {messages.not_fixed_notebooks(sorted(report.fixable_notebooks))}\n"
+        )
     return report
 
 
@@ -183,20 +220,33 @@ def _print(report: Report, options: argparse.Namespace) -> None:
         names = {d.code: d.name for d in report.diagnostics}
         for code, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
             out.write(f"{count:5} {code} {names[code]}\n")
-        for text, count in sorted(report.gaps.items(), key=lambda item: (-item[1], item[0])):
+        for text, count in sorted(
+            report.gaps.items(), key=lambda item: (-item[1], item[0])
+        ):
             out.write(f"{count:5} {text}\n")
     elif cut := sorted(filter(messages.is_cut_off, report.gaps)):
         sys.stderr.write(messages.cut_short(cut))
     if options.format == "full":
-        fixable = sum(d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics)
-        sys.stdout.write(messages.summary(len(report.diagnostics), report.checked, fixable) + "\n")
+        fixable = sum(
+            d.fix is not None and d.fix.applicability == "safe"
+            for d in report.diagnostics
+        )
+        sys.stdout.write(
+            messages.summary(len(report.diagnostics), report.checked, fixable) + "\n"
+        )
 
 
 def _explain(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="shardlint explain", description="Print the documentation of rules.")
-    parser.add_argument("codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name")
+    parser = argparse.ArgumentParser(
+        prog="shardlint explain", description="Print the documentation of rules."
+    )
+    parser.add_argument(
+        "codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name"
+    )
     for wanted in parser.parse_args(arguments).codes:
-        found = rule(wanted.upper()) or next((r for r in all_rules() if r.name == wanted), None)
+        found = rule(wanted.upper()) or next(
+            (r for r in all_rules() if r.name == wanted), None
+        )
         if found is None:
             return _fail(messages.unknown_rule(wanted))
         sys.stdout.write(f"# {found.code} {found.name}\n\n{found.text()}\n")
@@ -204,7 +254,9 @@ def _explain(arguments: Sequence[str]) -> int:
 
 
 def _rules(arguments: Sequence[str]) -> int:
-    argparse.ArgumentParser(prog="shardlint rules", description="List all rules.").parse_args(arguments)
+    argparse.ArgumentParser(
+        prog="shardlint rules", description="List all rules."
+    ).parse_args(arguments)
     for found in all_rules():
         off = "" if found.default else " (off by default)"
         sys.stdout.write(f"{found.code} {found.name:<24} {found.summary()}{off}\n")
@@ -231,14 +283,18 @@ def _fail(message: str) -> int:
 
 def _jobs(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"a number of processes (0: one per core), got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"a number of processes (0: one per core), got {text!r}"
+        )
     return int(text)
 
 
 def _release(text: str) -> Version:
     found = parse_version(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"a release of JAX such as 0.10.2, got {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"a release of JAX such as 0.10.2, got {text!r}"
+        )
     return found
 
 
@@ -251,26 +307,91 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--version", action="store_true", help="print the version, and check nothing")
-    add("--explain", nargs="+", metavar="CODE", help="print the documentation of rules, and check nothing")
-    add("paths", nargs="*", metavar="PATH", help="files and folders (default: the current folder)")
-    add("--format", choices=FORMATS, default="full", help="how findings are printed (default: full)")
-    add("--select", metavar="CODES", help="only these rules: codes or beginnings of codes, comma-separated")
+    add(
+        "--explain",
+        nargs="+",
+        metavar="CODE",
+        help="print the documentation of rules, and check nothing",
+    )
+    add(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files and folders (default: the current folder)",
+    )
+    add(
+        "--format",
+        choices=FORMATS,
+        default="full",
+        help="how findings are printed (default: full)",
+    )
+    add(
+        "--select",
+        metavar="CODES",
+        help="only these rules: codes or beginnings of codes, comma-separated",
+    )
     add("--ignore", metavar="CODES", help="not these rules")
     add("--fix", action="store_true", help="apply safe fixes to the files")
     add("--unsafe-fixes", action="store_true", help="apply all fixes to the files")
-    add("--diff", action="store_true", help="print what fixes would change and leave the files alone")
-    add("--exclude", metavar="PATTERNS", help="not these files and folders either, comma-separated, as in .gitignore")
-    add("--force-exclude", action="store_true", help="leave out what is excluded even where it is named itself")
-    add("--no-respect-gitignore", action="store_true", help="check what a .gitignore leaves out as well")
-    add("--jax-version", type=_release, metavar="RELEASE", help="the release of JAX that the program is for")
+    add(
+        "--diff",
+        action="store_true",
+        help="print what fixes would change and leave the files alone",
+    )
+    add(
+        "--exclude",
+        metavar="PATTERNS",
+        help="not these files and folders either, comma-separated, as in .gitignore",
+    )
+    add(
+        "--force-exclude",
+        action="store_true",
+        help="leave out what is excluded even where it is named itself",
+    )
+    add(
+        "--no-respect-gitignore",
+        action="store_true",
+        help="check what a .gitignore leaves out as well",
+    )
+    add(
+        "--jax-version",
+        type=_release,
+        metavar="RELEASE",
+        help="the release of JAX that the program is for",
+    )
     add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
-    add("--no-evaluate", action="store_true", help="run no code in numbers on other numbers of devices (ST316)")
-    add("--show-types", action="store_true", help="print the inferred type of every local")
-    add("--stdin-filename", metavar="PATH", help="check standard input as if it were the text of this file")
-    add("--jobs", type=_jobs, metavar="N", help="processes to use (default: one per core)")
+    add(
+        "--no-evaluate",
+        action="store_true",
+        help="run no code in numbers on other numbers of devices (ST316)",
+    )
+    add(
+        "--show-types",
+        action="store_true",
+        help="print the inferred type of every local",
+    )
+    add(
+        "--stdin-filename",
+        metavar="PATH",
+        help="check standard input as if it were the text of this file",
+    )
+    add(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="processes to use (default: one per core)",
+    )
     add("--no-cache", action="store_true", help="neither read nor write the cache")
-    add("--statistics", action="store_true", help="print how often each rule reports, and what was not followed")
-    add("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    add(
+        "--statistics",
+        action="store_true",
+        help="print how often each rule reports, and what was not followed",
+    )
+    add(
+        "--exit-zero",
+        action="store_true",
+        help="exit with 0 even if there are findings",
+    )
     add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
     add("--traceback", action="store_true", help="show where shardlint itself failed")
     return parser

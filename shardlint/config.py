@@ -76,7 +76,14 @@ class Config:
     def analysis_key(self) -> str:
         """What the engine's result depends on (not what is shown of it)."""
         return repr(
-            (sorted(self.mesh.items()), self.src, self.logical_rules, self.explicit_axes, self.jax, self.evaluate)
+            (
+                sorted(self.mesh.items()),
+                self.src,
+                self.logical_rules,
+                self.explicit_axes,
+                self.jax,
+                self.evaluate,
+            )
         )
 
 
@@ -114,12 +121,19 @@ def load(path: Path) -> Config:
     return parse(document, str(path), root=path.parent, source=path)
 
 
-def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | None = None) -> Config:
+def parse(
+    document: Mapping[str, Any], where: str, root: Path, source: Path | None = None
+) -> Config:
     """Settings from a mapping with the names of the file's keys."""
     values: dict[str, Any] = {}
     if not isinstance(document, Mapping):
-        raise ConfigError(where, messages.wrong_type("tool.shardlint", "a table", document))
-    readers: dict[str, Callable[[str, object], object]] = {**_READERS, "logical-rules": partial(_logical_rules, root)}
+        raise ConfigError(
+            where, messages.wrong_type("tool.shardlint", "a table", document)
+        )
+    readers: dict[str, Callable[[str, object], object]] = {
+        **_READERS,
+        "logical-rules": partial(_logical_rules, root),
+    }
     for key, value in document.items():
         reader = readers.get(key)
         if reader is None:
@@ -131,7 +145,9 @@ def parse(document: Mapping[str, Any], where: str, root: Path, source: Path | No
     explicit = values.get("explicit_axes", False)
     for axis in () if isinstance(explicit, bool) else explicit:
         if axis not in values.get("mesh", {}):
-            raise ConfigError(where, f"{axis!r} in 'explicit-axes' is not an axis of 'mesh'")
+            raise ConfigError(
+                where, f"{axis!r} in 'explicit-axes' is not an axis of 'mesh'"
+            )
     return Config(root=root, source=source, project=source is not None, **values)
 
 
@@ -164,17 +180,32 @@ def _strings(key: str, value: object) -> tuple[str, ...]:
 
 def _per_file(key: str, value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
-        raise ValueError(messages.wrong_type(key, "a table of pattern = [codes]", value))
-    return tuple((pattern, _strings(f"{key}.{pattern}", codes)) for pattern, codes in value.items())
+        raise ValueError(
+            messages.wrong_type(key, "a table of pattern = [codes]", value)
+        )
+    return tuple(
+        (pattern, _strings(f"{key}.{pattern}", codes))
+        for pattern, codes in value.items()
+    )
 
 
 def _mesh(key: str, value: object) -> dict[str, int | None]:
     if isinstance(value, str):
         return parse_mesh(value)
-    if isinstance(value, list) and value and all(isinstance(v, str) and _AXIS.fullmatch(v) for v in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(v, str) and _AXIS.fullmatch(v) for v in value)
+    ):
         return dict.fromkeys(value)
-    if not isinstance(value, dict) or not all(type(v) is int and v >= 1 for v in value.values()):
-        raise ValueError(messages.wrong_type(key, "a table of axis = size, or a list of axis names", value))
+    if not isinstance(value, dict) or not all(
+        type(v) is int and v >= 1 for v in value.values()
+    ):
+        raise ValueError(
+            messages.wrong_type(
+                key, "a table of axis = size, or a list of axis names", value
+            )
+        )
     return dict(value)
 
 
@@ -182,7 +213,9 @@ def _explicit(key: str, value: object) -> tuple[str, ...] | bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(messages.wrong_type(key, "true, false or a list of axis names", value))
+        raise ValueError(
+            messages.wrong_type(key, "true, false or a list of axis names", value)
+        )
     return tuple(value)
 
 
@@ -190,8 +223,16 @@ def _logical_rules(root: Path, key: str, value: object) -> tuple[RuleList, ...]:
     if isinstance(value, dict):
         return (RuleList(rules_from(value), "the settings"),)
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(messages.wrong_type(key, "'path:key', a list of them, or a table of name = axes", value))
+    if (
+        not isinstance(texts, list)
+        or not texts
+        or not all(isinstance(text, str) for text in texts)
+    ):
+        raise ValueError(
+            messages.wrong_type(
+                key, "'path:key', a list of them, or a table of name = axes", value
+            )
+        )
     return tuple(read(text, root) for text in texts)
 
 
@@ -204,13 +245,17 @@ def _flag(key: str, value: object) -> bool:
 def _version(key: str, value: object) -> Version:
     found = parse_version(value) if isinstance(value, str) else None
     if found is None:
-        raise ValueError(messages.wrong_type(key, "a release of JAX such as '0.10.2'", value))
+        raise ValueError(
+            messages.wrong_type(key, "a release of JAX such as '0.10.2'", value)
+        )
     return found
 
 
 def _jobs(key: str, value: object) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(messages.wrong_type(key, "a number of processes (0: one per core)", value))
+        raise ValueError(
+            messages.wrong_type(key, "a number of processes (0: one per core)", value)
+        )
     return value
 
 

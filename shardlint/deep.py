@@ -82,7 +82,12 @@ def too_deep(tree: ast.Module) -> Iterator[ast.expr]:
 
 def too_deep_patterns(tree: ast.Module) -> Iterator[ast.pattern]:
     """What lies below the level that is followed in patterns of ``match``."""
-    cases = [case for node in ast.walk(tree) if isinstance(node, ast.Match) for case in node.cases]
+    cases = [
+        case
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Match)
+        for case in node.cases
+    ]
     pending = [(case.pattern, 0) for case in cases]
     while pending:
         node, level = pending.pop()
@@ -90,14 +95,20 @@ def too_deep_patterns(tree: ast.Module) -> Iterator[ast.pattern]:
             yield node
         else:
             inner = ast.iter_child_nodes(node)
-            pending += [(child, level + 1) for child in inner if isinstance(child, ast.pattern)]
+            pending += [
+                (child, level + 1) for child in inner if isinstance(child, ast.pattern)
+            ]
 
 
 def names_of_pattern(node: ast.pattern) -> list[str]:
     """The names that a pattern binds."""
     found: dict[str, None] = {}
     for part in ast.walk(node):
-        name = part.rest if isinstance(part, ast.MatchMapping) else getattr(part, "name", None)
+        name = (
+            part.rest
+            if isinstance(part, ast.MatchMapping)
+            else getattr(part, "name", None)
+        )
         if isinstance(part, ast.pattern) and name is not None:
             found[name] = None
     return [*found]
@@ -113,10 +124,14 @@ def _below(root: ast.expr) -> Iterator[ast.expr]:
     pending: list[tuple[ast.AST, int]] = [(root, 0)]
     while pending:
         node, level = pending.pop()
-        if isinstance(node, (ast.Constant, ast.JoinedStr)):  # what f-strings hold has no places of its own
+        if isinstance(
+            node, (ast.Constant, ast.JoinedStr)
+        ):  # what f-strings hold has no places of its own
             if _has_many_pieces(node):
                 yield node
-        elif level > MAX_LEVELS and isinstance(node, _CONTEXT_FREE) and _is_loaded(node):
+        elif (
+            level > MAX_LEVELS and isinstance(node, _CONTEXT_FREE) and _is_loaded(node)
+        ):
             yield node
         else:
             pending += [(child, level + 1) for child in ast.iter_child_nodes(node)]

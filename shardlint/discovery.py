@@ -71,7 +71,11 @@ class Discovery:
         config = self.config(path.parent)
         if not config.force_exclude:
             return True
-        around = path.relative_to(config.root).parents if path.is_relative_to(config.root) else ()
+        around = (
+            path.relative_to(config.root).parents
+            if path.is_relative_to(config.root)
+            else ()
+        )
         folders = [config.root / one for one in reversed(around) if one.name]
         return not any(
             self._leave_out(one, config, is_folder=one != path, named=path) for one in (*folders, path)
@@ -89,7 +93,9 @@ class Discovery:
                 entries = sorted(found, key=lambda entry: entry.name)
             about = os.stat(folder)
         except OSError as error:
-            self.problems.append(messages.unreadable(shown(folder), error.strerror or str(error)))
+            self.problems.append(
+                messages.unreadable(shown(folder), error.strerror or str(error))
+            )
             return
         if (about.st_dev, about.st_ino) in self._entered:
             return
@@ -99,7 +105,9 @@ class Discovery:
         for entry in entries:
             path = folder / entry.name
             if _is_folder(entry):
-                if not _is_elsewhere_inside(entry, top) and not self._leave_out(path, config, is_folder=True):
+                if not _is_elsewhere_inside(entry, top) and not self._leave_out(
+                    path, config, is_folder=True
+                ):
                     folders.append(path)
             elif path.suffix in SUFFIXES and not _is_elsewhere_inside(entry, top):
                 if not self._leave_out(path, config, is_folder=False):
@@ -107,7 +115,9 @@ class Discovery:
         for path in folders:
             yield from self._walk(path, top)
 
-    def _leave_out(self, path: Path, config: Config, is_folder: bool, named: Path | None = None) -> bool:
+    def _leave_out(
+        self, path: Path, config: Config, is_folder: bool, named: Path | None = None
+    ) -> bool:
         """Whether the settings, git or what it is leave a path out. What is ``named`` is not checked for that."""
         reason = self._reason(path, config, is_folder)
         if reason is None:
@@ -137,7 +147,9 @@ class Discovery:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself: no folder, and whoever reads it as a file says so
+    except (
+        OSError
+    ):  # a link that leads to itself: no folder, and whoever reads it as a file says so
         return False
 
 
@@ -155,7 +167,9 @@ def _holds_files(path: Path, is_folder: bool) -> bool:
     looked = 0
     for _, _, names in os.walk(path):
         looked += len(names)
-        if looked > _FEW or any(os.path.splitext(name)[1] in SUFFIXES for name in names):
+        if looked > _FEW or any(
+            os.path.splitext(name)[1] in SUFFIXES for name in names
+        ):
             return True
     return False
 

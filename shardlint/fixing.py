@@ -8,7 +8,9 @@ from shardlint import decoding
 from shardtypes.lang.diagnostics import Diagnostic, Edit
 
 
-def apply(text: str, diagnostics: Iterable[Diagnostic], unsafe: bool) -> tuple[str, int]:
+def apply(
+    text: str, diagnostics: Iterable[Diagnostic], unsafe: bool
+) -> tuple[str, int]:
     """``text`` with the fixes of one file's findings, and how many were applied.
 
     A fix whose edits touch those of an earlier one is left for the next pass.
@@ -21,7 +23,11 @@ def apply(text: str, diagnostics: Iterable[Diagnostic], unsafe: bool) -> tuple[s
         if fix is None or (fix.applicability == "unsafe" and not unsafe):
             continue
         spans = [_span(edit, starts) for edit in fix.edits]
-        if any((a < end and start < b) or (a, b) == (start, end) for a, b, _ in spans for start, end, _ in taken):
+        if any(
+            (a < end and start < b) or (a, b) == (start, end)
+            for a, b, _ in spans
+            for start, end, _ in taken
+        ):
             continue
         taken += spans
         count += 1

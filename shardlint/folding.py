@@ -23,7 +23,9 @@ def fold(source: bytes, tree: ast.Module) -> tuple[bytes, dict[str, ir.Expr]]:
     """
     if _is_odd(source):
         return source, {}
-    found = sorted(_folded(source, tree), key=lambda part: _order(part[0]), reverse=True)
+    found = sorted(
+        _folded(source, tree), key=lambda part: _order(part[0]), reverse=True
+    )
     lines = source.split(b"\n")
     values: dict[str, ir.Expr] = {}
     for node, value in found:  # the last one first: what stands before it has not moved
@@ -35,15 +37,27 @@ def fold(source: bytes, tree: ast.Module) -> tuple[bytes, dict[str, ir.Expr]]:
 
 def _order(node: ast.expr | ast.pattern) -> tuple[int, int, int, int]:
     """By start; what holds others that start there comes before them."""
-    return node.lineno, node.col_offset, -(node.end_lineno or 0), -(node.end_col_offset or 0)
+    return (
+        node.lineno,
+        node.col_offset,
+        -(node.end_lineno or 0),
+        -(node.end_col_offset or 0),
+    )
 
 
-def _folded(source: bytes, tree: ast.Module) -> Iterator[tuple[ast.expr | ast.pattern, ir.Expr]]:
+def _folded(
+    source: bytes, tree: ast.Module
+) -> Iterator[tuple[ast.expr | ast.pattern, ir.Expr]]:
     if tables.may_have_tables(source):
         for table in tables.outermost(tree):
             yield table, tables.value_of(table)
     for node in too_deep(tree):
-        yield node, ir.Const(-1, node.value) if isinstance(node, ast.Constant) else ir.Opaque(-1, NESTED)
+        yield (
+            node,
+            ir.Const(-1, node.value)
+            if isinstance(node, ast.Constant)
+            else ir.Opaque(-1, NESTED),
+        )
     if b"match" in source:
         for pattern in too_deep_patterns(tree):
             yield pattern, ir.Opaque(-1, NESTED)
@@ -67,7 +81,12 @@ def _replace(lines: list[bytes], node: ast.expr | ast.pattern, name: str) -> boo
     that name which binds the same names."""
     if node.end_lineno is None or node.end_col_offset is None:
         return False
-    first, last, start, end = node.lineno - 1, node.end_lineno - 1, node.col_offset, node.end_col_offset
+    first, last, start, end = (
+        node.lineno - 1,
+        node.end_lineno - 1,
+        node.col_offset,
+        node.end_col_offset,
+    )
     inside = name.encode()
     brackets = None
     if isinstance(node, ast.pattern):
@@ -77,9 +96,15 @@ def _replace(lines: list[bytes], node: ast.expr | ast.pattern, name: str) -> boo
     if brackets is not None:
         if lines[first][start : start + 1] + lines[last][end - 1 : end] != brackets:
             return False  # a tuple without brackets
-        start, end, inside = start + 1, end - 1, inside + b","  # of a dict this makes a set, which is as unknown
+        start, end, inside = (
+            start + 1,
+            end - 1,
+            inside + b",",
+        )  # of a dict this makes a set, which is as unknown
     if first == last:
-        lines[first] = lines[first][:start] + inside.ljust(end - start) + lines[first][end:]
+        lines[first] = (
+            lines[first][:start] + inside.ljust(end - start) + lines[first][end:]
+        )
         return True
     joined = [line.rstrip().endswith(b"\\") for line in lines[first:last]]
     rest = b" " * end + lines[last][end:]

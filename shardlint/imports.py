@@ -14,10 +14,17 @@ def imported(module: ir.Module) -> tuple[str, ...]:
             names = [dotted for _, dotted in node.bindings]
         elif isinstance(node, ir.ImportFrom):
             base = absolute(module, node)
-            names = [base, *(f"{base}.{name}" if base else name for name, _ in node.names or ())]
+            names = [
+                base,
+                *(f"{base}.{name}" if base else name for name, _ in node.names or ()),
+            ]
         for name in names:
             parts = name.split(".")
-            found.update(dict.fromkeys(".".join(parts[: i + 1]) for i in range(len(parts)) if name))
+            found.update(
+                dict.fromkeys(
+                    ".".join(parts[: i + 1]) for i in range(len(parts)) if name
+                )
+            )
     return tuple(found)
 
 

@@ -347,7 +347,14 @@ class OrPattern(Node):
     options: tuple[Pattern, ...]
 
 
-Pattern: TypeAlias = ValuePattern | CapturePattern | SequencePattern | MappingPattern | ClassPattern | OrPattern
+Pattern: TypeAlias = (
+    ValuePattern
+    | CapturePattern
+    | SequencePattern
+    | MappingPattern
+    | ClassPattern
+    | OrPattern
+)
 
 
 @frozen
@@ -438,7 +445,9 @@ class Suppression:
     reason: str
 
 
-def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iterator[Stmt]:
+def statements(
+    body: tuple[Stmt, ...], inside_definitions: bool = False
+) -> Iterator[Stmt]:
     """Every statement of a body in order, those in the blocks of other statements included; what functions and classes
     hold only if asked for."""
     pending = list(reversed(body))
@@ -451,7 +460,11 @@ def statements(body: tuple[Stmt, ...], inside_definitions: bool = False) -> Iter
                 blocks = (inner,)
             case With(body=inner):
                 blocks = (inner,)
-            case If(body=first, orelse=second) | For(body=first, orelse=second) | While(body=first, orelse=second):
+            case (
+                If(body=first, orelse=second)
+                | For(body=first, orelse=second)
+                | While(body=first, orelse=second)
+            ):
                 blocks = (first, second)
             case Try(body=first, handlers=handlers, orelse=orelse, final=final):
                 blocks = (first, *handlers, orelse, final)

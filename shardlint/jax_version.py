@@ -38,21 +38,27 @@ _MENTION = re.compile(r"\bjax\b", re.IGNORECASE)
 def parse_version(text: str) -> Version | None:
     """``0.10.2`` as numbers; what follows them (``rc1``, ``.dev3``) is left out. None for anything else."""
     found = _NUMBER.match(text.strip())
-    return tuple(int(part) for part in found[1].split(".")) if found is not None else None
+    return (
+        tuple(int(part) for part in found[1].split(".")) if found is not None else None
+    )
 
 
 @lru_cache(maxsize=256)
 def required_jax(root: Path) -> Version | None:
     """The release that the project of ``root`` is for; None where neither it nor a folder around it in the same
     repository says."""
-    answers = (_locked(folder) or _allowed(_required(folder)) for folder in _inside(root))
+    answers = (
+        _locked(folder) or _allowed(_required(folder)) for folder in _inside(root)
+    )
     return next((found for found in answers if found is not None), None)
 
 
 def _inside(root: Path) -> list[Path]:
     """A folder, and those around it up to the root of the repository, if it is in one."""
     around = [root, *root.parents]
-    tops = [number for number, folder in enumerate(around) if (folder / ".git").exists()]
+    tops = [
+        number for number, folder in enumerate(around) if (folder / ".git").exists()
+    ]
     return around[: tops[0] + 1] if tops else around[:1]
 
 
@@ -62,7 +68,11 @@ def _locked(folder: Path) -> Version | None:
         document = _toml(folder / name)
         packages = document.get("package", document.get("packages"))
         rows = packages if isinstance(packages, list) else []
-        texts = [row.get("version") for row in rows if isinstance(row, dict) and row.get("name") == "jax"]
+        texts = [
+            row.get("version")
+            for row in rows
+            if isinstance(row, dict) and row.get("name") == "jax"
+        ]
         versions = [parse_version(text) for text in texts if isinstance(text, str)]
         known = [version for version in versions if version is not None]
         if known:
@@ -80,7 +90,12 @@ def _allowed(requirements: Iterable[SpecifierSet]) -> Version | None:
             if among(spec.contains(release, prereleases=True) for spec in specs):
                 return parse_version(release)
     # what is pinned lies between the releases above, or before them
-    pins = [parse_version(one.version) for spec in specs for one in spec if one.operator in ("==", "~=", "<=", "<")]
+    pins = [
+        parse_version(one.version)
+        for spec in specs
+        for one in spec
+        if one.operator in ("==", "~=", "<=", "<")
+    ]
     known = [pin for pin in pins if pin is not None]
     return max(known) if known else None
 
@@ -102,13 +117,19 @@ def _specifier(text: str) -> SpecifierSet | None:
         requirement = Requirement(text.split(" #")[0].strip())
     except InvalidRequirement:
         return None
-    return requirement.specifier if canonicalize_name(requirement.name) == "jax" and not requirement.url else None
+    return (
+        requirement.specifier
+        if canonicalize_name(requirement.name) == "jax" and not requirement.url
+        else None
+    )
 
 
 def _texts(folder: Path) -> Iterator[str]:
     """Texts that may be requirements, from every file in which a project states them."""
     yield from _of_pyproject(_toml(folder / "pyproject.toml"))
-    for path in sorted([*folder.glob("*requirements*.txt"), *folder.glob("requirements/*.txt")]):
+    for path in sorted(
+        [*folder.glob("*requirements*.txt"), *folder.glob("requirements/*.txt")]
+    ):
         yield from _read(path).splitlines()
     setup = configparser.ConfigParser(interpolation=None)
     try:
@@ -124,14 +145,25 @@ def _texts(folder: Path) -> Iterator[str]:
 def _of_pyproject(document: Mapping[str, Any]) -> Iterator[str]:
     project, tool = _table(document, "project"), _table(document, "tool")
     yield from _strings(project.get("dependencies"))
-    for group in (_table(project, "optional-dependencies"), _table(document, "dependency-groups")):
+    for group in (
+        _table(project, "optional-dependencies"),
+        _table(document, "dependency-groups"),
+    ):
         yield from _strings(list(group.values()))
     uv = _table(tool, "uv")
     for key in ("dev-dependencies", "constraint-dependencies", "override-dependencies"):
         yield from _strings(uv.get(key))
     poetry = _table(tool, "poetry")
-    groups = [_table(group, "dependencies") for group in _table(poetry, "group").values() if isinstance(group, dict)]
-    for table in (_table(poetry, "dependencies"), _table(poetry, "dev-dependencies"), *groups):
+    groups = [
+        _table(group, "dependencies")
+        for group in _table(poetry, "group").values()
+        if isinstance(group, dict)
+    ]
+    for table in (
+        _table(poetry, "dependencies"),
+        _table(poetry, "dev-dependencies"),
+        *groups,
+    ):
         stated = table.get("jax")
         constraint = stated.get("version") if isinstance(stated, dict) else stated
         if isinstance(constraint, str):
@@ -147,7 +179,12 @@ def _pep440(constraint: str) -> str:
         if text in ("", "*"):
             continue
         if text[0] == "^" and version:
-            kept = next((i for i, number in enumerate(version) if number), len(version) - 1) + 1
+            kept = (
+                next(
+                    (i for i, number in enumerate(version) if number), len(version) - 1
+                )
+                + 1
+            )
             parts += [f">={text[1:]}", f"<{_raised(version[:kept])}"]
         elif text[0] == "~" and text[1:2] != "=" and version:
             parts += [f">={text[1:]}", f"<{_raised(version[:2])}"]

@@ -68,7 +68,11 @@ def rules_from(data: object) -> tuple[tuple[str, Entry], ...]:
         raise ValueError(f"{type(data).__name__} is not a list of [name, axes] pairs")
     rules = []
     for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
+        if (
+            not isinstance(pair, (list, tuple))
+            or len(pair) != 2
+            or not isinstance(pair[0], str)
+        ):
             raise ValueError(f"{pair!r} is not a [name, axes] pair")
         rules.append((pair[0], _axes(pair[1])))
     return tuple(rules)
@@ -91,14 +95,20 @@ def read(text: str, root: Path) -> RuleList:
     """
     name, colon, key = text.rpartition(":")
     if not colon or not name or not key:
-        raise ValueError(f"{text!r} does not name a list of rules; write 'configs/base.yml:logical_axis_rules'")
+        raise ValueError(
+            f"{text!r} does not name a list of rules; write 'configs/base.yml:logical_axis_rules'"
+        )
     path = root / name
     try:
         content = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} cannot be read: {error}") from None
     try:
-        data = _python(content, key) if path.suffix == ".py" else _value(_document(path, content), key)
+        data = (
+            _python(content, key)
+            if path.suffix == ".py"
+            else _value(_document(path, content), key)
+        )
         return RuleList(rules_from(data), name)
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from None
@@ -118,7 +128,9 @@ def _yaml(content: str) -> object:
     try:
         import yaml
     except ImportError:
-        raise ValueError("reading YAML needs PyYAML; install it beside shardlint") from None
+        raise ValueError(
+            "reading YAML needs PyYAML; install it beside shardlint"
+        ) from None
     try:
         return yaml.safe_load(content)
     except yaml.YAMLError as error:
@@ -140,11 +152,19 @@ def _python(content: str, key: str) -> object:
     except SyntaxError as error:
         raise ValueError(f"not Python: {error}") from None
     for statement in reversed(body):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        targets = (
+            statement.targets
+            if isinstance(statement, ast.Assign)
+            else [getattr(statement, "target", None)]
+        )
         value = getattr(statement, "value", None)
-        if value is not None and any(isinstance(target, ast.Name) and target.id == key for target in targets):
+        if value is not None and any(
+            isinstance(target, ast.Name) and target.id == key for target in targets
+        ):
             try:
                 return ast.literal_eval(value)
             except ValueError:
-                raise ValueError(f"{key} is not written out as a list of pairs") from None
+                raise ValueError(
+                    f"{key} is not written out as a list of pairs"
+                ) from None
     raise ValueError(f"has no variable {key!r}")

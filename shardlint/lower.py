@@ -33,15 +33,25 @@ class Lowered:
     nodes: list[cst.CSTNode | None] = field(default_factory=list)
 
 
-def lower(source: bytes, name: str, path: str, is_package: bool = False, keep_nodes: bool = False) -> Lowered:
+def lower(
+    source: bytes,
+    name: str,
+    path: str,
+    is_package: bool = False,
+    keep_nodes: bool = False,
+) -> Lowered:
     """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
     return with_room(lambda: _lower(source, name, path, is_package, keep_nodes))
 
 
-def _lower(source: bytes, name: str, path: str, is_package: bool, keep_nodes: bool) -> Lowered:
+def _lower(
+    source: bytes, name: str, path: str, is_package: bool, keep_nodes: bool
+) -> Lowered:
     parsed = parse(source, path)
     refused = parsed if isinstance(parsed, SyntaxError) else None
-    folded, tables = (source, {}) if isinstance(parsed, SyntaxError) else fold(source, parsed)
+    folded, tables = (
+        (source, {}) if isinstance(parsed, SyntaxError) else fold(source, parsed)
+    )
     del parsed  # large, where there are tables
     try:
         with _trusted(refused is None):
@@ -49,14 +59,20 @@ def _lower(source: bytes, name: str, path: str, is_package: bool, keep_nodes: bo
     except cst.ParserSyntaxError as error:
         if refused is not None and refused.lineno:
             column = max(1, refused.offset or 1)
-            raise UnparsableFile(path, refused.lineno, column, messages.syntax(refused.msg)) from None
+            raise UnparsableFile(
+                path, refused.lineno, column, messages.syntax(refused.msg)
+            ) from None
         reason = " ".join(error.message.split())
-        text = messages.syntax(reason) if refused is not None else messages.parser_limit()
+        text = (
+            messages.syntax(reason) if refused is not None else messages.parser_limit()
+        )
         raise UnparsableFile(path, error.raw_line, error.raw_column + 1, text) from None
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
         if decodable(source):
             line = (refused and refused.lineno) or 1
-            raise UnparsableFile(path, line, 1, messages.syntax(refused.msg if refused else str(error))) from None
+            raise UnparsableFile(
+                path, line, 1, messages.syntax(refused.msg if refused else str(error))
+            ) from None
         raise undecodable(path, source, error) from None
     except RecursionError:
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
@@ -70,7 +86,9 @@ def _lower(source: bytes, name: str, path: str, is_package: bool, keep_nodes: bo
         line = _line_of(tree, error.node)
         raise UnparsableFile(path, line, 1, messages.syntax(str(error))) from None
     comments = suppressions(source.decode(tree.encoding)) if MARK in source else ()
-    return Lowered(ir.Module(name, path, is_package, body, comments), tree, lowering.nodes)
+    return Lowered(
+        ir.Module(name, path, is_package, body, comments), tree, lowering.nodes
+    )
 
 
 @contextmanager
@@ -91,7 +109,11 @@ def _trusted(accepted: bool) -> Iterator[None]:
 def _line_of(tree: cst.Module, node: cst.CSTNode) -> int:
     from libcst.metadata import MetadataWrapper, PositionProvider
 
-    return MetadataWrapper(tree, unsafe_skip_copy=True).resolve(PositionProvider)[node].start.line
+    return (
+        MetadataWrapper(tree, unsafe_skip_copy=True)
+        .resolve(PositionProvider)[node]
+        .start.line
+    )
 
 
 class _Lowering(Expressions):
@@ -131,38 +153,67 @@ class _Lowering(Expressions):
         if self.is_stub:
             body = (ir.Return(-1, ir.Opaque(-1, "a stub")),)
         return ir.Function(
-            at, node.name.value, params, returns, decorators, body, name_at, node.asynchronous is not None, generator
+            at,
+            node.name.value,
+            params,
+            returns,
+            decorators,
+            body,
+            name_at,
+            node.asynchronous is not None,
+            generator,
         )
 
     def class_(self, node: cst.ClassDef) -> ir.Stmt:
         at, name_at = self.at(node), self.at(node.name)
         decorators = tuple(self.expression(d.decorator) for d in node.decorators)
         bases = tuple(self.arg(a) for a in (*node.bases, *node.keywords))
-        return ir.Class(at, node.name.value, bases, decorators, self.block(node.body), name_at)
+        return ir.Class(
+            at, node.name.value, bases, decorators, self.block(node.body), name_at
+        )
 
     def assign(self, node: cst.Assign) -> ir.Stmt:
         at = self.at(node)
-        return ir.Assign(at, tuple(self.expression(t.target) for t in node.targets), self.expression(node.value))
+        return ir.Assign(
+            at,
+            tuple(self.expression(t.target) for t in node.targets),
+            self.expression(node.value),
+        )
 
     def ann_assign(self, node: cst.AnnAssign) -> ir.Stmt:
         at = self.at(node)
-        target, annotation = self.expression(node.target), self.expression(node.annotation.annotation)
-        return ir.AnnAssign(at, target, annotation, self.expression(node.value) if node.value else None)
+        target, annotation = (
+            self.expression(node.target),
+            self.expression(node.annotation.annotation),
+        )
+        return ir.AnnAssign(
+            at, target, annotation, self.expression(node.value) if node.value else None
+        )
 
     def aug_assign(self, node: cst.AugAssign) -> ir.Stmt:
         at = self.at(node)
         op = OPERATORS[type(node.operator).__name__.removesuffix("Assign")]
-        return ir.AugAssign(at, op, self.expression(node.target), self.expression(node.value))
+        return ir.AugAssign(
+            at, op, self.expression(node.target), self.expression(node.value)
+        )
 
     def expr(self, node: cst.Expr) -> ir.Stmt:
         at = self.at(node)
-        return ir.ExprStmt(at, ir.Opaque(at, "a stub") if self.is_stub else self.expression(node.value))
+        return ir.ExprStmt(
+            at, ir.Opaque(at, "a stub") if self.is_stub else self.expression(node.value)
+        )
 
     def return_(self, node: cst.Return) -> ir.Stmt:
-        return ir.Return(self.at(node), self.expression(node.value) if node.value else None)
+        return ir.Return(
+            self.at(node), self.expression(node.value) if node.value else None
+        )
 
     def if_(self, node: cst.If) -> ir.Stmt:
-        at, test, body = self.at(node), self.expression(node.test), self.block(node.body)
+        at, test, body = (
+            self.at(node),
+            self.expression(node.test),
+            self.block(node.body),
+        )
         orelse: tuple[ir.Stmt, ...] = ()
         if isinstance(node.orelse, cst.If):
             orelse = (self.if_(node.orelse),)
@@ -171,17 +222,36 @@ class _Lowering(Expressions):
         return ir.If(at, test, body, orelse)
 
     def for_(self, node: cst.For) -> ir.Stmt:
-        at, target, values = self.at(node), self.expression(node.target), self.expression(node.iter)
-        return ir.For(at, target, values, self.block(node.body), self.block(node.orelse.body) if node.orelse else ())
+        at, target, values = (
+            self.at(node),
+            self.expression(node.target),
+            self.expression(node.iter),
+        )
+        return ir.For(
+            at,
+            target,
+            values,
+            self.block(node.body),
+            self.block(node.orelse.body) if node.orelse else (),
+        )
 
     def while_(self, node: cst.While) -> ir.Stmt:
         at, test = self.at(node), self.expression(node.test)
-        return ir.While(at, test, self.block(node.body), self.block(node.orelse.body) if node.orelse else ())
+        return ir.While(
+            at,
+            test,
+            self.block(node.body),
+            self.block(node.orelse.body) if node.orelse else (),
+        )
 
     def with_(self, node: cst.With) -> ir.Stmt:
         at = self.at(node)
         items = tuple(
-            (self.expression(i.item), self.expression(i.asname.name) if i.asname else None) for i in node.items
+            (
+                self.expression(i.item),
+                self.expression(i.asname.name) if i.asname else None,
+            )
+            for i in node.items
         )
         return ir.With(at, items, self.block(node.body))
 
@@ -190,7 +260,9 @@ class _Lowering(Expressions):
         caught: list[ir.Expr | None] = []
         handlers: list[tuple[ir.Stmt, ...]] = []
         for handler in node.handlers:
-            caught.append(self.expression(handler.type) if handler.type is not None else None)
+            caught.append(
+                self.expression(handler.type) if handler.type is not None else None
+            )
             bound: tuple[ir.Stmt, ...] = ()
             if handler.name is not None and isinstance(handler.name.name, cst.Name):
                 target = self.expression(handler.name.name)
@@ -206,7 +278,12 @@ class _Lowering(Expressions):
 
     def case(self, node: cst.MatchCase) -> ir.Case:
         at, pattern = self.at(node), self.pattern(node.pattern)
-        return ir.Case(at, pattern, self.expression(node.guard) if node.guard else None, self.block(node.body))
+        return ir.Case(
+            at,
+            pattern,
+            self.expression(node.guard) if node.guard else None,
+            self.block(node.body),
+        )
 
     def pattern(self, node: cst.CSTNode) -> ir.Pattern:
         at = self.at(node)
@@ -215,22 +292,37 @@ class _Lowering(Expressions):
                 return ir.ValuePattern(at, self.expression(value))
             case cst.MatchAs(pattern=pattern, name=name):
                 inner = self.pattern(pattern) if pattern is not None else None
-                return ir.CapturePattern(at, name.value if name is not None else "", inner)
+                return ir.CapturePattern(
+                    at, name.value if name is not None else "", inner
+                )
             case cst.MatchStar(name=name):
-                return ir.CapturePattern(at, name.value if name is not None else "", None, True)
+                return ir.CapturePattern(
+                    at, name.value if name is not None else "", None, True
+                )
             case cst.MatchList(patterns=patterns) | cst.MatchTuple(patterns=patterns):
-                parts = [p.value if isinstance(p, cst.MatchSequenceElement) else p for p in patterns]
-                return ir.SequencePattern(at, tuple(self.pattern(part) for part in parts))
+                parts = [
+                    p.value if isinstance(p, cst.MatchSequenceElement) else p
+                    for p in patterns
+                ]
+                return ir.SequencePattern(
+                    at, tuple(self.pattern(part) for part in parts)
+                )
             case cst.MatchMapping(elements=elements, rest=rest):
-                items = tuple((self.expression(e.key), self.pattern(e.pattern)) for e in elements)
-                return ir.MappingPattern(at, items, rest.value if rest is not None else "")
+                items = tuple(
+                    (self.expression(e.key), self.pattern(e.pattern)) for e in elements
+                )
+                return ir.MappingPattern(
+                    at, items, rest.value if rest is not None else ""
+                )
             case cst.MatchClass(cls=cls, patterns=patterns, kwds=named):
                 return ir.ClassPattern(
                     at, self.expression(cls), tuple(self.pattern(p.value) for p in patterns),
                     tuple((k.key.value, self.pattern(k.pattern)) for k in named),
                 )  # fmt: skip
             case cst.MatchOr(patterns=patterns):
-                return ir.OrPattern(at, tuple(self.pattern(p.pattern) for p in patterns))
+                return ir.OrPattern(
+                    at, tuple(self.pattern(p.pattern) for p in patterns)
+                )
             case _:
                 raise TypeError(f"no pattern: {type(node).__name__}")
 
@@ -243,7 +335,11 @@ class _Lowering(Expressions):
     def delete(self, node: cst.Del) -> ir.Stmt:
         at = self.at(node)
         target = node.target
-        targets = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+        targets = (
+            [e.value for e in target.elements]
+            if isinstance(target, cst.Tuple)
+            else [target]
+        )
         return ir.Delete(at, tuple(self.expression(t) for t in targets))
 
     def import_(self, node: cst.Import) -> ir.Stmt:

@@ -19,14 +19,21 @@ class BadLiteral(Exception):
 
 
 def _text(node: cst.SimpleString) -> Any:
-    value, quotes = node.value, 3 if node.value[-3:] in ('"""', "'''") and len(node.value) >= 6 else 1
+    value, quotes = (
+        node.value,
+        3 if node.value[-3:] in ('"""', "'''") and len(node.value) >= 6 else 1,
+    )
     if value[0] in "'\"" and "\\" not in value and "\r" not in value:
         return value[quotes:-quotes]
     return _evaluated(node)
 
 
 def _evaluated(node: cst.CSTNode) -> Any:
-    if isinstance(node, cst.Integer) and node.value.isdecimal() and (node.value[0] != "0" or node.value == "0"):
+    if (
+        isinstance(node, cst.Integer)
+        and node.value.isdecimal()
+        and (node.value[0] != "0" or node.value == "0")
+    ):
         return int(node.value)  # not through the compiler: there are many of them
     if isinstance(node, cst.Float):
         return float(node.value)
@@ -41,7 +48,9 @@ def _evaluated(node: cst.CSTNode) -> Any:
 class Expressions:
     """Numbers the nodes that it lowers, in order. What functions of a stub return is not known."""
 
-    def __init__(self, keep_nodes: bool, tables: Mapping[str, ir.Expr], is_stub: bool = False) -> None:
+    def __init__(
+        self, keep_nodes: bool, tables: Mapping[str, ir.Expr], is_stub: bool = False
+    ) -> None:
         self.keep_nodes = keep_nodes
         self.is_stub = is_stub
         self.tables = tables
@@ -64,7 +73,9 @@ class Expressions:
 
     def param(self, node: cst.Param, kind: str) -> ir.Param:
         at = self.at(node.name)
-        annotation = self.expression(node.annotation.annotation) if node.annotation else None
+        annotation = (
+            self.expression(node.annotation.annotation) if node.annotation else None
+        )
         default = self.expression(node.default) if node.default else None
         return ir.Param(at, node.name.value, kind, annotation, default)
 
@@ -87,7 +98,11 @@ class Expressions:
         if node.value in self.tables:
             return replace(self.tables[node.value], at=at)
         constant = {"None": None, "True": True, "False": False}
-        return ir.Const(at, constant[node.value]) if node.value in constant else ir.Name(at, node.value)
+        return (
+            ir.Const(at, constant[node.value])
+            if node.value in constant
+            else ir.Name(at, node.value)
+        )
 
     def literal(self, node: cst.Integer | cst.Float | cst.Imaginary) -> ir.Expr:
         return ir.Const(self.at(node), _evaluated(node))
@@ -103,7 +118,11 @@ class Expressions:
     def format_part(self, part: cst.BaseFormattedStringContent, raw: bool) -> ir.Expr:
         if isinstance(part, cst.FormattedStringText):
             text = part.value.replace("{{", "{").replace("}}", "}")
-            return ir.Const(-1, text) if raw or "\\" not in text else ir.Opaque(-1, "an escape")
+            return (
+                ir.Const(-1, text)
+                if raw or "\\" not in text
+                else ir.Opaque(-1, "an escape")
+            )
         assert isinstance(part, cst.FormattedStringExpression)
         value = self.expression(part.expression)
         if part.format_spec is None and part.conversion is None and part.equal is None:
@@ -133,11 +152,18 @@ class Expressions:
 
     def call(self, node: cst.Call) -> ir.Expr:
         at = self.at(node)
-        return ir.Call(at, self.expression(node.func), tuple(self.arg(a) for a in node.args))
+        return ir.Call(
+            at, self.expression(node.func), tuple(self.arg(a) for a in node.args)
+        )
 
     def arg(self, node: cst.Arg) -> ir.Arg:
         at = self.at(node)
-        return ir.Arg(at, self.expression(node.value), node.keyword.value if node.keyword else None, node.star)
+        return ir.Arg(
+            at,
+            self.expression(node.value),
+            node.keyword.value if node.keyword else None,
+            node.star,
+        )
 
     def subscript(self, node: cst.Subscript) -> ir.Expr:
         at = self.at(node)
@@ -146,7 +172,13 @@ class Expressions:
         if plain:
             return ir.Subscript(at, obj, self.index(node.slice[0].slice))
         index_at = self.at(node)
-        return ir.Subscript(at, obj, ir.Sequence(index_at, "tuple", tuple(self.index(e.slice) for e in node.slice)))
+        return ir.Subscript(
+            at,
+            obj,
+            ir.Sequence(
+                index_at, "tuple", tuple(self.index(e.slice) for e in node.slice)
+            ),
+        )
 
     def index(self, node: cst.BaseSlice) -> ir.Expr:
         if isinstance(node, cst.Index):
@@ -156,7 +188,10 @@ class Expressions:
             return self.expression(node.value)
         assert isinstance(node, cst.Slice)
         at = self.at(node)
-        lower, upper, step = (self.expression(p) if p else None for p in (node.lower, node.upper, node.step))
+        lower, upper, step = (
+            self.expression(p) if p else None
+            for p in (node.lower, node.upper, node.step)
+        )
         return ir.Slice(at, lower, upper, step)
 
     def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> ir.Expr:
@@ -177,31 +212,51 @@ class Expressions:
         at = self.at(node)
         items: list[tuple[ir.Expr | None, ir.Expr]] = []
         for element in node.elements:
-            key = self.expression(element.key) if isinstance(element, cst.DictElement) else None
+            key = (
+                self.expression(element.key)
+                if isinstance(element, cst.DictElement)
+                else None
+            )
             items.append((key, self.expression(element.value)))
         return ir.Dict(at, tuple(items))
 
     def binary(self, node: cst.BinaryOperation) -> ir.Expr:
         at = self.at(node)
         op = OPERATORS[type(node.operator).__name__]
-        return ir.Binary(at, op, self.expression(node.left), self.expression(node.right))
+        return ir.Binary(
+            at, op, self.expression(node.left), self.expression(node.right)
+        )
 
     def unary(self, node: cst.UnaryOperation) -> ir.Expr:
-        return ir.Unary(self.at(node), _UNARY[type(node.operator).__name__], self.expression(node.expression))
+        return ir.Unary(
+            self.at(node),
+            _UNARY[type(node.operator).__name__],
+            self.expression(node.expression),
+        )
 
     def compare(self, node: cst.Comparison) -> ir.Expr:
         at, left = self.at(node), self.expression(node.left)
-        rest = tuple((_COMPARISONS[type(t.operator).__name__], self.expression(t.comparator)) for t in node.comparisons)
+        rest = tuple(
+            (_COMPARISONS[type(t.operator).__name__], self.expression(t.comparator))
+            for t in node.comparisons
+        )
         return ir.Compare(at, left, rest)
 
     def boolean(self, node: cst.BooleanOperation) -> ir.Expr:
         at = self.at(node)
         op = "and" if isinstance(node.operator, cst.And) else "or"
-        return ir.Bool(at, op, (self.expression(node.left), self.expression(node.right)))
+        return ir.Bool(
+            at, op, (self.expression(node.left), self.expression(node.right))
+        )
 
     def if_exp(self, node: cst.IfExp) -> ir.Expr:
         at = self.at(node)
-        return ir.IfExp(at, self.expression(node.test), self.expression(node.body), self.expression(node.orelse))
+        return ir.IfExp(
+            at,
+            self.expression(node.test),
+            self.expression(node.body),
+            self.expression(node.orelse),
+        )
 
     def walrus(self, node: cst.NamedExpr) -> ir.Expr:
         at = self.at(node)
@@ -215,7 +270,9 @@ class Expressions:
         self.yields.pop()
         return ir.Lambda(at, params, body)
 
-    def comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp) -> ir.Expr:
+    def comprehension(
+        self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp
+    ) -> ir.Expr:
         at = self.at(node)
         generators: list[ir.Generator] = []
         part: cst.CompFor | None = node.for_in
@@ -225,10 +282,19 @@ class Expressions:
             conditions = tuple(self.expression(i.test) for i in part.ifs)
             generators.append(ir.Generator(part_at, target, values, conditions))
             part = part.inner_for_in
-        kind = {"ListComp": "list", "SetComp": "set", "GeneratorExp": "generator", "DictComp": "dict"}
+        kind = {
+            "ListComp": "list",
+            "SetComp": "set",
+            "GeneratorExp": "generator",
+            "DictComp": "dict",
+        }
         key = self.expression(node.key) if isinstance(node, cst.DictComp) else None
-        element = self.expression(node.value if isinstance(node, cst.DictComp) else node.elt)
-        return ir.Comprehension(at, kind[type(node).__name__], element, tuple(generators), key)
+        element = self.expression(
+            node.value if isinstance(node, cst.DictComp) else node.elt
+        )
+        return ir.Comprehension(
+            at, kind[type(node).__name__], element, tuple(generators), key
+        )
 
 
 OPERATORS = {

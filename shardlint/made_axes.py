@@ -45,7 +45,13 @@ class MadeAxes:
     @property
     def key(self) -> str:
         """Equal for what is the same."""
-        return repr((sorted(self.names), [sorted(mesh.items()) for mesh in self.meshes], self.closed))
+        return repr(
+            (
+                sorted(self.names),
+                [sorted(mesh.items()) for mesh in self.meshes],
+                self.closed,
+            )
+        )
 
     @property
     def only(self) -> frozenset[str]:
@@ -73,7 +79,9 @@ def made_axes(config: Config) -> MadeAxes:
     names: set[str] = set()
     meshes: list[MeshAxes] = []
     closed = config.project
-    for number, path in enumerate(islice(Discovery(lambda _: config).walk(config.root), MAX_FILES + 1)):
+    for number, path in enumerate(
+        islice(Discovery(lambda _: config).walk(config.root), MAX_FILES + 1)
+    ):
         if number == MAX_FILES:
             closed = False
             break
@@ -91,7 +99,11 @@ def made_axes(config: Config) -> MadeAxes:
 def _program(path: Path) -> bytes | None:
     try:
         source = path.read_bytes()
-        return source if path.suffix != ".ipynb" else read(source, path.name).text.encode("utf-8", "replace")
+        return (
+            source
+            if path.suffix != ".ipynb"
+            else read(source, path.name).text.encode("utf-8", "replace")
+        )
     except OtherLanguage:
         return b""
     except (OSError, UnparsableFile):
@@ -124,7 +136,9 @@ class _File:
             if not isinstance(node, ast.Call):
                 continue
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if not any(_last_name(part) in _MAKERS for part in (node.func, *given)):  # partial(jax.pmap, …) as well
+            if not any(
+                _last_name(part) in _MAKERS for part in (node.func, *given)
+            ):  # partial(jax.pmap, …) as well
                 continue
             for part in given:
                 names |= self._texts(part)
@@ -133,13 +147,22 @@ class _File:
                 meshes.append(mesh)
             elif not self._is_named_in_full(node):
                 closed = False
-        return MadeAxes(frozenset(names), tuple(meshes), closed and not self._is_mentioned_elsewhere())
+        return MadeAxes(
+            frozenset(names),
+            tuple(meshes),
+            closed and not self._is_mentioned_elsewhere(),
+        )
 
     def _read_names(self) -> None:
         assigned: dict[str, int] = {}
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ImportFrom) and not node.level:
-                self.imported.update({one.asname or one.name: f"{node.module}.{one.name}" for one in node.names})
+                self.imported.update(
+                    {
+                        one.asname or one.name: f"{node.module}.{one.name}"
+                        for one in node.names
+                    }
+                )
             elif isinstance(node, ast.Import):
                 for one in node.names:
                     name = one.asname or one.name.partition(".")[0]
@@ -157,22 +180,39 @@ class _File:
         names = [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
         named = [self.constants[name] for name in names if name in self.constants]
         parts = [one for whole in (node, *named) for one in ast.walk(whole)]
-        return {one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+        return {
+            one.value
+            for one in parts
+            if isinstance(one, ast.Constant) and isinstance(one.value, str)
+        }
 
     def _mesh(self, call: ast.Call) -> MeshAxes | None:
         """The axes of a mesh that is made here; None where they are not written out."""
-        if self._qualified(call.func) not in _QUALIFIED or any(isinstance(one, ast.Starred) for one in call.args):
+        if self._qualified(call.func) not in _QUALIFIED or any(
+            isinstance(one, ast.Starred) for one in call.args
+        ):
             return None
-        given: dict[str, ast.expr] = dict(zip(("shape", "axis_names"), call.args, strict=False))
+        given: dict[str, ast.expr] = dict(
+            zip(("shape", "axis_names"), call.args, strict=False)
+        )
         for keyword in call.keywords:
-            given["shape" if keyword.arg in ("axis_shapes", "axis_sizes") else keyword.arg or ""] = keyword.value
+            given[
+                "shape"
+                if keyword.arg in ("axis_shapes", "axis_sizes")
+                else keyword.arg or ""
+            ] = keyword.value
         names = self._items(given.get("axis_names"))
         if names is None or not all(isinstance(name, str) for name in names):
             return None
-        counts = self._items(given.get("shape")) if _last_name(call.func) != "Mesh" else None
+        counts = (
+            self._items(given.get("shape")) if _last_name(call.func) != "Mesh" else None
+        )
         if counts is None or len(counts) != len(names):
             counts = [None] * len(names)
-        return {str(name): n if type(n) is int and n > 0 else None for name, n in zip(names, counts, strict=True)}
+        return {
+            str(name): n if type(n) is int and n > 0 else None
+            for name, n in zip(names, counts, strict=True)
+        }
 
     def _items(self, node: ast.expr | None) -> list[object] | None:
         """The items of a tuple or list that is written out, None for one that is no literal; a text is one item."""
@@ -182,23 +222,39 @@ class _File:
             return [node.value]
         if not isinstance(node, (ast.Tuple, ast.List)):
             return None
-        return [one.value if isinstance(one, ast.Constant) else None for one in node.elts]
+        return [
+            one.value if isinstance(one, ast.Constant) else None for one in node.elts
+        ]
 
     def _is_named_in_full(self, call: ast.Call) -> bool:
         """Whether a call of ``pmap`` or ``vmap`` names its axis, if it does, by what is written out."""
         if _last_name(call.func) not in _MAKERS - _MESHES:
             return False
-        axis = next((keyword.value for keyword in call.keywords if keyword.arg == "axis_name"), None)
+        axis = next(
+            (keyword.value for keyword in call.keywords if keyword.arg == "axis_name"),
+            None,
+        )
         starred = any(keyword.arg is None for keyword in call.keywords)
         return not starred and (axis is None or self._items(axis) is not None)
 
     def _is_mentioned_elsewhere(self) -> bool:
         """Whether a function that makes meshes is used in another way than called: passed on, or named anew."""
-        called = {id(node.func) for node in ast.walk(self.tree) if isinstance(node, ast.Call)}
-        inner = {id(node.value) for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
-        annotations = {id(part) for whole in _annotations(self.tree) for part in ast.walk(whole)}
+        called = {
+            id(node.func) for node in ast.walk(self.tree) if isinstance(node, ast.Call)
+        }
+        inner = {
+            id(node.value)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Attribute)
+        }
+        annotations = {
+            id(part) for whole in _annotations(self.tree) for part in ast.walk(whole)
+        }
         for node in ast.walk(self.tree):
-            if isinstance(node, (ast.Name, ast.Attribute)) and self._qualified(node) in _QUALIFIED:
+            if (
+                isinstance(node, (ast.Name, ast.Attribute))
+                and self._qualified(node) in _QUALIFIED
+            ):
                 if id(node) not in called | inner | annotations:
                     return True
         return False
@@ -208,18 +264,29 @@ class _File:
         if isinstance(node, ast.Name):
             return self.imported.get(node.id, "")
         inner = self._qualified(node.value) if isinstance(node, ast.Attribute) else ""
-        return f"{inner}.{node.attr}" if inner and isinstance(node, ast.Attribute) else ""
+        return (
+            f"{inner}.{node.attr}" if inner and isinstance(node, ast.Attribute) else ""
+        )
 
 
 def _annotations(tree: ast.Module) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         if isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
             yield node.annotation
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.returns is not None:
+        elif (
+            isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and node.returns is not None
+        ):
             yield node.returns
         elif isinstance(node, ast.Call) and _last_name(node.func) == "isinstance":
             yield from node.args
 
 
 def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return (
+        node.attr
+        if isinstance(node, ast.Attribute)
+        else node.id
+        if isinstance(node, ast.Name)
+        else ""
+    )

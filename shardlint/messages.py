@@ -12,7 +12,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?``, or the choices when nothing is near."""
     choices = sorted(known)
     close = get_close_matches(word, choices, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(choices)}"
+    return (
+        f"did you mean {close[0]!r}?" if close else f"the keys are {', '.join(choices)}"
+    )
 
 
 def unknown_key(key: str, known: Iterable[str]) -> str:
@@ -51,7 +53,9 @@ def not_checked(skipped: Sequence[tuple[str, str]], most: int | None = 3) -> str
     """``not checked: old/ (exclude), a.ipynb (a notebook of r) and 3 more, named by --statistics``."""
     shown = [f"{path} ({reason})" for path, reason in skipped[:most]]
     more = len(skipped) - len(shown)
-    return f"not checked: {', '.join(shown)}" + (f" and {more} more, named by --statistics" if more else "")
+    return f"not checked: {', '.join(shown)}" + (
+        f" and {more} more, named by --statistics" if more else ""
+    )
 
 
 def not_fixed_notebooks(paths: Sequence[str]) -> str:
@@ -194,11 +198,15 @@ def cut_short(gaps: Sequence[str]) -> str:
     """Lines for the user who did not ask: the first few functions that were cut off, and how many more there are."""
     shown = [f"shardlint: {text}\n" for text in gaps[:3]]
     more = len(gaps) - len(shown)
-    return "".join(shown) + (f"shardlint: … and {more} more, named by --statistics\n" if more else "")
+    return "".join(shown) + (
+        f"shardlint: … and {more} more, named by --statistics\n" if more else ""
+    )
 
 
 def fixed(count: int, files: int) -> str:
-    return f"fixed {count} finding{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
+    return (
+        f"fixed {count} finding{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
+    )
 
 
 def no_server(module: str) -> str:

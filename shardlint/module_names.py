@@ -40,7 +40,11 @@ class SourceFile:
         """The file of a module, as this file imports it: by its absolute name, or by one with so many dots before."""
         if not dots:
             found = locate(name, self._folders(name))
-            return locate(name, self.around) if found is None and not is_library(name) else found
+            return (
+                locate(name, self.around)
+                if found is None and not is_library(name)
+                else found
+            )
         parents = self.path.parents
         return locate(name, (parents[min(dots, len(parents)) - 1],))
 
@@ -50,7 +54,11 @@ class SourceFile:
             parents = self.path.parents
             return locate_folder(name, (parents[min(dots, len(parents)) - 1],))
         found = locate_folder(name, self._folders(name))
-        return locate_folder(name, self.around) if found is None and not is_library(name) else found
+        return (
+            locate_folder(name, self.around)
+            if found is None and not is_library(name)
+            else found
+        )
 
     def _folders(self, name: str) -> tuple[Path, ...]:
         """Where a name is looked up. The folder around a project is on no path that is known, only the project itself
@@ -64,13 +72,23 @@ def source_file(path: Path, config: Config) -> SourceFile:
     outermost = _above_packages(path.parent)
     around = _projects_around(outermost, config.root)
     start = _start(outermost, config)
-    roots = tuple(dict.fromkeys((outermost, *_sources(config.root, config.src), *around)))
+    roots = tuple(
+        dict.fromkeys((outermost, *_sources(config.root, config.src), *around))
+    )
     is_package = path.name in _PACKAGE_FILES
     name = dotted(path.parent if is_package else path.with_suffix(""), start)
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
         name += "-stub"  # a name that nothing imports: where there are both, programs run the other
     is_alone = config.source is None and not config.project
-    return SourceFile(path, shown(path), name, is_package, roots, start, _above(outermost) if is_alone else ())
+    return SourceFile(
+        path,
+        shown(path),
+        name,
+        is_package,
+        roots,
+        start,
+        _above(outermost) if is_alone else (),
+    )
 
 
 def dotted(path: Path, start: Path) -> str:
@@ -88,7 +106,11 @@ def folder_name(path: Path, config: Config) -> str:
 
 def _start(outermost: Path, config: Config) -> Path:
     """The nearest folder around a package, or a script's own, that imports of the project start from."""
-    around = [root for root in _sources(config.root, config.src) if outermost.is_relative_to(root)]
+    around = [
+        root
+        for root in _sources(config.root, config.src)
+        if outermost.is_relative_to(root)
+    ]
     return max(around, key=lambda root: len(root.parts), default=outermost)
 
 
@@ -116,7 +138,9 @@ def _projects_around(folder: Path, root: Path) -> tuple[Path, ...]:
     to ``root``."""
     found: list[Path] = []
     for one in (folder, *folder.parents):
-        present = [name for name in _PROJECT_FILES if os.path.exists(os.path.join(one, name))]
+        present = [
+            name for name in _PROJECT_FILES if os.path.exists(os.path.join(one, name))
+        ]
         if present:
             found += [one, one / "src"]
         if ".git" in present or one == root:
@@ -153,10 +177,25 @@ def locate(name: str, roots: tuple[Path, ...]) -> Path | None:
 def locate_folder(name: str, roots: tuple[Path, ...]) -> Path | None:
     """The folder of an absolute name, looked for in ``roots`` in order: of a package without a file of its own."""
     relative = name.replace(".", os.sep)
-    return next((Path(root, relative) for root in roots if os.path.isdir(os.path.join(root, relative))), None)
+    return next(
+        (
+            Path(root, relative)
+            for root in roots
+            if os.path.isdir(os.path.join(root, relative))
+        ),
+        None,
+    )
 
 
 def forget() -> None:
     """Look at the disk anew: files come and go between the runs of one process."""
-    for known in (_sources, _above_packages, _is_package, _projects_around, _above, locate, locate_folder):
+    for known in (
+        _sources,
+        _above_packages,
+        _is_package,
+        _projects_around,
+        _above,
+        locate,
+        locate_folder,
+    ):
         known.cache_clear()

@@ -24,7 +24,9 @@ from shardlint.syntax import UnparsableFile
 from shardtypes.lang.diagnostics import Place
 
 #: Cell magics whose cells hold Python; all others hold another language, or text.
-_PYTHON_CELLS = frozenset("time timeit capture prun memit mprun lprun debug python python3".split())
+_PYTHON_CELLS = frozenset(
+    "time timeit capture prun memit mprun lprun debug python python3".split()
+)
 _CELL_MAGIC = re.compile(r"\s*%%(\w*)")
 _ASSIGNED = re.compile(r"(?P<targets>[^=!%'\"#()]+=\s*)[!%](?!=)")
 #: What can hold brackets and ends of lines that do not end a statement.
@@ -54,7 +56,9 @@ _MARGIN = re.compile(r"[ \t]+")
 _PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|In \[\d+\]: |\s*\.{3,}: ?")
 _FIRST_PROMPT = re.compile(r">>>(?: |$)|In \[\d+\]: ")
 #: What a line may bind: all before an equals sign, and the words after these.
-_BOUND = re.compile(r"(?P<before>[^=\n#]*[^=!<>\n#])=(?!=)|\b(?:for|as|import|def|class|global)\b(?P<after>[^:\n]*)")
+_BOUND = re.compile(
+    r"(?P<before>[^=\n#]*[^=!<>\n#])=(?!=)|\b(?:for|as|import|def|class|global)\b(?P<after>[^:\n]*)"
+)
 #: The first word of a line that neither assigns nor continues it.
 _COMMAND = re.compile(r"[^\W\d]\w*(?=[ \t]+[^\s=,]|\s*$)")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -82,7 +86,14 @@ class Notebook:
         before = self.starts[index] - 1
         column = place.column + self.margins.get(place.line, 0)
         end_column = place.end_column + self.margins.get(place.end_line, 0)
-        return Place(place.path, place.line - before, column, place.end_line - before, end_column, self.cells[index])
+        return Place(
+            place.path,
+            place.line - before,
+            column,
+            place.end_line - before,
+            end_column,
+            self.cells[index],
+        )
 
     def lines(self, source: bytes, cell: int) -> list[str]:
         """The lines of a cell as they are in the notebook."""
@@ -119,7 +130,14 @@ def read(source: bytes, path: str) -> Notebook:
         error = _error(bridged)
         if error is not None:
             message = messages.syntax(error.msg)
-            broken.append(UnparsableFile(path, line + (error.lineno or 1) - 1, max(1, error.offset or 1), message))
+            broken.append(
+                UnparsableFile(
+                    path,
+                    line + (error.lineno or 1) - 1,
+                    max(1, error.offset or 1),
+                    message,
+                )
+            )
             bridged = _forgetting(bridged)
         elif _is_meant_to_fail(cell):
             bridged = _forgetting(bridged)
@@ -127,7 +145,9 @@ def read(source: bytes, path: str) -> Notebook:
         numbers.append(number)
         parts.append(bridged)
         line += bridged.count("\n") + 1
-    return Notebook("\n".join(parts) + "\n", tuple(starts), tuple(numbers), tuple(broken), margins)
+    return Notebook(
+        "\n".join(parts) + "\n", tuple(starts), tuple(numbers), tuple(broken), margins
+    )
 
 
 def _document(source: bytes, path: str) -> Mapping[str, Any]:
@@ -137,7 +157,9 @@ def _document(source: bytes, path: str) -> Mapping[str, Any]:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
         reason = getattr(error, "msg", None) or str(error)
         raise UnparsableFile(path, line, column, messages.no_notebook(reason)) from None
-    if not isinstance(document, dict) or not isinstance(document.get("cells", document.get("worksheets")), list):
+    if not isinstance(document, dict) or not isinstance(
+        document.get("cells", document.get("worksheets")), list
+    ):
         raise UnparsableFile(path, 1, 1, messages.no_notebook("it has no cells"))
     return document
 
@@ -146,7 +168,9 @@ def _cells(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if "cells" in document:
         found = document["cells"]
     else:  # before version 4 of the format
-        found = [cell for sheet in document["worksheets"] for cell in sheet.get("cells", ())]
+        found = [
+            cell for sheet in document["worksheets"] for cell in sheet.get("cells", ())
+        ]
     return [cell if isinstance(cell, dict) else {} for cell in found]
 
 
@@ -171,21 +195,35 @@ def _without_margins(cell: str) -> tuple[str, dict[int, int]]:
     if _error(cell) is None:
         return cell, {}
     before = cell.split("\n")
-    start = next((n for n, line in enumerate(before) if line.strip() and not _CELL_MAGIC.match(line)), len(before))
+    start = next(
+        (
+            n
+            for n, line in enumerate(before)
+            if line.strip() and not _CELL_MAGIC.match(line)
+        ),
+        len(before),
+    )
     after = before[:start] + _without_prompts(_dedented(before[start:]))
-    widths = {n: len(old) - len(new) for n, (old, new) in enumerate(zip(before, after, strict=True))}
+    widths = {
+        n: len(old) - len(new)
+        for n, (old, new) in enumerate(zip(before, after, strict=True))
+    }
     return "\n".join(after), {n: width for n, width in widths.items() if width}
 
 
 def _dedented(text: list[str]) -> list[str]:
     margin = _MARGIN.match(text[0]) if text else None
-    return text if margin is None else [line.removeprefix(margin.group()) for line in text]
+    return (
+        text if margin is None else [line.removeprefix(margin.group()) for line in text]
+    )
 
 
 def _without_prompts(text: list[str]) -> list[str]:
     if not text or not _FIRST_PROMPT.match(text[0]):
         return text
-    return [_PROMPT.sub("", line, count=1) if _PROMPT.match(line) else line for line in text]
+    return [
+        _PROMPT.sub("", line, count=1) if _PROMPT.match(line) else line for line in text
+    ]
 
 
 def bridge(cell: str) -> str:
@@ -212,7 +250,11 @@ def bridge(cell: str) -> str:
 def _is_magic_alone(cell: str) -> bool:
     """Whether a cell is one line that starts with a magic."""
     word = _COMMAND.match(cell)
-    return word is not None and word.group() in _LINE_MAGICS and len(cell.splitlines()) == 1
+    return (
+        word is not None
+        and word.group() in _LINE_MAGICS
+        and len(cell.splitlines()) == 1
+    )
 
 
 def _bridged_line(line: str, is_magic: bool = False) -> str:
@@ -298,4 +340,11 @@ def in_cells(place: Place, notebooks: Mapping[str, Notebook]) -> Place:
 
 def order(place: Place) -> tuple[str, int, int, int, int, int]:
     """What places are sorted by."""
-    return place.path, place.cell, place.line, place.column, place.end_line, place.end_column
+    return (
+        place.path,
+        place.cell,
+        place.line,
+        place.column,
+        place.end_line,
+        place.end_column,
+    )

@@ -61,7 +61,18 @@ class Outline:
 
 
 _TELLING: frozenset[type[ir.Node]] = frozenset(
-    {ir.Class, ir.Assign, ir.Delete, ir.AugAssign, ir.AnnAssign, ir.Call, ir.Name, ir.Attr, ir.Import, ir.ImportFrom}
+    {
+        ir.Class,
+        ir.Assign,
+        ir.Delete,
+        ir.AugAssign,
+        ir.AnnAssign,
+        ir.Call,
+        ir.Name,
+        ir.Attr,
+        ir.Import,
+        ir.ImportFrom,
+    }
 )
 
 
@@ -81,7 +92,10 @@ def outline(module: ir.Module) -> Outline:
                 imports.update(name for _, name in bindings)
             case ir.ImportFrom(module=source, level=level, names=names):
                 dots = "." * level
-                imports.update(dots + ".".join(filter(None, (source, name))) for name, _ in (("", ""), *(names or ())))
+                imports.update(
+                    dots + ".".join(filter(None, (source, name)))
+                    for name, _ in (("", ""), *(names or ()))
+                )
             case ir.Class():
                 classes.append(_class(node))
             case ir.Assign(targets=targets) | ir.Delete(targets=targets):
@@ -124,10 +138,16 @@ def _elsewhere(target: ir.Expr) -> Iterator[str]:
 
 
 def _class(node: ir.Class) -> ClassOutline:
-    methods = [item for item in node.body if isinstance(item, ir.Function) and item.name not in CONSTRUCTORS]
+    methods = [
+        item
+        for item in node.body
+        if isinstance(item, ir.Function) and item.name not in CONSTRUCTORS
+    ]
     written = {name for method in methods for name in _self_writes(method)}
     bases = tuple(last_name(base.value) for base in node.bases)
-    return ClassOutline(node.name, bases, tuple(sorted(written)), tuple(dict.fromkeys(_defined(node))))
+    return ClassOutline(
+        node.name, bases, tuple(sorted(written)), tuple(dict.fromkeys(_defined(node)))
+    )
 
 
 def _self_writes(method: ir.Function) -> set[str]:
@@ -140,11 +160,19 @@ def _self_writes(method: ir.Function) -> set[str]:
         match node:
             case ir.Assign(targets=targets) | ir.Delete(targets=targets):
                 written = [attr for target in targets for attr in _attributes(target)]
-            case ir.AugAssign(target=target) | ir.AnnAssign(target=target) | ir.For(target=target):
+            case (
+                ir.AugAssign(target=target)
+                | ir.AnnAssign(target=target)
+                | ir.For(target=target)
+            ):
                 written = list(_attributes(target))
             case _:
                 continue
-        found |= {attr.name for attr in written if isinstance(attr.obj, ir.Name) and attr.obj.id == first}
+        found |= {
+            attr.name
+            for attr in written
+            if isinstance(attr.obj, ir.Name) and attr.obj.id == first
+        }
     return found
 
 
@@ -181,4 +209,10 @@ def last_name(expr: ir.Expr) -> str:
     """``c`` of ``a.b.c`` and of ``a.b.c[…]``; '' for anything else."""
     if isinstance(expr, ir.Subscript):
         return last_name(expr.obj)
-    return expr.id if isinstance(expr, ir.Name) else expr.name if isinstance(expr, ir.Attr) else ""
+    return (
+        expr.id
+        if isinstance(expr, ir.Name)
+        else expr.name
+        if isinstance(expr, ir.Attr)
+        else ""
+    )

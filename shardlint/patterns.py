@@ -22,12 +22,16 @@ def matches(path: Path, patterns: Iterable[str], root: Path) -> bool:
         relative = path.relative_to(root).as_posix()
     except ValueError:
         relative = path.as_posix().lstrip("/")
-    return _compiled(found).match_file(relative) or _compiled(found).match_file(f"{relative}/")
+    return _compiled(found).match_file(relative) or _compiled(found).match_file(
+        f"{relative}/"
+    )
 
 
 @lru_cache(maxsize=256)
 def _compiled(patterns: tuple[str, ...]) -> GitIgnoreSpec:
-    return GitIgnoreSpec.from_lines(line for pattern in patterns for line in _spellings(pattern))
+    return GitIgnoreSpec.from_lines(
+        line for pattern in patterns for line in _spellings(pattern)
+    )
 
 
 def _spellings(pattern: str) -> list[str]:
@@ -52,7 +56,9 @@ class Ignored:
             spec = self._spec(folder, top)
             if spec is not None:
                 relative = path.relative_to(folder).as_posix()
-                decided = spec.check_file(f"{relative}/" if is_folder else relative).include
+                decided = spec.check_file(
+                    f"{relative}/" if is_folder else relative
+                ).include
                 if decided is not None:
                     return decided
             if folder == top:
@@ -61,7 +67,9 @@ class Ignored:
 
     def _top(self, folder: Path, root: Path) -> Path:
         if folder not in self._tops:
-            inside = (one for one in (folder, *folder.parents) if (one / ".git").exists())
+            inside = (
+                one for one in (folder, *folder.parents) if (one / ".git").exists()
+            )
             self._tops[folder] = next(inside, root)
         return self._tops[folder]
 

@@ -31,14 +31,26 @@ class _Places:
         if module not in self._built:
             text, is_package = self._sources[module]
             self._project.read.add(("module", module))
-            self._built[module] = Positions(text, self._project.modules[module].path, module, is_package)
+            self._built[module] = Positions(
+                text, self._project.modules[module].path, module, is_package
+            )
         return self._built[module]
 
     def event(self, module: str, at: int, span: tuple[int, int] | None) -> Place:
-        return self.of(module).within(at, *span) if span is not None else self.of(module).place(at)
+        return (
+            self.of(module).within(at, *span)
+            if span is not None
+            else self.of(module).place(at)
+        )
 
 
-def found_in(project: Project, module: ir.Module, sources: Sources, config: Config, show_types: bool = False) -> Found:
+def found_in(
+    project: Project,
+    module: ir.Module,
+    sources: Sources,
+    config: Config,
+    show_types: bool = False,
+) -> Found:
     """All that is found in one file."""
     places = _Places(project, sources)
     found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
@@ -46,8 +58,15 @@ def found_in(project: Project, module: ir.Module, sources: Sources, config: Conf
     for event in analysis.found():
         diagnostic = _diagnostic(event, module.name, places)
         whole = places.of(module.name).place(event.at)
-        lines = {diagnostic.place.line, diagnostic.place.end_line, whole.line, whole.end_line}
-        found.setdefault((diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines))))
+        lines = {
+            diagnostic.place.line,
+            diagnostic.place.end_line,
+            whole.line,
+            whole.end_line,
+        }
+        found.setdefault(
+            (diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines)))
+        )
     known, arrays = share_known(analysis.it.seen)
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
     return Found(
@@ -62,15 +81,22 @@ def found_in(project: Project, module: ir.Module, sources: Sources, config: Conf
     )
 
 
-def _shown(places: _Places, module: str, seen: Mapping[Key, tuple[str, Value]]) -> tuple[ShownType, ...]:
-    found = (ShownType(places.of(module).place(at), name, text, why) for at, name, text, why in rows(seen))
+def _shown(
+    places: _Places, module: str, seen: Mapping[Key, tuple[str, Value]]
+) -> tuple[ShownType, ...]:
+    found = (
+        ShownType(places.of(module).place(at), name, text, why)
+        for at, name, text, why in rows(seen)
+    )
     return tuple(sorted(found, key=lambda one: one.place))
 
 
 def _diagnostic(event: Event, module: str, places: _Places) -> Diagnostic:
     about = rule(event.code)
     if about is None:
-        raise LookupError(f"the engine reports {event.code}, which no rule module defines")
+        raise LookupError(
+            f"the engine reports {event.code}, which no rule module defines"
+        )
     return Diagnostic(
         code=event.code,
         name=about.name,
@@ -78,11 +104,17 @@ def _diagnostic(event: Event, module: str, places: _Places) -> Diagnostic:
         place=places.event(module, event.at, event.span),
         severity=about.severity,
         witness=tuple(event.witness.items()),
-        related=tuple(Related(places.of(m).place(at), text) for m, at, text in event.related if at >= 0),
+        related=tuple(
+            Related(places.of(m).place(at), text)
+            for m, at, text in event.related
+            if at >= 0
+        ),
         fix=_fix(event.fix, module, places) if event.fix is not None else None,
     )
 
 
 def _fix(fix: EventFix, module: str, places: _Places) -> Fix:
-    edits = tuple(Edit(places.event(module, e.at, e.span), e.replacement) for e in fix.edits)
+    edits = tuple(
+        Edit(places.event(module, e.at, e.span), e.replacement) for e in fix.edits
+    )
     return Fix(fix.title, fix.applicability, edits)

@@ -12,14 +12,19 @@ from shardlint.deep import with_room
 from shardlint.lower import lower
 from shardtypes.lang.diagnostics import Place
 
-_ESCAPE = re.compile(r"\\(?:\r\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|.)", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:\r\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|.)",
+    re.DOTALL,
+)
 _PLAIN_ESCAPES = "\\'\"abfnrtv01234567"
 
 
 class Positions:
     """The places of one file's nodes, by number. Lines and columns start at 1."""
 
-    def __init__(self, source: bytes, path: str, name: str = "", is_package: bool = False) -> None:
+    def __init__(
+        self, source: bytes, path: str, name: str = "", is_package: bool = False
+    ) -> None:
         lowered = lower(source, name, path, is_package, keep_nodes=True)
         tree = MetadataWrapper(lowered.tree, unsafe_skip_copy=True)
         self._path = path
@@ -30,7 +35,11 @@ class Positions:
     def place(self, at: int) -> Place:
         """The place of node ``at``; for a compound statement that of its head. The file's start for made-up nodes."""
         node = self._nodes[at] if 0 <= at < len(self._nodes) else None
-        return self._place(_head(node)) if node is not None else Place(self._path, 1, 1, 1, 1)
+        return (
+            self._place(_head(node))
+            if node is not None
+            else Place(self._path, 1, 1, 1, 1)
+        )
 
     def within(self, at: int, start: int, end: int) -> Place:
         """The place of ``value[start:end]`` of the string literal at ``at``; the whole node if it is no string."""
@@ -50,9 +59,17 @@ class Positions:
 
     def _place(self, node: cst.CSTNode) -> Place:
         found = self._ranges[node]
-        return Place(self._path, found.start.line, found.start.column + 1, found.end.line, found.end.column + 1)
+        return Place(
+            self._path,
+            found.start.line,
+            found.start.column + 1,
+            found.end.line,
+            found.end.column + 1,
+        )
 
-    def _characters(self, node: cst.BaseExpression) -> Iterator[tuple[int, int, int, int]]:
+    def _characters(
+        self, node: cst.BaseExpression
+    ) -> Iterator[tuple[int, int, int, int]]:
         """Per character of the literal's value: line, column, end line, end column."""
         if isinstance(node, cst.ConcatenatedString):
             yield from self._characters(node.left)
@@ -69,7 +86,10 @@ class Positions:
             end_line, end_column = line, column + len(text)
             tail = text.replace("\r\n", "\n").replace("\r", "\n")
             if "\n" in tail:
-                end_line, end_column = line + tail.count("\n"), len(tail) - tail.rfind("\n")
+                end_line, end_column = (
+                    line + tail.count("\n"),
+                    len(tail) - tail.rfind("\n"),
+                )
             for _ in range(values):
                 yield line, column, end_line, end_column
             line, column = end_line, end_column

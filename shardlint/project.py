@@ -19,7 +19,14 @@ Fact: TypeAlias = tuple[str, str]
 #: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
 #: its modules call of others in code that is mapped over devices, the axes that they make, the functions that they
 #: run with other axis types, and what they change of modules.
-CLASSES, RULES, MAPPED, AXES, SWITCHED, CHANGES = "classes", "rules", "mapped", "axes", "switched", "changes"
+CLASSES, RULES, MAPPED, AXES, SWITCHED, CHANGES = (
+    "classes",
+    "rules",
+    "mapped",
+    "axes",
+    "switched",
+    "changes",
+)
 
 
 @frozen
@@ -122,7 +129,12 @@ class Project:
             case "package":
                 return str(name in self._packages)
             case "some outline":
-                return str(any(getattr(self._outline(one), name) for one in self._recorded.unrecorded))
+                return str(
+                    any(
+                        getattr(self._outline(one), name)
+                        for one in self._recorded.unrecorded
+                    )
+                )
             case "links":
                 return repr(sorted(self.links.get(name, {}).items()))
             case _:
@@ -139,7 +151,9 @@ class Project:
             except BaseException:
                 del self.notes[name]  # whoever starts anew makes it anew
                 raise
-            self.read.intersection_update(read)  # who reads a note depends on what it says, not on how it is made
+            self.read.intersection_update(
+                read
+            )  # who reads a note depends on what it says, not on how it is made
         return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
 
     def some_outline(self, has: str) -> bool:
@@ -178,16 +192,29 @@ class Project:
         known = self._globals.get(module)
         if known is None:
             nodes = ir.statements(self.modules[module].body, True)
-            declared = (node for node in nodes if isinstance(node, ir.Declare) and node.what == "global")
-            known = self._globals[module] = frozenset(name for node in declared for name in node.names)
+            declared = (
+                node
+                for node in nodes
+                if isinstance(node, ir.Declare) and node.what == "global"
+            )
+            known = self._globals[module] = frozenset(
+                name for node in declared for name in node.names
+            )
         return known
 
     def source(self, module: str, text: str) -> str:
         """The module that an import statement of ``module`` means by a name, dots before it where it is relative."""
         name = text.lstrip(".")
-        return self._linked(module, self._absolute(module, ir.ImportFrom(-1, name, len(text) - len(name), None)))
+        return self._linked(
+            module,
+            self._absolute(
+                module, ir.ImportFrom(-1, name, len(text) - len(name), None)
+            ),
+        )
 
-    def _lookup(self, module: str, name: str, seen: set[tuple[str, str]]) -> Target | None:
+    def _lookup(
+        self, module: str, name: str, seen: set[tuple[str, str]]
+    ) -> Target | None:
         if (module, name) in seen:
             return None
         seen.add((module, name))
@@ -198,14 +225,26 @@ class Project:
             original = next(n for n, bound in node.names or () if bound == name)
             source = self._absolute(module, node)
             linked = self._linked(module, source)
-            found = None if linked not in self.modules else self.member(linked, original, seen)
-            found = self._linked_member(module, source, original) if found is None else found
+            found = (
+                None
+                if linked not in self.modules
+                else self.member(linked, original, seen)
+            )
+            found = (
+                self._linked_member(module, source, original)
+                if found is None
+                else found
+            )
             return self.member(linked, original, seen) if found is None else found
         if node is not None:
             return Definition(module, node, name)
         for source in reversed(self._stars[module]):
             if source in self.modules and not is_library(source):
-                found = self._lookup(source, name, seen) if not name.startswith("_") else None
+                found = (
+                    self._lookup(source, name, seen)
+                    if not name.startswith("_")
+                    else None
+                )
                 if found is not None:
                     return found
             elif not name.startswith("_") and name in STAR_EXPORTS.get(source, ()):
@@ -216,9 +255,15 @@ class Project:
         """A module of a package, or a folder of modules."""
         below = f"{module}.{name}"
         self.read.add(("package", below))
-        return ModuleRef(below) if below in self.modules or below in self._packages else None
+        return (
+            ModuleRef(below)
+            if below in self.modules or below in self._packages
+            else None
+        )
 
-    def member(self, source: str, name: str, seen: set[tuple[str, str]] | None = None) -> Target | None:
+    def member(
+        self, source: str, name: str, seen: set[tuple[str, str]] | None = None
+    ) -> Target | None:
         """What ``from source import name`` binds."""
         if source in self.modules and not is_library(source):
             return self._lookup(source, name, set() if seen is None else seen)
@@ -242,7 +287,11 @@ class Project:
         """``from source import name`` where ``source`` binds no ``name``: a module below it."""
         below = self._linked(module, f"{source}.{name}")
         self.read.add(("package", below))
-        return ModuleRef(below) if below in self.modules or below in self._packages else None
+        return (
+            ModuleRef(below)
+            if below in self.modules or below in self._packages
+            else None
+        )
 
     def _absolute(self, module: str, node: ir.ImportFrom) -> str:
         if not node.level:
@@ -268,7 +317,13 @@ class Project:
                 raise
         return table
 
-    def _collect(self, module: str, body: tuple[ir.Stmt, ...], table: dict[str, ir.Stmt], stars: list[str]) -> None:
+    def _collect(
+        self,
+        module: str,
+        body: tuple[ir.Stmt, ...],
+        table: dict[str, ir.Stmt],
+        stars: list[str],
+    ) -> None:
         for node in body:
             match node:
                 case ir.Function(name=name) | ir.Class(name=name):
@@ -276,7 +331,10 @@ class Project:
                 case ir.Assign(targets=targets):
                     for target in targets:
                         table.update((n, node) for n in _names(target))
-                case ir.AnnAssign(target=ir.Name(id=name)) | ir.AugAssign(target=ir.Name(id=name)):
+                case (
+                    ir.AnnAssign(target=ir.Name(id=name))
+                    | ir.AugAssign(target=ir.Name(id=name))
+                ):
                     table[name] = node
                 case ir.Import(bindings=bindings):
                     table.update((bound, node) for bound, _ in bindings)
@@ -291,7 +349,9 @@ class Project:
                     either = {**bodies[0], **bodies[1]}
                     if not _for_checkers(test):
                         for name in bodies[0].keys() & bodies[1].keys():
-                            if isinstance(bodies[0][name], ir.Assign) or isinstance(bodies[1][name], ir.Assign):
+                            if isinstance(bodies[0][name], ir.Assign) or isinstance(
+                                bodies[1][name], ir.Assign
+                            ):
                                 del either[name]  # one or the other
                                 table.pop(name, None)
                     table.update(either)
@@ -308,7 +368,13 @@ class Project:
 
 def _for_checkers(test: ir.Expr) -> bool:
     """``if TYPE_CHECKING:``: what the branch says is what readers are to know."""
-    name = test.id if isinstance(test, ir.Name) else test.name if isinstance(test, ir.Attr) else ""
+    name = (
+        test.id
+        if isinstance(test, ir.Name)
+        else test.name
+        if isinstance(test, ir.Attr)
+        else ""
+    )
     return name == "TYPE_CHECKING"
 
 
@@ -348,7 +414,10 @@ _PREFIXES = (
     ("jax.experimental.PartitionSpec", "jax.sharding.PartitionSpec"),
     ("jax.P", "jax.sharding.PartitionSpec"),
     ("jax.NamedSharding", "jax.sharding.NamedSharding"),
-    ("jax.experimental.pjit.with_sharding_constraint", "jax.lax.with_sharding_constraint"),
+    (
+        "jax.experimental.pjit.with_sharding_constraint",
+        "jax.lax.with_sharding_constraint",
+    ),
     ("jax.remat", "jax.checkpoint"),
     ("jax.ad_checkpoint.checkpoint", "jax.checkpoint"),
     ("jax.tree_util.tree_map", "jax.tree.map"),
@@ -370,5 +439,15 @@ _PREFIXES = (
 #: The annotations that this package grew from: programs carry their sources along, in a package of any name.
 _ORIGINAL = ".shardlib.shardtypes."
 _LIBRARIES = frozenset(
-    {"shardtypes", "jax", "numpy", "jaxtyping", "einops", "flax", "equinox", "typeguard", "beartype"}
+    {
+        "shardtypes",
+        "jax",
+        "numpy",
+        "jaxtyping",
+        "einops",
+        "flax",
+        "equinox",
+        "typeguard",
+        "beartype",
+    }
 )

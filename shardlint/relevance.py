@@ -12,13 +12,29 @@ from collections.abc import Mapping, Set
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 LIBRARIES = frozenset(
     name.encode()
-    for name in ("jax", "shardtypes", "jaxtyping", "einops", "flax", "equinox", "typeguard", "shardlib", "numpy")
+    for name in (
+        "jax",
+        "shardtypes",
+        "jaxtyping",
+        "einops",
+        "flax",
+        "equinox",
+        "typeguard",
+        "shardlib",
+        "numpy",
+    )
 )
-_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([^\n#;]+))", re.MULTILINE)
-_PACKAGE_IMPORT = re.compile(rb"from\s+\.+\s+import|import\s*\*|import_module|__import__|importlib")
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import|import[ \t]+([^\n#;]+))", re.MULTILINE
+)
+_PACKAGE_IMPORT = re.compile(
+    rb"from\s+\.+\s+import|import\s*\*|import_module|__import__|importlib"
+)
 
 
-def relevant(sources: Mapping[str, tuple[str, bytes]], outside: Set[str] = frozenset()) -> set[str]:
+def relevant(
+    sources: Mapping[str, tuple[str, bytes]], outside: Set[str] = frozenset()
+) -> set[str]:
     """The keys of those files (key -> module name, text) that can have findings.
 
     ``outside`` are those that import files whose text is not among ``sources``; they are kept.

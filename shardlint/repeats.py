@@ -18,18 +18,32 @@ def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
     places = {(one.code, one.place) for one in every}
     ways = [way for each in found.values() for way in each.ways]
     ruled = _about_sharding(every, ways)
-    explained = {(way.code, way.place) for way in ways if any(repr(way.axis) in text for text in _on(way, ruled))}
+    explained = {
+        (way.code, way.place)
+        for way in ways
+        if any(repr(way.axis) in text for text in _on(way, ruled))
+    }
 
     def is_kept(one: Diagnostic) -> bool:
-        repeated = _is_of_another_file(one) and (one.code, one.related[-1].place) in places
+        repeated = (
+            _is_of_another_file(one) and (one.code, one.related[-1].place) in places
+        )
         return not repeated and (one.code, one.place) not in explained
 
     return {name: _those(is_kept, one) for name, one in found.items()}
 
 
 def _those(is_kept: Callable[[Diagnostic], bool], found: Found) -> Found:
-    kept = [(one, lines) for one, lines in zip(found.raw, found.anchors, strict=True) if is_kept(one)]
-    return replace(found, raw=tuple(one for one, _ in kept), anchors=tuple(lines for _, lines in kept))
+    kept = [
+        (one, lines)
+        for one, lines in zip(found.raw, found.anchors, strict=True)
+        if is_kept(one)
+    ]
+    return replace(
+        found,
+        raw=tuple(one for one, _ in kept),
+        anchors=tuple(lines for _, lines in kept),
+    )
 
 
 def _is_of_another_file(one: Diagnostic) -> bool:

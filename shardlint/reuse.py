@@ -14,14 +14,25 @@ from shardlint.cache import Cache, digest
 from shardlint.changed_modules import changed_modules
 from shardlint.config import Config
 from shardlint.found import Found
-from shardlint.project import AXES, CHANGES, CLASSES, MAPPED, RULES, SWITCHED, Fact, Project
+from shardlint.project import (
+    AXES,
+    CHANGES,
+    CLASSES,
+    MAPPED,
+    RULES,
+    SWITCHED,
+    Fact,
+    Project,
+)
 from shardlint.sources import Source
 
 
 class Earlier:
     """Earlier findings about the files of one project. ``settings`` is whatever else decides about findings."""
 
-    def __init__(self, cache: Cache, project: Project, config: Config, settings: tuple[str, ...]) -> None:
+    def __init__(
+        self, cache: Cache, project: Project, config: Config, settings: tuple[str, ...]
+    ) -> None:
         self._cache = cache
         self._project = project
         self._config = config
@@ -51,31 +62,45 @@ class Earlier:
     def _answer(self, fact: Fact) -> str:
         answer = self._known.get(fact)
         if answer is None:
-            answer = self._known[fact] = self._note(fact[1]) if fact[0] == "note" else self._project.fact(*fact)
+            answer = self._known[fact] = (
+                self._note(fact[1]) if fact[0] == "note" else self._project.fact(*fact)
+            )
         return answer
 
     def _note(self, name: str) -> str:
         if name == CLASSES:
             outlines = self._project.own_outlines()
-            return digest(*sorted(repr((o.classes, o.written, o.any_written, o.registered)) for o in outlines))
+            return digest(
+                *sorted(
+                    repr((o.classes, o.written, o.any_written, o.registered))
+                    for o in outlines
+                )
+            )
         if name == RULES:
             if self._project.fact("some outline", "gives_rules") == "False":
                 return "()"
             # the engine takes its time to import: not in a run that needs nothing of it
             from shardlint.engine.sharding.rules_in_force import noted
 
-            return repr(noted(self._project, self._config.mesh, self._config.logical_rules))
+            return repr(
+                noted(self._project, self._config.mesh, self._config.logical_rules)
+            )
         if name.startswith(MAPPED):
             if self._project.fact("some outline", "maps_functions") == "False":
                 return "()"
-            return digest(*(self._project.fact("module", one) for one in self._project.modules))
+            return digest(
+                *(self._project.fact("module", one) for one in self._project.modules)
+            )
         if name == SWITCHED:
             if self._project.fact("some outline", "switches_axes") == "False":
                 return "()"
             return repr(sorted(switched(self._project)))
         if name == CHANGES:
             return repr(
-                sorted((where, sorted(names.items())) for where, names in changed_modules(self._project).items())
+                sorted(
+                    (where, sorted(names.items()))
+                    for where, names in changed_modules(self._project).items()
+                )
             )
         if name == AXES:
             return self._project.made_axes().key

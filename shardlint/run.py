@@ -27,7 +27,13 @@ from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
 from shardlint.repeats import without_repeats
 from shardlint.reuse import Earlier
-from shardlint.selection import REPORTED_BY_RUNS, Selection, config_findings, silenced, wrong_comments
+from shardlint.selection import (
+    REPORTED_BY_RUNS,
+    Selection,
+    config_findings,
+    silenced,
+    wrong_comments,
+)
 from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
@@ -107,7 +113,12 @@ def check(
         projects[config.root, config.source] = config, []
     whole = [Path(os.path.abspath(path)) for path in named]
     for config, files in projects.values():
-        run = _Run(config, Cache(config.root / config.cache_dir if cache else None), unsaved, report)
+        run = _Run(
+            config,
+            Cache(config.root / config.cache_dir if cache else None),
+            unsaved,
+            report,
+        )
         beside: Iterable[Path] | None = None
         if any(path in (config.root, *config.root.parents) for path in whole):
             beside = (path for path in requested if path.is_relative_to(config.root))
@@ -130,7 +141,13 @@ def _walk(root: Path, settings: Settings) -> Iterator[Path]:
 class _Run:
     """The run over the files of one project."""
 
-    def __init__(self, config: Config, cache: Cache, overlay: Mapping[Path, bytes], report: Report) -> None:
+    def __init__(
+        self,
+        config: Config,
+        cache: Cache,
+        overlay: Mapping[Path, bytes],
+        report: Report,
+    ) -> None:
         self.config = config
         self.cache = cache
         self.overlay = overlay
@@ -142,10 +159,16 @@ class _Run:
         self.complete = False
         self.imported_elsewhere: set[str] = set()
 
-    def check(self, paths: Iterable[Path], beside: Iterable[Path] | None, show_types: bool) -> None:
+    def check(
+        self, paths: Iterable[Path], beside: Iterable[Path] | None, show_types: bool
+    ) -> None:
         """Analyse ``paths``; ``beside`` are the files of the project, which are read as well, where it is one."""
         report, selection = self.report, Selection.of(self.config)
-        requested = [source for path in paths if (source := self._read(path, required=True)) is not None]
+        requested = [
+            source
+            for path in paths
+            if (source := self._read(path, required=True)) is not None
+        ]
         report.checked += len(requested)
         report.diagnostics += config_findings(self.config)
         context = self._read_around(beside)
@@ -160,7 +183,9 @@ class _Run:
             self._conclude(source, one, used[source.file.shown], selection)
         self.cache.prune()
 
-    def _silence(self, found: Mapping[str, Found], selection: Selection) -> dict[str, set[tuple[int, str]]]:
+    def _silence(
+        self, found: Mapping[str, Found], selection: Selection
+    ) -> dict[str, set[tuple[int, str]]]:
         """Put the findings into the report that no comment silences; gives the comments that do, by file. What running
         a program finds may lie in a file that it imports, and so may the comment."""
         files = {source.file.shown: source for source in self.sources.values()}
@@ -176,7 +201,13 @@ class _Run:
                     self.report.diagnostics.append(self._shown(diagnostic))
         return used
 
-    def _conclude(self, source: Source, found: Found, used: Set[tuple[int, str]], selection: Selection) -> None:
+    def _conclude(
+        self,
+        source: Source,
+        found: Found,
+        used: Set[tuple[int, str]],
+        selection: Selection,
+    ) -> None:
         """Put into the report what is wrong with one file itself and its comments, and what is known of it."""
         report = self.report
         broken = source.notebook.broken if source.notebook is not None else ()
@@ -188,14 +219,18 @@ class _Run:
                 report.tracebacks.append(found.crash[1])
             judged = partial(self._is_judged, source, found, selection)
             wrong += wrong_comments(source.comments, used, source.file.shown, judged)
-        report.diagnostics += [self._shown(one) for one in selection.keep(source.file.path, wrong)]
+        report.diagnostics += [
+            self._shown(one) for one in selection.keep(source.file.path, wrong)
+        ]
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         report.gaps.update(dict(found.gaps))
         report.known += found.known
         report.arrays += found.arrays
 
-    def _is_judged(self, source: Source, found: Found, selection: Selection, code: str) -> bool:
+    def _is_judged(
+        self, source: Source, found: Found, selection: Selection, code: str
+    ) -> bool:
         """Is a finding with this code in this file certain to be among what was found?"""
         if found.crash is not None or code not in selection.codes:
             return False
@@ -204,7 +239,9 @@ class _Run:
         if not self.config.evaluate or source.file.module in self.imported_elsewhere:
             return False
         # Outside a project nothing tells who imports a file.
-        return self.complete or (source.summary is not None and source.summary[2].maps_functions)
+        return self.complete or (
+            source.summary is not None and source.summary[2].maps_functions
+        )
 
     def _imported_by_others(self, requested: Iterable[Source]) -> set[str]:
         """The modules that files import which were not asked for, themselves or by others: a program there may be what
@@ -223,12 +260,16 @@ class _Run:
         known = self.report.notebooks
         if not known:
             return found
-        related = tuple(Related(in_cells(one.place, known), one.message) for one in found.related)
+        related = tuple(
+            Related(in_cells(one.place, known), one.message) for one in found.related
+        )
         fix = found.fix
         if fix is not None and found.place.path in known:
             self.report.fixable_notebooks.add(found.place.path)
             fix = None
-        return replace(found, place=in_cells(found.place, known), related=related, fix=fix)
+        return replace(
+            found, place=in_cells(found.place, known), related=related, fix=fix
+        )
 
     def _moved(self, one: ShownType) -> ShownType:
         return replace(one, place=in_cells(one.place, self.report.notebooks))
@@ -239,12 +280,22 @@ class _Run:
         """The other files of the project; none of them where they are too many."""
         if beside is None:
             return []
-        found = [path for path in islice(beside, MAX_FILES + len(self.paths) + 1) if path not in self.paths]
+        found = [
+            path
+            for path in islice(beside, MAX_FILES + len(self.paths) + 1)
+            if path not in self.paths
+        ]
         if len(found) > MAX_FILES:
-            self.report.skipped.append(Skipped(self.config.root, messages.too_many_files(MAX_FILES)))
+            self.report.skipped.append(
+                Skipped(self.config.root, messages.too_many_files(MAX_FILES))
+            )
             return []
         self.complete = True
-        return [source for path in found if (source := self._read(path, required=False)) is not None]
+        return [
+            source
+            for path in found
+            if (source := self._read(path, required=False)) is not None
+        ]
 
     def _read(self, path: Path, required: bool) -> Source | None:
         file = source_file(path, self.config)
@@ -255,12 +306,16 @@ class _Run:
             text = self.overlay[path] if path in self.overlay else path.read_bytes()
         except OSError as error:
             if required:
-                self.report.problems.append(messages.unreadable(file.shown, error.strerror or str(error)))
+                self.report.problems.append(
+                    messages.unreadable(file.shown, error.strerror or str(error))
+                )
             return None
         source = Source(file, text, "")
         if path.suffix == ".ipynb" and not self._open_notebook(source, required):
             return None
-        source.key = digest("lower", file.module, file.shown, str(file.is_package), source.text)
+        source.key = digest(
+            "lower", file.module, file.shown, str(file.is_package), source.text
+        )
         self.sources[file.module] = source
         self.paths[path] = file.module
         self.report.texts[file.shown] = text
@@ -272,7 +327,9 @@ class _Run:
             notebook = notebooks.read(source.text, source.file.shown)
         except OtherLanguage as language:
             if required:
-                self.report.skipped.append(Skipped(source.file.path, messages.other_language(str(language))))
+                self.report.skipped.append(
+                    Skipped(source.file.path, messages.other_language(str(language)))
+                )
             return False
         except UnparsableFile as error:
             source.failure = error
@@ -283,11 +340,15 @@ class _Run:
 
     # --- lowering -----------------------------------------------------------------------------------------------
 
-    def lower_all(self, requested: Sequence[Source], context: Sequence[Source]) -> set[str]:
+    def lower_all(
+        self, requested: Sequence[Source], context: Sequence[Source]
+    ) -> set[str]:
         """Lower what matters of both and all that it imports. Returns the names of what matters."""
         known = [s for s in (*requested, *context) if s.failure is None]
         outside = {s.file.module for s in known if self._imports_unread(s)}
-        names = relevant({s.file.module: (s.file.module, s.text) for s in known}, outside)
+        names = relevant(
+            {s.file.module: (s.file.module, s.text) for s in known}, outside
+        )
         pending = [s for s in context if s.failure is None and s.file.module in names]
         for source in requested:
             if source.failure is not None:
@@ -298,7 +359,13 @@ class _Run:
                 self._syntax_only(source, pending)
         while pending:
             self._lower(pending)
-            pending = list({new.file.module: new for source in pending for new in self._imports(source)}.values())
+            pending = list(
+                {
+                    new.file.module: new
+                    for source in pending
+                    for new in self._imports(source)
+                }.values()
+            )
         return names
 
     def _imports_unread(self, source: Source) -> bool:
@@ -311,7 +378,11 @@ class _Run:
                 path = source.file.locate(prefix, dots)
                 if path is not None and path not in self.paths:
                     return True
-            if parts[-1] and path is None and source.file.locate_folder(prefix, dots) is not None:
+            if (
+                parts[-1]
+                and path is None
+                and source.file.locate_folder(prefix, dots) is not None
+            ):
                 return True  # of a package without a file of its own it may import any module
         return False
 
@@ -339,7 +410,9 @@ class _Run:
     def _lower_fresh(self, sources: Sequence[Source]) -> None:
         size = sum(len(s.text) for s in sources)
         tasks = [s.task for s in sources]
-        for source, result in zip(sources, each(lower_one, tasks, self.jobs, size), strict=True):
+        for source, result in zip(
+            sources, each(lower_one, tasks, self.jobs, size), strict=True
+        ):
             if isinstance(result, UnparsableFile):
                 source.failure = result
             elif result is None:
@@ -361,7 +434,9 @@ class _Run:
                 if folder is not None:
                     links[dotted] = folder_name(folder, self.config)
                 continue
-            other = self.sources.get(self.paths.get(path, "")) or self._read(path, required=False)
+            other = self.sources.get(self.paths.get(path, "")) or self._read(
+                path, required=False
+            )
             if other is None:
                 continue
             links[dotted] = other.file.module
@@ -373,12 +448,23 @@ class _Run:
     def analyse(self, wanted: Sequence[Source], show_types: bool) -> dict[str, Found]:
         """The findings in ``wanted``, all lowered. One entry of the cache holds those of the whole run, others those of
         each file."""
-        sources = {name: s for name, s in sorted(self.sources.items()) if s.summary is not None}
+        sources = {
+            name: s for name, s in sorted(self.sources.items()) if s.summary is not None
+        }
         settings = (self.config.analysis_key, str(self.complete))
-        key = digest("found", *settings, *(s.file.module for s in wanted), "", *(s.key for s in sources.values()))
+        key = digest(
+            "found",
+            *settings,
+            *(s.file.module for s in wanted),
+            "",
+            *(s.key for s in sources.values()),
+        )
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
-            return {s.file.module: Found(*found) for s, found in zip(wanted, hit, strict=True)}
+            return {
+                s.file.module: Found(*found)
+                for s, found in zip(wanted, hit, strict=True)
+            }
         project = self._project(sources)
         earlier = Earlier(self.cache, project, self.config, settings)
         found: dict[str, Found] = {}
@@ -395,9 +481,17 @@ class _Run:
             found[source.file.module] = result
             if result.crash is None and not show_types:
                 earlier.keep(source, result)
-        found = {s.file.module: found[s.file.module] for s in wanted}  # in the order in which they are kept
-        beyond = any(("note", AXES) in result.read for result in found.values())  # what other files say decides, too
-        if not show_types and not beyond and all(result.crash is None for result in found.values()):
+        found = {
+            s.file.module: found[s.file.module] for s in wanted
+        }  # in the order in which they are kept
+        beyond = any(
+            ("note", AXES) in result.read for result in found.values()
+        )  # what other files say decides, too
+        if (
+            not show_types
+            and not beyond
+            and all(result.crash is None for result in found.values())
+        ):
             self.cache.put(key, [result.kept for result in found.values()])
         return found
 
@@ -406,16 +500,27 @@ class _Run:
         names = [source.file.module for source in changed]
         size = sum(len(source.text) for source in changed)
         for result in each(analyse_one, names, self.jobs, size, state):
-            yield result if result is not None else Found(crash=(messages.worker_died(), ""))
+            yield (
+                result
+                if result is not None
+                else Found(crash=(messages.worker_died(), ""))
+            )
 
     def _project(self, sources: Mapping[str, Source]) -> Project:
         """The modules by name, with the imports that lead to modules of other names."""
-        links = {name: {a: b for a, b in found.items() if a != b} for name, found in self.links.items()}
+        links = {
+            name: {a: b for a, b in found.items() if a != b}
+            for name, found in self.links.items()
+        }
         return Project(
             Modules(sources, self.cache),
             {name: found for name, found in links.items() if found},
             self.complete,
-            {name: s.summary[2] for name, s in sources.items() if s.summary is not None},
+            {
+                name: s.summary[2]
+                for name, s in sources.items()
+                if s.summary is not None
+            },
             {name: s.key for name, s in sources.items()},
             partial(made_axes, self.config),
         )

@@ -17,7 +17,11 @@ from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 UNUSED, UNPARSABLE, UNKNOWN = "ST901", "ST902", "ST903"
 #: Codes that running a program reports, of the files that it imports too.
 REPORTED_BY_RUNS = frozenset({"ST204", "ST301", "ST305", "ST316"})
-_OWN = {UNUSED: "unused-suppression", UNPARSABLE: "unparsable-file", UNKNOWN: "unknown-code"}
+_OWN = {
+    UNUSED: "unused-suppression",
+    UNPARSABLE: "unparsable-file",
+    UNKNOWN: "unknown-code",
+}
 
 
 def known_codes() -> dict[str, str]:
@@ -27,7 +31,9 @@ def known_codes() -> dict[str, str]:
 
 def is_known(selector: str) -> bool:
     """Is this ALL, a code, or the beginning of a code?"""
-    return selector == "ALL" or (selector != "" and any(code.startswith(selector) for code in known_codes()))
+    return selector == "ALL" or (
+        selector != "" and any(code.startswith(selector) for code in known_codes())
+    )
 
 
 def require_known(selectors: Iterable[str], where: str) -> None:
@@ -47,7 +53,11 @@ class Selection:
     @classmethod
     def of(cls, config: Config) -> Selection:
         off = {rule.code for rule in all_rules() if not rule.default}
-        on = {c for c in known_codes() if (_chosen(c, config.select) if config.select else c not in off)}
+        on = {
+            c
+            for c in known_codes()
+            if (_chosen(c, config.select) if config.select else c not in off)
+        }
         # A beginning of codes does not switch on what is off by default; its own code does.
         on -= off - set(config.select)
         return cls(frozenset(c for c in on if not _chosen(c, config.ignore)), config)
@@ -55,7 +65,8 @@ class Selection:
     def on(self, code: str, path: Path) -> bool:
         """Is ``code`` reported in this file?"""
         return code in self.codes and not any(
-            _chosen(code, codes) and patterns.matches(path, (pattern,), self.config.root)
+            _chosen(code, codes)
+            and patterns.matches(path, (pattern,), self.config.root)
             for pattern, codes in self.config.per_file_ignores
         )
 
@@ -72,7 +83,11 @@ def silenced(
 ) -> set[tuple[int, str]]:
     """The comments that silence a finding: the line of each, and the code. ``lines`` are those that anchor it."""
     code = diagnostic.code
-    return {(comment.line, code) for comment in comments if comment.covers in lines and code in comment.codes}
+    return {
+        (comment.line, code)
+        for comment in comments
+        if comment.covers in lines and code in comment.codes
+    }
 
 
 def wrong_comments(
@@ -86,13 +101,23 @@ def wrong_comments(
     found = []
     codes = known_codes()
     for comment in comments:
-        place = Place(path, comment.line, comment.column, comment.line, comment.end_column)
+        place = Place(
+            path, comment.line, comment.column, comment.line, comment.end_column
+        )
         if not comment.codes:
-            found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], messages.malformed_suppression(), place))
+            found.append(
+                Diagnostic(
+                    UNKNOWN, _OWN[UNKNOWN], messages.malformed_suppression(), place
+                )
+            )
         for code in comment.codes:
             if code not in codes:
-                close = [c for c in codes if code.startswith(c)] or get_close_matches(code, codes, n=1)
-                text = messages.unknown_suppressed_code(code, close[0] if close else None)
+                close = [c for c in codes if code.startswith(c)] or get_close_matches(
+                    code, codes, n=1
+                )
+                text = messages.unknown_suppressed_code(
+                    code, close[0] if close else None
+                )
                 found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, place))
             elif code not in _OWN and (comment.line, code) not in used and judged(code):
                 text = messages.unused_suppression(code)
@@ -113,12 +138,17 @@ def config_findings(config: Config) -> list[Diagnostic]:
     name = shown(config.source)
     found = []
     keys = [("select", config.select), ("ignore", config.ignore)]
-    keys += [(f"per-file-ignores.{pattern}", codes) for pattern, codes in config.per_file_ignores]
+    keys += [
+        (f"per-file-ignores.{pattern}", codes)
+        for pattern, codes in config.per_file_ignores
+    ]
     for key, codes in keys:
         for code in codes:
             if not is_known(code):
                 text = messages.unknown_configured_code(code, key)
-                found.append(Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, _quoted(lines, code, name)))
+                found.append(
+                    Diagnostic(UNKNOWN, _OWN[UNKNOWN], text, _quoted(lines, code, name))
+                )
     return found
 
 

@@ -9,7 +9,9 @@ import tokenize
 from shardlint import decoding, ir
 
 MARK = b"shardlint:"
-_COMMENT = re.compile(r"#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL)
+_COMMENT = re.compile(
+    r"#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL
+)
 
 
 def suppressions(text: str) -> tuple[ir.Suppression, ...]:
@@ -25,7 +27,11 @@ def suppressions(text: str) -> tuple[ir.Suppression, ...]:
         # Syntax newer than this Python: no token stream, so only comments that fill their line are certain.
         tokens = [
             tokenize.TokenInfo(
-                tokenize.COMMENT, line.strip(), (n, len(line) - len(line.lstrip())), (n, len(line)), line
+                tokenize.COMMENT,
+                line.strip(),
+                (n, len(line) - len(line.lstrip())),
+                (n, len(line)),
+                line,
             )
             for n, line in enumerate(lines, 1)
             if line.lstrip().startswith("#")

@@ -12,7 +12,11 @@ from shardlint.deep import again_with_room
 
 # libcst's parser recurses without a bound and ends the process on a few thousand brackets; Python's own refuses
 # more than 200, and other nesting before libcst is in danger.
-_TOO_DEEP = ("too many nested parentheses", "too many statically nested blocks", "too many levels of indentation")
+_TOO_DEEP = (
+    "too many nested parentheses",
+    "too many statically nested blocks",
+    "too many levels of indentation",
+)
 
 
 class UnparsableFile(Exception):
@@ -52,7 +56,9 @@ def parse(source: bytes, path: str) -> ast.Module | SyntaxError:
         raise undecodable(path, source, error) from None
     except (SyntaxError, ValueError) as error:
         if isinstance(error, SyntaxError) and (error.msg or "").startswith(_TOO_DEEP):
-            raise UnparsableFile(path, error.lineno or 1, 1, messages.too_deep()) from None
+            raise UnparsableFile(
+                path, error.lineno or 1, 1, messages.too_deep()
+            ) from None
         if _brackets(source) > 200:
             raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
         return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
@@ -77,7 +83,12 @@ def undecodable(path: str, source: bytes, error: Exception) -> UnparsableFile:
         start = source.rfind(b"\n", 0, error.start) + 1
         column = len(source[start : error.start].decode("utf-8", "replace")) + 1
         reason = f"byte 0x{source[error.start]:02x} is not {error.encoding}"
-        return UnparsableFile(path, source.count(b"\n", 0, error.start) + 1, column, messages.decode(reason))
+        return UnparsableFile(
+            path,
+            source.count(b"\n", 0, error.start) + 1,
+            column,
+            messages.decode(reason),
+        )
     return UnparsableFile(path, 1, 1, messages.decode(str(error)))
 
 

@@ -32,9 +32,15 @@ def outermost(tree: ast.Module) -> Iterator[Display]:
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, Display) and len(_items(node)) > _FEW and (_literals(node) or 0) >= MANY:
+        if (
+            isinstance(node, Display)
+            and len(_items(node)) > _FEW
+            and (_literals(node) or 0) >= MANY
+        ):
             yield node
-        elif not isinstance(node, (ast.Constant, ast.JoinedStr)):  # what f-strings hold has no places of its own
+        elif not isinstance(
+            node, (ast.Constant, ast.JoinedStr)
+        ):  # what f-strings hold has no places of its own
             pending.extend(ast.iter_child_nodes(node))
 
 
@@ -47,7 +53,10 @@ def _literals(node: ast.expr | None) -> int | None:
     match node:
         case ast.Constant():
             return 1
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float() | complex() as value)):
+        case ast.UnaryOp(
+            op=ast.USub() | ast.UAdd(),
+            operand=ast.Constant(value=int() | float() | complex() as value),
+        ):
             return None if isinstance(value, bool) else 1
         case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
             total = 0
@@ -74,7 +83,9 @@ def value_of(node: Display) -> ir.Expr:
     if len(kinds) == 1:
         item = ir.IfExp(-1, _UNKNOWN, _sample(first, 0), _sample(first, 1))
     kind = type(node).__name__.lower()
-    return ir.Binary(-1, "*", ir.Sequence(-1, kind, (item,)), ir.Const(-1, len(node.elts)))
+    return ir.Binary(
+        -1, "*", ir.Sequence(-1, kind, (item,)), ir.Const(-1, len(node.elts))
+    )
 
 
 def _kind(node: ast.expr) -> object:
@@ -103,6 +114,10 @@ def _sample(node: ast.expr, which: int) -> ir.Expr:
             pair = _SAMPLES.get(type(value))
             return ir.Const(-1, value if pair is None else pair[which])
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            return ir.Sequence(-1, type(node).__name__.lower(), tuple(_sample(item, which) for item in items))
+            return ir.Sequence(
+                -1,
+                type(node).__name__.lower(),
+                tuple(_sample(item, which) for item in items),
+            )
         case _:
             return _UNKNOWN

@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 from shardlint import ir
 
 
-def walk(node: object, kinds: frozenset[type[ir.Node]] | None = None) -> Iterator[ir.Node]:
+def walk(
+    node: object, kinds: frozenset[type[ir.Node]] | None = None
+) -> Iterator[ir.Node]:
     """Every node below, in order; only those of some kinds, where they are given."""
     stack: list[Any] = [node]
     while stack:
@@ -37,7 +39,9 @@ def below(node: object) -> Iterator[ir.Node]:
             else:
                 yield from below(item)
     elif isinstance(node, ir.Node):
-        one, several = _PARTS.get(type(node)) or _PARTS.setdefault(type(node), _parts(type(node)))
+        one, several = _PARTS.get(type(node)) or _PARTS.setdefault(
+            type(node), _parts(type(node))
+        )
         if one is not None:
             yield from below((one(node),))
         elif several is not None:

@@ -44,7 +44,11 @@ class State:
 
 
 def each(
-    work: Callable[[T], R], tasks: Sequence[T], jobs: int, size: int, state: State | None = None
+    work: Callable[[T], R],
+    tasks: Sequence[T],
+    jobs: int,
+    size: int,
+    state: State | None = None,
 ) -> Iterator[R | None]:
     """``work`` of every task, in order; None for those that a dying process took along."""
     global _STATE
@@ -58,13 +62,23 @@ def each(
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 
-    method = "fork" if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix" else "spawn"
+    method = (
+        "fork"
+        if "fork" in multiprocessing.get_all_start_methods() and os.name == "posix"
+        else "spawn"
+    )
     context = multiprocessing.get_context(method)
     done = 0
     try:
-        with ProcessPoolExecutor(min(jobs, len(tasks)), context, _set_state, (state,)) as pool:
+        with ProcessPoolExecutor(
+            min(jobs, len(tasks)), context, _set_state, (state,)
+        ) as pool:
             chunk = max(1, len(tasks) // (8 * jobs))
-            for task, result in zip(tasks, pool.map(partial(_sendable, work), tasks, chunksize=chunk), strict=True):
+            for task, result in zip(
+                tasks,
+                pool.map(partial(_sendable, work), tasks, chunksize=chunk),
+                strict=True,
+            ):
                 done += 1
                 yield pickle.loads(result) if result is not None else work(task)
     except BrokenProcessPool:
@@ -114,7 +128,9 @@ def _tidy() -> None:
         gc.collect(1)
 
 
-def lower_one(task: tuple[bytes, str, str, bool]) -> tuple[ir.Module, Summary] | UnparsableFile:
+def lower_one(
+    task: tuple[bytes, str, str, bool],
+) -> tuple[ir.Module, Summary] | UnparsableFile:
     """Lower a file, given by its text, module name, path to show, and whether it is a package."""
     # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
     from shardlint.lower import lower
@@ -152,9 +168,14 @@ def _analysed(name: str, state: State) -> Found:
 
     state.project.read.clear()
     module = state.project.modules[name]
-    found = found_in(state.project, module, state.sources, state.config, state.show_types)
+    found = found_in(
+        state.project, module, state.sources, state.config, state.show_types
+    )
     found = _with_evaluation(found, module, state)
-    nested = sum(isinstance(node, ir.Opaque) and node.what == NESTED for node in walk(module.body, _OPAQUE))
+    nested = sum(
+        isinstance(node, ir.Opaque) and node.what == NESTED
+        for node in walk(module.body, _OPAQUE)
+    )
     gap = (messages.nested(module.path), nested)
     return replace(found, gaps=(*found.gaps, gap)) if nested else found
 
@@ -162,8 +183,12 @@ def _analysed(name: str, state: State) -> Found:
 def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
     """What is found by running the file in numbers, too, if it maps functions over devices."""
     project = state.project
-    is_script = b"__main__" in state.sources[module.name][0] and project.some_outline("maps_functions")
-    if not state.config.evaluate or not (is_script or project.outline(module.name).maps_functions):
+    is_script = b"__main__" in state.sources[module.name][0] and project.some_outline(
+        "maps_functions"
+    )
+    if not state.config.evaluate or not (
+        is_script or project.outline(module.name).maps_functions
+    ):
         return found
     from shardlint.evaluation.findings import with_findings  # takes its time to import
 

@@ -193,7 +193,9 @@ if TYPE_CHECKING:
     from shardtypes.stacked import Array as Array
     from shardtypes.switches import enabled as enabled
     from shardtypes.tracing import trace as trace
-    from shardtypes.typeguard_plugin import register_with_typeguard as register_with_typeguard
+    from shardtypes.typeguard_plugin import (
+        register_with_typeguard as register_with_typeguard,
+    )
 
 _DTYPES = (
     "bool_",
@@ -237,13 +239,18 @@ _DTYPES = (
 
 _HOMES = {
     **dict.fromkeys(_DTYPES, "dtypes"),
-    **dict.fromkeys(("ShardTypeError", "ShapeError", "ShardingError", "ShapeStringError"), "errors"),
+    **dict.fromkeys(
+        ("ShardTypeError", "ShapeError", "ShardingError", "ShapeStringError"), "errors"
+    ),
     "DroppedConstraint": "errors",
     **dict.fromkeys(("check", "check_size"), "manual_check"),
     **dict.fromkeys(("Scope", "scope"), "scopes"),
     **dict.fromkeys(("ShapeSpec", "DimSpec"), "spec"),
     **dict.fromkeys(("Layout", "layout"), "layouts"),
-    **dict.fromkeys(("make_partition_specs", "make_shardings", "is_fully_sharded"), "partition_specs"),
+    **dict.fromkeys(
+        ("make_partition_specs", "make_shardings", "is_fully_sharded"),
+        "partition_specs",
+    ),
     **dict.fromkeys(
         (
             "LogicallyPartitioned",
@@ -278,7 +285,9 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "laws":  # a package of its own, which loads nothing until one of its names is used
+    if (
+        name == "laws"
+    ):  # a package of its own, which loads nothing until one of its names is used
         return importlib.import_module("shardtypes.laws")
     home = _HOMES.get(name)
     if home is None:
@@ -289,7 +298,9 @@ def __getattr__(name: str) -> Any:
         if error.name in ("jax", "jaxlib", "numpy", "typeguard"):
             from shardtypes.messages import missing_package
 
-            raise ModuleNotFoundError(missing_package(name, error.name), name=error.name) from error
+            raise ModuleNotFoundError(
+                missing_package(name, error.name), name=error.name
+            ) from error
         raise
     globals()[name] = value
     return value

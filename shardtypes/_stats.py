@@ -105,13 +105,17 @@ def unwatch(watcher: Watcher) -> None:
     _watchers.remove(watcher)
 
 
-def see_call(name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def see_call(
+    name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Show a call of a checked function to those who watch."""
     for watcher in _watchers:
         watcher(name, function, args, kwargs)
 
 
-def cover_dimension(function: str, role: str, dim: int, axis: str, verified: bool) -> None:
+def cover_dimension(
+    function: str, role: str, dim: int, axis: str, verified: bool
+) -> None:
     """Note that a dimension declared sharded over ``axis`` was compared; ``verified`` if that axis is larger than 1."""
     if recording:
         with _lock:
@@ -145,7 +149,9 @@ def snapshot() -> dict[str, Any]:
             "not_possible": dict(_counters.not_possible if recording else _reasons),
             "functions": dict(_counters.functions),
             "declared": dict(_counters.declared),
-            "dimensions": [(*key, verified) for key, verified in _counters.dimensions.items()],
+            "dimensions": [
+                (*key, verified) for key, verified in _counters.dimensions.items()
+            ],
             "layouts": list(_counters.layouts),
             "seconds": dict(_counters.seconds),
         }
@@ -157,7 +163,11 @@ def exchange(counters: _Counters | None = None) -> _Counters:
     _count_open()
     with _lock:
         before = _counters
-        _counters = counters if counters is not None else _Counters(declared=dict(before.declared))
+        _counters = (
+            counters
+            if counters is not None
+            else _Counters(declared=dict(before.declared))
+        )
     return before
 
 

@@ -40,7 +40,11 @@ def compile_annotation(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
 
 
 def _is_anything(annotation: Any) -> bool:
-    return annotation is inspect.Parameter.empty or annotation is Any or annotation is object
+    return (
+        annotation is inspect.Parameter.empty
+        or annotation is Any
+        or annotation is object
+    )
 
 
 def compile_part(annotation: Any, memo: TypeCheckMemo) -> Checker:
@@ -70,7 +74,9 @@ def _saying_where(check: Checker) -> Checker:
         except TypeCheckError as error:
             if getattr(error, "site", None) is None:
                 error.append_path_element(str(site))
-            error.__traceback__ = None  # the way through the parts tells nobody anything
+            error.__traceback__ = (
+                None  # the way through the parts tells nobody anything
+            )
             raise
 
     return checked
@@ -79,7 +85,9 @@ def _saying_where(check: Checker) -> Checker:
 def _compile_union(members: tuple[Any, ...], memo: TypeCheckMemo) -> Checker:
     """A union with arrays in it: the first member that fits is it, and what the others bound is forgotten."""
     optional = type(None) in members
-    checks = [_compile_member(member, memo) for member in members if member is not type(None)]
+    checks = [
+        _compile_member(member, memo) for member in members if member is not type(None)
+    ]
     if len(checks) == 1:
         (only,) = checks
 
@@ -123,7 +131,11 @@ def _compile_member(member: Any, memo: TypeCheckMemo) -> Checker:
         return check
 
     def check_number(value: Any, table: Table, view: View, site: Site) -> None:
-        if isinstance(value, jax.core.Tracer) and value.ndim == 0 and value.dtype.kind in _NUMBERS[member]:
+        if (
+            isinstance(value, jax.core.Tracer)
+            and value.ndim == 0
+            and value.dtype.kind in _NUMBERS[member]
+        ):
             return  # what JAX makes of a number that it traces
         check(value, table, view, site)
 

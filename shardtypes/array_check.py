@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax._src.array import ArrayImpl  # the class of every concrete array: no public name
+from jax._src.array import (
+    ArrayImpl,
+)  # the class of every concrete array: no public name
 from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
@@ -85,9 +87,13 @@ class ArraySpec:
         self.variadic = shape.variadic
         self.plan = _plan(shape.dims)
         # Binds plain names only: they are then all that a failed check has to undo.
-        self.simple = self.variadic is None and all(kind in (NAME, CONSTANT, ANYTHING) for kind, _, _ in self.plan)
+        self.simple = self.variadic is None and all(
+            kind in (NAME, CONSTANT, ANYTHING) for kind, _, _ in self.plan
+        )
         # All names in it, as tables have them, for messages.
-        self.names = tuple(dict.fromkeys(name for dim in shape.dims for name in _names(dim)))
+        self.names = tuple(
+            dict.fromkeys(name for dim in shape.dims for name in _names(dim))
+        )
         self.axes = tuple(dim.axes for dim in shape.dims)
         self.sharded = bool(shape.axes)
         self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
@@ -106,7 +112,9 @@ class ArraySpec:
         traced = _array_classes.get(kind_of_value)
         if traced is None and (traced := _is_tracer(value)) is None:
             raise ShapeError(messages.not_an_array(self.text, value), site)
-        described = value.aval if traced else value  # a tracer looks its attributes up there one by one
+        described = (
+            value.aval if traced else value
+        )  # a tracer looks its attributes up there one by one
         dtype = described.dtype
         if dtype is not self.wanted_dtype:
             self._check_dtype(dtype, value, site)
@@ -117,8 +125,15 @@ class ArraySpec:
         mark = None if self.simple else table.mark()
         try:
             self._check_sizes(shape, table, value, site)
-            plain = kind_of_value is ArrayImpl and type(value.sharding) is SingleDeviceSharding
-            if self.sharded or not (plain or (traced and nothing_known(value, described))) or rules():
+            plain = (
+                kind_of_value is ArrayImpl
+                and type(value.sharding) is SingleDeviceSharding
+            )
+            if (
+                self.sharded
+                or not (plain or (traced and nothing_known(value, described)))
+                or rules()
+            ):
                 check_sharding(self, value, table, view, site)
             if table.deferred:
                 settle(table)
@@ -140,7 +155,11 @@ class ArraySpec:
             self._check_dtype(value.dtype, value, site)
         mark = table.mark()
         try:
-            shape = self._global_shape(value.shape, view, site) if view.bound else value.shape
+            shape = (
+                self._global_shape(value.shape, view, site)
+                if view.bound
+                else value.shape
+            )
             self._check_sizes(shape, table, value, site)
             settle(table)
         except ShardTypeError as error:
@@ -148,7 +167,9 @@ class ArraySpec:
             table.rollback(mark)
             raise
 
-    def _check_sizes(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> None:
+    def _check_sizes(
+        self, shape: tuple[Any, ...], table: Table, value: Any, site: Site
+    ) -> None:
         __tracebackhide__ = True
         plan = self.plan
         if len(shape) != self.rank or self.variadic is not None:
@@ -166,7 +187,9 @@ class ArraySpec:
                     self._size_error(index, want, bound, got, value, site)
             elif kind == CONSTANT:
                 if want != got:
-                    message = messages.size_differs(index, str(want), got, self.text, messages.describe(value))
+                    message = messages.size_differs(
+                        index, str(want), got, self.text, messages.describe(value)
+                    )
                     raise ShapeError(message, site, messages.OTHER_SIZE)
             elif kind != ANYTHING:
                 self._expression(index, kind, want, got, table, value, site)
@@ -185,7 +208,9 @@ class ArraySpec:
         message = messages.wrong_dtype(want, got, self.text, messages.describe(value))
         raise ShapeError(message, site, messages.other_dtype(self.wanted_dtype))
 
-    def _global_shape(self, shape: tuple[Any, ...], view: View, site: Site) -> tuple[Any, ...]:
+    def _global_shape(
+        self, shape: tuple[Any, ...], view: View, site: Site
+    ) -> tuple[Any, ...]:
         """Local sizes times the sizes of their axes."""
         if not self.sharded:
             return shape
@@ -199,7 +224,9 @@ class ArraySpec:
                 if factor is not None:
                     size = size * factor
                 elif view.mesh is None or axis not in view.mesh.axis_names:
-                    raise ShapeError(messages.unbound_axis(axis, view.bound, self.text), site)
+                    raise ShapeError(
+                        messages.unbound_axis(axis, view.bound, self.text), site
+                    )
             result.append(size)
         return tuple(result)
 
@@ -213,13 +240,17 @@ class ArraySpec:
         at = self.variadic
         return self.axes[:at] + (self.axes[at],) * extra + self.axes[at + 1 :]
 
-    def _expand(self, shape: tuple[Any, ...], table: Table, value: Any, site: Site) -> tuple[tuple[int, Any, Dim], ...]:
+    def _expand(
+        self, shape: tuple[Any, ...], table: Table, value: Any, site: Site
+    ) -> tuple[tuple[int, Any, Dim], ...]:
         """The plan with the variadic dimension repeated as often as the value needs."""
         __tracebackhide__ = True
         at, count = self.variadic, len(shape) - self.rank + 1
         if at is None or count < 0:
             want = str(self.rank) if at is None else f"at least {self.rank - 1}"
-            message = messages.wrong_rank(want, len(shape), self.text, messages.describe(value))
+            message = messages.wrong_rank(
+                want, len(shape), self.text, messages.describe(value)
+            )
             raise ShapeError(message, site, messages.OTHER_RANK)
         name = self.shape.dims[at].name
         middle = shape[at : at + count]
@@ -229,16 +260,35 @@ class ArraySpec:
                 table.variadics[name] = middle
                 table.places["*" + name] = (site, at)
             elif bound != middle:
-                message = messages.size_differs(at, f"*{name}", middle, self.text, messages.describe(value))
+                message = messages.size_differs(
+                    at, f"*{name}", middle, self.text, messages.describe(value)
+                )
                 raise ShapeError(message, site, clash={"*" + name})
-        return self.plan[:at] + ((ANYTHING, None, self.shape.dims[at]),) * count + self.plan[at + 1 :]
+        return (
+            self.plan[:at]
+            + ((ANYTHING, None, self.shape.dims[at]),) * count
+            + self.plan[at + 1 :]
+        )
 
-    def _size_error(self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site) -> None:
+    def _size_error(
+        self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site
+    ) -> None:
         __tracebackhide__ = True
-        message = messages.size_differs(dim, f"{name} = {want}", got, self.text, messages.describe(value))
+        message = messages.size_differs(
+            dim, f"{name} = {want}", got, self.text, messages.describe(value)
+        )
         raise ShapeError(message, site, clash={name})
 
-    def _expression(self, index: int, kind: int, size: Any, got: Any, table: Table, value: Any, site: Site) -> None:
+    def _expression(
+        self,
+        index: int,
+        kind: int,
+        size: Any,
+        got: Any,
+        table: Table,
+        value: Any,
+        site: Site,
+    ) -> None:
         __tracebackhide__ = True
         if kind == BROADCAST and got == 1:
             return
@@ -247,11 +297,17 @@ class ArraySpec:
             if size.symbol_name is not None:
                 table.bind(size.symbol_name, got, site, index)
             else:
-                table.deferred.append(Deferred(size, got, Binding(site, index), self.text, kind == BROADCAST))
+                table.deferred.append(
+                    Deferred(
+                        size, got, Binding(site, index), self.text, kind == BROADCAST
+                    )
+                )
             return
         want = _computed(size, table)
         if want != got:
-            message = messages.size_differs(index, _shown(size, want), got, self.text, messages.describe(value))
+            message = messages.size_differs(
+                index, _shown(size, want), got, self.text, messages.describe(value)
+            )
             error = ShapeError(message, site, clash=size.symbols)
             error.expected = want
             raise error
@@ -266,7 +322,9 @@ def _computed(size: Size, table: Table) -> Any:
 
 
 def _shown(size: Size, value: Any) -> str:
-    return f"{size} = {value}" if value is not None else f"{size}, which divides by zero"
+    return (
+        f"{size} = {value}" if value is not None else f"{size}, which divides by zero"
+    )
 
 
 def settle(table: Table) -> None:
@@ -282,7 +340,11 @@ def settle(table: Table) -> None:
         elif want != item.actual:
             table.deferred.clear()
             message = messages.size_differs(
-                item.binding.dim or 0, _shown(item.size, want), item.actual, item.declared, str(item.actual)
+                item.binding.dim or 0,
+                _shown(item.size, want),
+                item.actual,
+                item.declared,
+                str(item.actual),
             )
             error = ShapeError(message, item.binding.site, clash=item.size.symbols)
             error.bindings = table.bound(sorted(item.size.symbols))
@@ -302,7 +364,9 @@ def abandon(table: Table, names: Collection[str] | None = None) -> None:
         if names is not None and not any(name in names for name in missing):
             waiting.append(item)
             continue
-        _stats.count_not_possible(f"size {item.size} not compared: {', '.join(missing)} is not bound")
+        _stats.count_not_possible(
+            f"size {item.size} not compared: {', '.join(missing)} is not bound"
+        )
     table.deferred[:] = waiting
 
 
@@ -311,7 +375,10 @@ def leave_own_names(own: Table, table: Table, site: Site, owner: str) -> None:
     binding = Binding(Site(f"{site}, names of {owner}", ""), None)
     inside = [item for item in own.deferred if item.own]
     abandon(own)
-    mine = [Deferred(Size.of(name), size, binding, "", False, own=True) for name, size in own.sizes.items()]
+    mine = [
+        Deferred(Size.of(name), size, binding, "", False, own=True)
+        for name, size in own.sizes.items()
+    ]
     for item in (*inside, *mine):
         if item not in table.deferred:
             table.deferred.append(item)

@@ -11,7 +11,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from shardtypes.dtypes import ArrayType, DTypeClass
-from shardtypes.fields import are_resolved, class_annotations, is_pytree_dataclass, own_annotations
+from shardtypes.fields import (
+    are_resolved,
+    class_annotations,
+    is_pytree_dataclass,
+    own_annotations,
+)
 from shardtypes.strings_in_types import with_args
 
 # What may stand around the type of a variable, a field or a key, and says nothing of its values.
@@ -24,7 +29,10 @@ def array_annotation(annotation: Any) -> ArrayType | None:
         return annotation
     if typing.get_origin(annotation) is typing.Annotated:
         base, *extras = typing.get_args(annotation)
-        return next((extra for extra in extras if isinstance(extra, ArrayType)), array_annotation(base))
+        return next(
+            (extra for extra in extras if isinstance(extra, ArrayType)),
+            array_annotation(base),
+        )
     return None
 
 
@@ -40,7 +48,9 @@ def meaning(annotation: Any) -> Any:
             annotation = annotation.__value__
         elif _is_alias(origin):
             annotation = origin.__value__[typing.get_args(annotation)]
-        elif origin is typing.Annotated or getattr(origin, "_name", None) in _QUALIFIERS:
+        elif (
+            origin is typing.Annotated or getattr(origin, "_name", None) in _QUALIFIERS
+        ):
             annotation = typing.get_args(annotation)[0]
         else:
             break
@@ -48,12 +58,17 @@ def meaning(annotation: Any) -> Any:
 
 
 def _is_alias(annotation: Any) -> bool:
-    return type(annotation).__name__ == "TypeAliasType" and hasattr(annotation, "__value__")
+    return type(annotation).__name__ == "TypeAliasType" and hasattr(
+        annotation, "__value__"
+    )
 
 
 def is_unpacked(annotation: Any) -> bool:
     """Whether this is ``*tuple[…]``, ``*Ts`` or ``Unpack[…]``, as parameters of any number have it."""
-    return typing.get_origin(annotation) is typing.Unpack or getattr(annotation, "__unpacked__", False) is True
+    return (
+        typing.get_origin(annotation) is typing.Unpack
+        or getattr(annotation, "__unpacked__", False) is True
+    )
 
 
 def class_of(function: Any) -> type | None:
@@ -74,11 +89,15 @@ def with_self(annotation: Any, cls: type | None) -> Any:
         return Any
     if annotation is typing.Self:
         return cls
-    return with_args(annotation, tuple(with_self(part, cls) for part in typing.get_args(annotation)))
+    return with_args(
+        annotation, tuple(with_self(part, cls) for part in typing.get_args(annotation))
+    )
 
 
 def _has_self(annotation: Any) -> bool:
-    return annotation is typing.Self or any(_has_self(part) for part in typing.get_args(annotation))
+    return annotation is typing.Self or any(
+        _has_self(part) for part in typing.get_args(annotation)
+    )
 
 
 def holds_arrays(annotation: Any) -> bool:
@@ -97,14 +116,18 @@ def class_holds_arrays(base: type) -> bool:
     if found is None:
         seen: set[type] = set()
         found = _class_holds(base, seen)
-        if found or all(are_resolved(part) for part in seen):  # else it may hold what is defined later
+        if found or all(
+            are_resolved(part) for part in seen
+        ):  # else it may hold what is defined later
             _holding[base] = found
     return found
 
 
 def has_array_fields(base: type) -> bool:
     """Whether a field or an attribute that a class annotates holds arrays."""
-    return class_holds_arrays(base) and any(_holds(part, {base}) for part in class_annotations(base).values())
+    return class_holds_arrays(base) and any(
+        _holds(part, {base}) for part in class_annotations(base).values()
+    )
 
 
 def _holds(annotation: Any, seen: set[type] | None) -> bool:
@@ -135,8 +158,14 @@ def _class_holds(base: type, seen: set[type]) -> bool:
     if is_pytree_dataclass(base):
         return True
     seen.add(base)
-    inside = [annotation for part in base.__mro__ for annotation in own_annotations(part).values()]
-    return any(_holds(part, seen) for part in (*inside, *_generic_bases(base))) or has_array_methods(base)
+    inside = [
+        annotation
+        for part in base.__mro__
+        for annotation in own_annotations(part).values()
+    ]
+    return any(
+        _holds(part, seen) for part in (*inside, *_generic_bases(base))
+    ) or has_array_methods(base)
 
 
 def _generic_bases(base: type) -> Sequence[Any]:
@@ -149,8 +178,17 @@ def has_array_methods(base: type) -> bool:
     """Whether a protocol demands methods that are given arrays or return them."""
     if not getattr(base, "_is_protocol", False):
         return False
-    methods = [member for part in base.__mro__ for member in vars(part).values() if inspect.isfunction(member)]
-    return any(_holds(annotation, {base}) for method in methods for annotation in _annotations_of(method).values())
+    methods = [
+        member
+        for part in base.__mro__
+        for member in vars(part).values()
+        if inspect.isfunction(member)
+    ]
+    return any(
+        _holds(annotation, {base})
+        for method in methods
+        for annotation in _annotations_of(method).values()
+    )
 
 
 def bounds(variable: Any) -> tuple[Any, ...]:

@@ -43,13 +43,17 @@ class _Variable:
     """An annotated variable, as the code sees it that assigns to it."""
 
     annotations: Sequence[ast.expr]
-    hidden: frozenset[str]  # what its annotation may name, and stands for something else there
+    hidden: frozenset[
+        str
+    ]  # what its annotation may name, and stands for something else there
     check: str = "local"  # the function of the hooks that checks it
     table: str = ""  # the variable that holds the table of the call which it belongs to, where that is another one
     is_parameter: bool = False
 
 
-def check_assignments(scope: Function | ast.ClassDef, path: str, around: Sequence[Scope]) -> None:
+def check_assignments(
+    scope: Function | ast.ClassDef, path: str, around: Sequence[Scope]
+) -> None:
     """Add the checks to a function's own body, in place; of a class, those of variables from around it.
 
     ``path`` is its name in messages.
@@ -65,25 +69,42 @@ def check_assignments(scope: Function | ast.ClassDef, path: str, around: Sequenc
 
 def has_checks(node: ast.AST) -> bool:
     """Whether checks were added anywhere in a function."""
-    return any(isinstance(part, ast.Name) and part.id == HOOKED for part in ast.walk(node))
+    return any(
+        isinstance(part, ast.Name) and part.id == HOOKED for part in ast.walk(node)
+    )
 
 
-def check_assignments_inside(function: Function, path: str, around: Sequence[Scope]) -> None:
+def check_assignments_inside(
+    function: Function, path: str, around: Sequence[Scope]
+) -> None:
     """Add the checks of a function's own variables to the functions inside of it, in place."""
     if not _are_assigned_inside(function, around):
         return
     for scope, outside in inner_scopes(function, around):
         found = _variables_from_around(scope, outside)
-        own = {name: variable for name, variable in found.items() if variable.table == _table(len(around))}
+        own = {
+            name: variable
+            for name, variable in found.items()
+            if variable.table == _table(len(around))
+        }
         if own:
-            names = [outer.name for outer in outside[len(around) + 1 :] if not isinstance(outer, ast.Module)]
-            scope.body = _Rewriter(".".join([path, *names, scope.name]), own).statements(scope.body)
+            names = [
+                outer.name
+                for outer in outside[len(around) + 1 :]
+                if not isinstance(outer, ast.Module)
+            ]
+            scope.body = _Rewriter(
+                ".".join([path, *names, scope.name]), own
+            ).statements(scope.body)
 
 
 def check_module_variables(module: ast.Module) -> None:
     """Add the checks to the assignments of a module, in place."""
     found = annotations_of(module.body)
-    variables = {name: _Variable(several, frozenset(), "module_variable") for name, several in found.items()}
+    variables = {
+        name: _Variable(several, frozenset(), "module_variable")
+        for name, several in found.items()
+    }
     module.body = _Rewriter("", variables).statements(module.body)
 
 
@@ -91,16 +112,24 @@ def _own_variables(function: Function) -> dict[str, _Variable]:
     found = annotations_of(function.body)
     parameters = parameter_names(function)
     hidden = _hidden(function)
-    return {name: _Variable(several, hidden, is_parameter=name in parameters) for name, several in found.items()}
+    return {
+        name: _Variable(several, hidden, is_parameter=name in parameters)
+        for name, several in found.items()
+    }
 
 
 def _hidden(function: Function) -> frozenset[str]:
     """Names that mean a variable inside of a function, and a type outside of it, as in ``key: key['']``."""
     found = annotations_of(function.body)
-    return frozenset(parameter_names(function) | {name for name in found if not _is_alias(found[name])})
+    return frozenset(
+        parameter_names(function)
+        | {name for name in found if not _is_alias(found[name])}
+    )
 
 
-def _variables_from_around(scope: Scope, around: Sequence[Scope]) -> dict[str, _Variable]:
+def _variables_from_around(
+    scope: Scope, around: Sequence[Scope]
+) -> dict[str, _Variable]:
     found: dict[str, _Variable] = {}
     for name, outer in outer_variables(scope, around).items():
         several = annotations_of(outer.owner.body).get(name)
@@ -113,7 +142,13 @@ def _from_around(name: str, outer: Outer, annotations: Sequence[ast.expr]) -> _V
     if isinstance(outer.owner, ast.Module):
         return _Variable(annotations, outer.hidden, "module_variable")
     hidden = outer.hidden | _hidden(outer.owner)
-    return _Variable(annotations, hidden, "outer", _table(outer.depth), name in parameter_names(outer.owner))
+    return _Variable(
+        annotations,
+        hidden,
+        "outer",
+        _table(outer.depth),
+        name in parameter_names(outer.owner),
+    )
 
 
 def _table(depth: int) -> str:
@@ -123,20 +158,27 @@ def _table(depth: int) -> str:
 
 def _are_assigned_inside(function: Function, around: Sequence[Scope]) -> bool:
     """Whether functions inside of a function assign to a variable that it annotates."""
-    return not variables_assigned_inside(function, around).isdisjoint(annotations_of(function.body))
+    return not variables_assigned_inside(function, around).isdisjoint(
+        annotations_of(function.body)
+    )
 
 
 def _keep_table(function: Function, around: Sequence[Scope]) -> None:
     """Have a function keep the table of its call for the functions inside of it that assign to its variables."""
     first = function.body[0]
     has_text = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    kept = ast.Assign([ast.Name(_table(len(around)), ast.Store())], _call("table", [], first))
+    kept = ast.Assign(
+        [ast.Name(_table(len(around)), ast.Store())], _call("table", [], first)
+    )
     function.body.insert(int(has_text), _located(kept, first))
 
 
 def _is_alias(annotations: Sequence[ast.expr]) -> bool:
     """Whether a variable holds a type, as its annotation says: ``F: TypeAlias = f32``."""
-    return any(re.match(r"(\w+\.)*(TypeAlias|[Tt]ype)\b", ast.unparse(annotation)) for annotation in annotations)
+    return any(
+        re.match(r"(\w+\.)*(TypeAlias|[Tt]ype)\b", ast.unparse(annotation))
+        for annotation in annotations
+    )
 
 
 def _targets(target: ast.expr) -> Iterator[ast.expr]:
@@ -178,7 +220,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
-        plain = [target for target in node.targets if not isinstance(target, (ast.Tuple, ast.List, ast.Starred))]
+        plain = [
+            target
+            for target in node.targets
+            if not isinstance(target, (ast.Tuple, ast.List, ast.Starred))
+        ]
         taken_apart = [target for target in node.targets if target not in plain]
         for target in plain:
             node.value = self._rechecked(node.value, target)
@@ -200,14 +246,24 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_With(self, node: Any) -> ast.AST:
         self.generic_visit(node)
-        targets = [item.optional_vars for item in node.items if item.optional_vars is not None]
+        targets = [
+            item.optional_vars for item in node.items if item.optional_vars is not None
+        ]
         node.body = [*self._afterwards(targets, node), *node.body]
         return cast(ast.AST, node)
 
     def visit_match_case(self, node: ast.match_case) -> ast.AST:
         self.generic_visit(node)
-        bound = [getattr(part, field, None) for part in ast.walk(node.pattern) for field in ("name", "rest")]
-        targets = [_located(ast.Name(name, ast.Load()), node.pattern) for name in bound if isinstance(name, str)]
+        bound = [
+            getattr(part, field, None)
+            for part in ast.walk(node.pattern)
+            for field in ("name", "rest")
+        ]
+        targets = [
+            _located(ast.Name(name, ast.Load()), node.pattern)
+            for name in bound
+            if isinstance(name, str)
+        ]
         node.body = [*self._afterwards(targets, node.body[0]), *node.body]
         return node
 
@@ -236,18 +292,24 @@ class _Rewriter(ast.NodeTransformer):
                 made.append(_located(ast.Expr(checked), at))
         return made
 
-    def _checked(self, value: ast.expr, name: str, annotation: ast.expr, variable: _Variable) -> ast.expr:
+    def _checked(
+        self, value: ast.expr, name: str, annotation: ast.expr, variable: _Variable
+    ) -> ast.expr:
         """``__shardtypes_hooked__.local(value, name, path, lambda: annotation)``; for a variable of a function around
         this one with what gives the table of its call."""
         where = [ast.Constant(name), ast.Constant(self._path)]
         thunk = ast.Lambda(_no_arguments(), _outside(annotation, variable.hidden))
         arguments = [value, *where, thunk]
         if variable.table:
-            arguments.append(ast.Lambda(_no_arguments(), ast.Name(variable.table, ast.Load())))
+            arguments.append(
+                ast.Lambda(_no_arguments(), ast.Name(variable.table, ast.Load()))
+            )
         return _call(variable.check, arguments, value)
 
     def _left_out(self, value: ast.expr, name: str, why: str) -> ast.expr:
-        place = f"{self._path}: variable {name!r}" if self._path else f"variable {name!r}"
+        place = (
+            f"{self._path}: variable {name!r}" if self._path else f"variable {name!r}"
+        )
         return _call("undecided", [value, ast.Constant(f"{place}, {why}")], value)
 
 
@@ -259,7 +321,9 @@ def _outside(annotation: ast.expr, hidden: frozenset[str]) -> ast.expr:
             if node.id not in hidden:
                 return node
             call = ast.Call(ast.Name("globals", ast.Load()), [], [])
-            return _located(ast.Subscript(call, ast.Constant(node.id), ast.Load()), node)
+            return _located(
+                ast.Subscript(call, ast.Constant(node.id), ast.Load()), node
+            )
 
     return cast(ast.expr, Outside().visit(copy.deepcopy(annotation)))
 
@@ -269,11 +333,15 @@ def _position(node: ast.expr) -> tuple[int, int]:
 
 
 def _no_arguments() -> ast.arguments:
-    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.arguments(
+        posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
 
 
 def _call(name: str, arguments: list[ast.expr], at: ast.AST) -> ast.Call:
-    made = ast.Call(ast.Attribute(ast.Name(HOOKED, ast.Load()), name, ast.Load()), arguments, [])
+    made = ast.Call(
+        ast.Attribute(ast.Name(HOOKED, ast.Load()), name, ast.Load()), arguments, []
+    )
     return _located(made, at)
 
 
@@ -283,7 +351,11 @@ def _located(node: N, at: ast.AST) -> N:
 
 
 # The instructions that store into variables of the function; those for two of them have two numbers in an argument.
-_STORES = {dis.opmap[name] for name in ("STORE_FAST", "STORE_DEREF", "STORE_FAST_MAYBE_NULL") if name in dis.opmap}
+_STORES = {
+    dis.opmap[name]
+    for name in ("STORE_FAST", "STORE_DEREF", "STORE_FAST_MAYBE_NULL")
+    if name in dis.opmap
+}
 _FIRST_OF_TWO = dis.opmap.get("STORE_FAST_LOAD_FAST")
 _TWO = dis.opmap.get("STORE_FAST_STORE_FAST")
 

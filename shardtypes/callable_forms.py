@@ -43,21 +43,29 @@ def checked_form(target: Any, wrap: Wrap) -> Any:
     if isinstance(target, functools.cached_property):
         return _cached_property(target, wrap)
     if isinstance(target, functools.partialmethod):
-        return functools.partialmethod(checked_form(target.func, wrap), *target.args, **target.keywords)
+        return functools.partialmethod(
+            checked_form(target.func, wrap), *target.args, **target.keywords
+        )
     if isinstance(target, functools.singledispatchmethod):
         _dispatcher(target.dispatcher, wrap)
         return target
     if isinstance(target, functools.partial):
-        made = type(target)(checked_form(target.func, wrap), *target.args, **target.keywords)
+        made = type(target)(
+            checked_form(target.func, wrap), *target.args, **target.keywords
+        )
         made.__dict__.update(target.__dict__)
         return made
     if isinstance(target, types.MethodType):
         return types.MethodType(checked_form(target.__func__, wrap), target.__self__)
     if isinstance(target, functools._lru_cache_wrapper):
-        return functools.lru_cache(**target.cache_parameters())(checked_form(target.__wrapped__, wrap))
+        return functools.lru_cache(**target.cache_parameters())(
+            checked_form(target.__wrapped__, wrap)
+        )
     if callable(target):
         return _object(target, wrap)
-    raise TypeError(f"typechecked needs a function or a class, got {type(target).__name__}")
+    raise TypeError(
+        f"typechecked needs a function or a class, got {type(target).__name__}"
+    )
 
 
 def _function(target: types.FunctionType, wrap: Wrap) -> Any:
@@ -99,7 +107,9 @@ def _is_plain(function: Any) -> bool:
         if not _keeps_signature(function):
             return False
         function = function.__wrapped__
-    return not hasattr(function, "__wrapped__") or hasattr(function, "__shardtypes_checked__")
+    return not hasattr(function, "__wrapped__") or hasattr(
+        function, "__shardtypes_checked__"
+    )
 
 
 def _with_methods(made: Any, target: Any) -> Any:
@@ -119,7 +129,9 @@ _OBJECT: Step = ("object", None)
 _EMPTY = object()
 
 
-def _paths(holder: Any, wanted: Any, depth: int, seen: set[int]) -> Iterator[tuple[Step, ...]]:
+def _paths(
+    holder: Any, wanted: Any, depth: int, seen: set[int]
+) -> Iterator[tuple[Step, ...]]:
     """All ways in which a function refers to another one: through closures and defaults of functions."""
     if id(holder) in seen or depth > 6:
         return
@@ -145,13 +157,23 @@ def _references(holder: types.FunctionType) -> Iterator[tuple[Step, Any]]:
 
 def _stands_for(value: Any, wanted: Any) -> bool:
     """Whether this is the wanted function, or that with nothing above it that changes what it is called with."""
-    return value is wanted or (_keeps_signature(value) and _is_plain(value) and _innermost(value) is wanted)
+    return value is wanted or (
+        _keeps_signature(value) and _is_plain(value) and _innermost(value) is wanted
+    )
 
 
 def _refers(value: Any, wanted: Any) -> bool:
     """Whether an object that is no function has the wanted one in it, as far as it says."""
-    inner = value.func if isinstance(value, functools.partial) else getattr(value, "__wrapped__", None)
-    return inner is not None and not isinstance(value, type) and _innermost(inner) is wanted
+    inner = (
+        value.func
+        if isinstance(value, functools.partial)
+        else getattr(value, "__wrapped__", None)
+    )
+    return (
+        inner is not None
+        and not isinstance(value, type)
+        and _innermost(inner) is wanted
+    )
 
 
 def _rebuilt(target: types.FunctionType, path: tuple[Step, ...], wrap: Wrap) -> Any:
@@ -179,10 +201,18 @@ def _replaced(target: types.FunctionType, step: Step, value: Any) -> types.Funct
         defaults[key] = value
     else:
         keywords[key] = value
-    for index, cell in enumerate(cells):  # a wrapper may count its calls in an attribute of itself
+    for index, cell in enumerate(
+        cells
+    ):  # a wrapper may count its calls in an attribute of itself
         if _contents(cell) is target:
             cells[index] = types.CellType()
-    made = types.FunctionType(target.__code__, target.__globals__, target.__name__, tuple(defaults), tuple(cells))
+    made = types.FunctionType(
+        target.__code__,
+        target.__globals__,
+        target.__name__,
+        tuple(defaults),
+        tuple(cells),
+    )
     made.__kwdefaults__ = keywords
     functools.update_wrapper(made, target)
     made.__dict__.pop("__wrapped__")
@@ -246,16 +276,23 @@ def _property(target: property, wrap: Wrap) -> property:
     return made
 
 
-def _cached_property(target: functools.cached_property[Any], wrap: Wrap) -> functools.cached_property[Any]:
+def _cached_property(
+    target: functools.cached_property[Any], wrap: Wrap
+) -> functools.cached_property[Any]:
     made = type(target)(checked_form(target.func, wrap))
-    made.__dict__.update({name: value for name, value in vars(target).items() if name != "func"})
+    made.__dict__.update(
+        {name: value for name, value in vars(target).items() if name != "func"}
+    )
     return made
 
 
 def _class(target: type, wrap: Wrap) -> type:
     for name, member in list(vars(target).items()):
         if isinstance(member, type):
-            if member.__module__ == target.__module__ and member.__qualname__ == f"{target.__qualname__}.{name}":
+            if (
+                member.__module__ == target.__module__
+                and member.__qualname__ == f"{target.__qualname__}.{name}"
+            ):
                 _class(member, wrap)
         elif _annotated_functions(member, target):
             setattr(target, name, checked_form(member, wrap))
@@ -294,5 +331,10 @@ def _hidden_functions(member: Any, owner: type) -> list[types.FunctionType]:
     """Those in a descriptor of a kind that is not known."""
     if callable(member) or not hasattr(type(member), "__get__"):
         return []
-    parts = [getattr(member, name, None) for name in ("__wrapped__", "fget", "func", "method")]
-    return [function for part in parts for function in _annotated_functions(part, owner)]
+    parts = [
+        getattr(member, name, None)
+        for name in ("__wrapped__", "fget", "func", "method")
+    ]
+    return [
+        function for part in parts for function in _annotated_functions(part, owner)
+    ]

@@ -32,7 +32,9 @@ def calling_frame(value: Any, frame: types.FrameType | None) -> types.FrameType 
     while frame is not None:
         home, name = _home(frame), frame.f_code.co_name
         is_method = name in _OWN_METHODS or frame.f_code in _constructors(type(value))
-        own = is_method and any(_first_argument(frame) is part for part in (value, type(value)))
+        own = is_method and any(
+            _first_argument(frame) is part for part in (value, type(value))
+        )
         if not (own or home == "between" or (home == "library" and name in _REPLACING)):
             return None if home == "library" else frame
         frame = frame.f_back
@@ -52,7 +54,9 @@ def _constructors(kind: type) -> frozenset[types.CodeType]:
     return codes
 
 
-_known_constructors: WeakKeyDictionary[type, frozenset[types.CodeType]] = WeakKeyDictionary()
+_known_constructors: WeakKeyDictionary[type, frozenset[types.CodeType]] = (
+    WeakKeyDictionary()
+)
 
 
 def is_put_together(frame: types.FrameType) -> bool:
@@ -91,7 +95,11 @@ def _puts_together(called: ast.expr | None, found: Any) -> bool:
     if isinstance(found, type) or _name(called) in _REPLACING:
         return False
     kind = type(found)
-    home = kind.__module__ if kind not in (types.FunctionType, types.BuiltinFunctionType) else found.__module__
+    home = (
+        kind.__module__
+        if kind not in (types.FunctionType, types.BuiltinFunctionType)
+        else found.__module__
+    )
     return str(home).partition(".")[0] in _LIBRARIES or "unflatten" in _name(called)
 
 
@@ -124,10 +132,14 @@ def _called_by(frame: types.FrameType) -> Maker:
     code = frame.f_code
     if code.co_name.startswith("<") and code.co_name != "<lambda>":
         return "program"  # a module, or a comprehension
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+    if code.co_flags & (
+        inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+    ):
         return "program"
     outer = frame.f_back
-    called = _called(outer) if outer is not None else None  # or what is read, where this is a property
+    called = (
+        _called(outer) if outer is not None else None
+    )  # or what is read, where this is a property
     found = _evaluated(called, outer) if outer is not None else None
     if _code(found) is code:
         return "program"
@@ -151,8 +163,12 @@ def _evaluated(expression: ast.expr | None, frame: types.FrameType) -> Any:
     if isinstance(expression, ast.Subscript):
         return _evaluated(expression.value, frame)
     if isinstance(expression, ast.Attribute):
-        found = inspect.getattr_static(_evaluated(expression.value, frame), expression.attr, None)  # runs no property
-        return found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+        found = inspect.getattr_static(
+            _evaluated(expression.value, frame), expression.attr, None
+        )  # runs no property
+        return (
+            found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+        )
     return None
 
 
@@ -178,10 +194,15 @@ def _called(frame: types.FrameType) -> ast.expr | None:
 
 
 def _read(frame: types.FrameType) -> ast.expr | None:
-    line, end_line, column, end_column = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    line, end_line, column, end_column = list(frame.f_code.co_positions())[
+        frame.f_lasti // 2
+    ]
     if line is None or end_line is None or column is None or end_column is None:
         return None
-    lines = [linecache.getline(frame.f_code.co_filename, n, frame.f_globals) for n in range(line, end_line + 1)]
+    lines = [
+        linecache.getline(frame.f_code.co_filename, n, frame.f_globals)
+        for n in range(line, end_line + 1)
+    ]
     encoded = [text.encode() for text in lines]
     encoded[-1] = encoded[-1][:end_column]
     try:

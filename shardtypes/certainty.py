@@ -44,13 +44,20 @@ def unbound_axis(error: Exception | None) -> str | None:
     return found[1] if found else None
 
 
-_NO_MESH = re.compile(r"needs a mesh|non-empty mesh|context mesh cannot be empty|not under a mesh context|no mesh")
-_MISSING_AXIS = re.compile(r"Resource axis: (\w+) of|specs refers to '(\w+)'|mesh has no axis '(\w+)'")
+_NO_MESH = re.compile(
+    r"needs a mesh|non-empty mesh|context mesh cannot be empty|not under a mesh context|no mesh"
+)
+_MISSING_AXIS = re.compile(
+    r"Resource axis: (\w+) of|specs refers to '(\w+)'|mesh has no axis '(\w+)'"
+)
 
 
 def needs_mesh(error: Exception | None) -> bool:
     """Whether there is an error because no mesh is in force."""
-    return isinstance(error, (ValueError, RuntimeError)) and _NO_MESH.search(str(error)) is not None
+    return (
+        isinstance(error, (ValueError, RuntimeError))
+        and _NO_MESH.search(str(error)) is not None
+    )
 
 
 def missing_axes(error: Exception | None) -> list[str]:
@@ -66,10 +73,17 @@ def auto_axes_refused(error: Exception | None) -> bool:
 def mesh_to_lie_on(error: Exception | None) -> Any:
     """The mesh of a ``shard_map`` that wants its arguments to lie on it already, for its axes are Explicit; None
     if that is not the error. JAX says the mesh nowhere but in the frame that raises."""
-    if not isinstance(error, ValueError) or "does not match the specs of the input" not in str(error):
+    if not isinstance(
+        error, ValueError
+    ) or "does not match the specs of the input" not in str(error):
         return None
-    meshes = [frame.f_locals["mesh"] for frame in _frames(error) if "mesh" in frame.f_locals]
-    return next((mesh for mesh in reversed(meshes) if isinstance(mesh, (Mesh, AbstractMesh))), None)
+    meshes = [
+        frame.f_locals["mesh"] for frame in _frames(error) if "mesh" in frame.f_locals
+    ]
+    return next(
+        (mesh for mesh in reversed(meshes) if isinstance(mesh, (Mesh, AbstractMesh))),
+        None,
+    )
 
 
 def _frames(error: BaseException) -> Iterator[FrameType]:
@@ -92,7 +106,17 @@ def user_place(error: BaseException | None) -> tuple[str, int] | None:
     return place
 
 
-_NOT_USERS = ("jax", "jaxlib", "numpy", "einops", "opt_einsum", "shardtypes", "typeguard", "functools", "contextlib")
+_NOT_USERS = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "einops",
+    "opt_einsum",
+    "shardtypes",
+    "typeguard",
+    "functools",
+    "contextlib",
+)
 
 
 def why_uncertain(error: Exception | None) -> str | None:

@@ -31,7 +31,14 @@ from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import View, current_view
 from shardtypes.methods import check_of_object
 from shardtypes.recompiled import with_assignments_checked
-from shardtypes.scopes import Site, Table, enter_table, leave_table, scope_in_force, shared_table
+from shardtypes.scopes import (
+    Site,
+    Table,
+    enter_table,
+    leave_table,
+    scope_in_force,
+    shared_table,
+)
 from shardtypes.scopes import scope as open_scope
 from shardtypes.strings_in_types import resolved
 from shardtypes.switches import checks_on, left_out, switched_off
@@ -67,7 +74,11 @@ class _Plan:
 
 def display_name(function: Any) -> str:
     """A function's name as messages show it, without ``<locals>``."""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+    name = (
+        getattr(function, "__qualname__", None)
+        or getattr(function, "__name__", None)
+        or repr(function)
+    )
     return str(name).rpartition("<locals>.")[2]
 
 
@@ -84,7 +95,9 @@ def _closure(function: Any) -> dict[str, Any]:
     code = getattr(inspect.unwrap(function), "__code__", None)
     cells = getattr(inspect.unwrap(function), "__closure__", None) or ()
     names: dict[str, Any] = {}
-    for name, cell in zip(code.co_freevars if code is not None else (), cells, strict=True):
+    for name, cell in zip(
+        code.co_freevars if code is not None else (), cells, strict=True
+    ):
         try:
             names[name] = cell.cell_contents
         except ValueError:  # not assigned yet
@@ -115,7 +128,9 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
         position += 1
         check = reader.check(name) or (reader.check_of_object() if at == 0 else None)
         if check is not None:
-            default = _MISSING if parameter.default is parameter.empty else parameter.default
+            default = (
+                _MISSING if parameter.default is parameter.empty else parameter.default
+            )
             parameters.append(_Parameter(at, name, default, check, site))
     returned = reader.check("return")
     result = (returned, reader.site("the result")) if returned is not None else None
@@ -123,7 +138,9 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     code = getattr(inspect.unwrap(run), "__code__", None)
     generator = reader.generator(function)
     left_out = (*reader.not_found, *reader.reassigned(code))
-    return _Plan(run, code, tuple(parameters), rest, keywords, result, generator, left_out)
+    return _Plan(
+        run, code, tuple(parameters), rest, keywords, result, generator, left_out
+    )
 
 
 class _Reader:
@@ -135,7 +152,9 @@ class _Reader:
         self.signature = inspect.signature(function)
         self._inner = inspect.unwrap(function)
         self._annotations = getattr(self._inner, "__annotations__", {})
-        self._memo = TypeCheckMemo(_globals(function), {**names, **_closure(function)}, config=CONFIG)
+        self._memo = TypeCheckMemo(
+            _globals(function), {**names, **_closure(function)}, config=CONFIG
+        )
         self._self_type = class_of(function)
         self.not_found: dict[str, None] = {}
 
@@ -144,12 +163,16 @@ class _Reader:
 
     def annotation(self, name: str) -> Any:
         """A resolved annotation; ``Any`` for one that names nothing."""
-        found = resolved(self._annotations.get(name, Any), self._memo.globals, self._memo.locals)
+        found = resolved(
+            self._annotations.get(name, Any), self._memo.globals, self._memo.locals
+        )
         self.not_found.update(dict.fromkeys(found.reasons(f"{self.display}({name})")))
         return with_self(found.annotation, self._self_type)
 
     def check(
-        self, name: str, compiled: Callable[[Any, TypeCheckMemo], Checker | None] | None = None
+        self,
+        name: str,
+        compiled: Callable[[Any, TypeCheckMemo], Checker | None] | None = None,
     ) -> Checker | None:
         return (compiled or compile_annotation)(self.annotation(name), self._memo)
 
@@ -161,16 +184,25 @@ class _Reader:
 
     def generator(self, function: Any) -> GeneratorChecks:
         parts = None
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(
+            function
+        ):
             parts = parts_of(self.annotation("return"))
-        checks = [compile_annotation(part, self._memo) for part in parts or (Any, Any, Any)]
-        return GeneratorChecks(checks[0], checks[1], checks[2], self.display, self.module)
+        checks = [
+            compile_annotation(part, self._memo) for part in parts or (Any, Any, Any)
+        ]
+        return GeneratorChecks(
+            checks[0], checks[1], checks[2], self.display, self.module
+        )
 
     def reassigned(self, code: types.CodeType | None) -> list[str]:
         """The parameters that the function assigns to: what they are then is not checked."""
         names = reassigned_parameters(code) if code is not None else ()
         held = [name for name in names if holds_arrays(self.annotation(name))]
-        return [f"{self.site(f'parameter {name!r}')}, once it is assigned to" for name in held]
+        return [
+            f"{self.site(f'parameter {name!r}')}, once it is assigned to"
+            for name in held
+        ]
 
 
 def _check_of_rest(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
@@ -197,10 +229,14 @@ def _check_of_keywords(annotation: Any, memo: TypeCheckMemo) -> Checker | None:
     check = _check_of_rest(annotation, memo)
     if check is None:
         return None
-    return lambda value, table, view, site: check(tuple(value.values()), table, view, site)
+    return lambda value, table, view, site: check(
+        tuple(value.values()), table, view, site
+    )
 
 
-def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
+def _check_arguments(
+    plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View
+) -> None:
     __tracebackhide__ = True
     count = len(args)
     for parameter in plan.parameters:
@@ -216,7 +252,12 @@ def _check_arguments(plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any],
         check(args[first:], table, view, site)
     if plan.keywords is not None:
         named, check, site = plan.keywords
-        check({name: value for name, value in kwargs.items() if name not in named}, table, view, site)
+        check(
+            {name: value for name, value in kwargs.items() if name not in named},
+            table,
+            view,
+            site,
+        )
 
 
 class _Checks:
@@ -224,7 +265,9 @@ class _Checks:
 
     __slots__ = ("_plan", "display", "fresh", "function", "names", "outer")
 
-    def __init__(self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None) -> None:
+    def __init__(
+        self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None
+    ) -> None:
         self.function = function
         self.display = display_name(function)
         # Whether each call opens a ``Scope``.
@@ -242,7 +285,14 @@ class _Checks:
             plan = self._plan = _make_plan(self.function, self.names)
         return plan
 
-    def begin(self, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View) -> None:
+    def begin(
+        self,
+        plan: _Plan,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        table: Table,
+        view: View,
+    ) -> None:
         """Check the arguments, and add to what they bind the names of the call in which the function is defined."""
         __tracebackhide__ = True
         _check_arguments(plan, args, kwargs, table, view)
@@ -260,14 +310,18 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
     annotations = getattr(inspect.unwrap(function), "__annotations__", {})
     names = mentioned_names(annotations, defined if defined is not None else frame)
     checks = _Checks(function, fresh, names, defining_table(defined))
-    _stats.declare_function(f"{getattr(function, '__module__', '')}.{checks.display}", _place(function))
+    _stats.declare_function(
+        f"{getattr(function, '__module__', '')}.{checks.display}", _place(function)
+    )
     if inspect.iscoroutinefunction(function):
         made = _wrap_coroutine(checks)
     elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         made = _wrap_generator(checks)
     else:
         made = _wrap_call(checks)
-    made.__shardtypes_checked__ = checks  # so that a second decorator does not check twice
+    made.__shardtypes_checked__ = (
+        checks  # so that a second decorator does not check twice
+    )
     return made
 
 
@@ -309,7 +363,12 @@ def _wrap_call(checks: _Checks) -> Any:
 
 
 def _call_in_scope(
-    checks: _Checks, plan: _Plan, args: tuple[Any, ...], kwargs: dict[str, Any], table: Table, view: View
+    checks: _Checks,
+    plan: _Plan,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    table: Table,
+    view: View,
 ) -> Any:
     """A call inside of an open ``Scope``, which it shares: an error takes back what the call bound."""
     __tracebackhide__ = True
@@ -340,7 +399,9 @@ def _wrap_coroutine(checks: _Checks) -> Any:
         scope = None if checks.fresh else scope_in_force()
         table = scope
         if table is None:
-            table = enter_table(shared_table(plan.code) if checks.fresh else Table(plan.code))
+            table = enter_table(
+                shared_table(plan.code) if checks.fresh else Table(plan.code)
+            )
         mark = table.mark()
         try:
             checks.begin(plan, args, kwargs, table, view)
@@ -413,7 +474,9 @@ def typechecked(target: Any = None, *, scope: bool = False) -> Any:
         target, scope = target.__wrapped__, True
     earlier = getattr(target, "__shardtypes_checked__", None)
     if earlier is None:
-        return checked_form(target, lambda function: wrap_function(function, scope, frame))
+        return checked_form(
+            target, lambda function: wrap_function(function, scope, frame)
+        )
     if not scope or earlier.fresh:
         return target
     if target.__wrapped__ is earlier.function:

@@ -64,7 +64,11 @@ def reached(f: Any) -> list[Reached]:
     while waiting:
         called = waiting.pop()
         function = innermost(called)
-        if not isinstance(function, types.FunctionType) or _package(function) != package or id(function) in found:
+        if (
+            not isinstance(function, types.FunctionType)
+            or _package(function) != package
+            or id(function) in found
+        ):
             continue
         found[id(function)] = _as_reached(called, function)
         waiting += _called_by(function, package)
@@ -72,17 +76,25 @@ def reached(f: Any) -> list[Reached]:
 
 
 def _as_reached(called: Any, function: types.FunctionType) -> Reached:
-    checks = [getattr(layer, "__shardtypes_checked__", None) for layer in layers(called)]
+    checks = [
+        getattr(layer, "__shardtypes_checked__", None) for layer in layers(called)
+    ]
     plan = next((found.plan for found in checks if found is not None), None)
     if plan is None:
         return Reached(function, function, False)
-    return Reached(function, plan.function if isinstance(plan.function, types.FunctionType) else function, True)
+    return Reached(
+        function,
+        plan.function if isinstance(plan.function, types.FunctionType) else function,
+        True,
+    )
 
 
 def _called_by(function: types.FunctionType, package: str) -> Iterator[Any]:
     names = _names(function.__code__)
     closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    values = [
+        function.__globals__[name] for name in names if name in function.__globals__
+    ]
     values += [cell.cell_contents for _, cell in closed if _is_filled(cell)]
     for value in [*values, _holder(function)]:
         yield from _functions_of(value, names, package)
@@ -96,11 +108,17 @@ def _functions_of(value: Any, names: frozenset[str], package: str) -> list[Any]:
     cls = value if isinstance(value, type) else type(value)
     if _package(cls) != package:
         return []
-    return [member for name, member in vars(cls).items() if name in names or name == "__call__"]
+    return [
+        member
+        for name, member in vars(cls).items()
+        if name in names or name == "__call__"
+    ]
 
 
 def _names(code: types.CodeType) -> frozenset[str]:
-    inner = [_names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    inner = [
+        _names(const) for const in code.co_consts if isinstance(const, types.CodeType)
+    ]
     return frozenset(code.co_names).union(*inner)
 
 
@@ -119,14 +137,18 @@ def _holder(function: types.FunctionType) -> Any:
     """The class of a method."""
     found: Any = function.__globals__
     for part in function.__qualname__.split(".")[:-1]:
-        found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
+        found = (
+            found.get(part) if isinstance(found, dict) else getattr(found, part, None)
+        )
     return found if isinstance(found, type) else None
 
 
 def _check(called: Reached, undo: contextlib.ExitStack) -> str:
     """Have a function run its checked form; says what is not checked."""
     function, running = called.function, called.running
-    if called.is_checked and HOOKED in function.__globals__:  # by the import hook, and whatever is defined in it
+    if (
+        called.is_checked and HOOKED in function.__globals__
+    ):  # by the import hook, and whatever is defined in it
         return ""
     left = ""
     inside = function
@@ -149,7 +171,9 @@ def _check(called: Reached, undo: contextlib.ExitStack) -> str:
     return left
 
 
-def _replace(function: types.FunctionType, other: Callable[..., Any], undo: contextlib.ExitStack) -> None:
+def _replace(
+    function: types.FunctionType, other: Callable[..., Any], undo: contextlib.ExitStack
+) -> None:
     before = function.__code__
     undo.callback(setattr, function, "__code__", before)
     if "__signature__" not in vars(function):
@@ -160,7 +184,9 @@ def _replace(function: types.FunctionType, other: Callable[..., Any], undo: cont
 
 def _call_of(other: Callable[..., Any], code: types.CodeType) -> types.CodeType:
     """Bytecode that calls another function, for a function with that code."""
-    constants = tuple(other if const == _PLACEHOLDER else const for const in _CALL.co_consts)
+    constants = tuple(
+        other if const == _PLACEHOLDER else const for const in _CALL.co_consts
+    )
     return _CALL.replace(
         co_consts=constants,
         co_freevars=code.co_freevars,
@@ -173,7 +199,10 @@ def _call_of(other: Callable[..., Any], code: types.CodeType) -> types.CodeType:
 
 def _call_template() -> types.CodeType:
     made: dict[str, Any] = {}
-    exec(f"def call(*args, **kwargs):\n    other = {_PLACEHOLDER}\n    return other(*args, **kwargs)", made)
+    exec(
+        f"def call(*args, **kwargs):\n    other = {_PLACEHOLDER}\n    return other(*args, **kwargs)",
+        made,
+    )
     return made["call"].__code__  # type: ignore[no-any-return]  # what `exec` made
 
 
@@ -182,10 +211,18 @@ _CALL = _call_template()
 
 def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
     copy = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        code,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, function.__qualname__, function.__doc__
+    copy.__module__, copy.__qualname__, copy.__doc__ = (
+        function.__module__,
+        function.__qualname__,
+        function.__doc__,
+    )
     copy.__annotations__ = dict(function.__annotations__)
     vars(copy).update(vars(function))
     return copy
@@ -194,6 +231,14 @@ def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionT
 def _array_hints(function: types.FunctionType) -> dict[str, Any]:
     """The annotations that hold arrays; others are not asked for."""
     hints: dict[str, Any] = dict(function.__annotations__)
-    with contextlib.suppress(NameError, TypeError, ValueError, AttributeError, SyntaxError):
-        hints = typing.get_type_hints(function, _globals(function), _closure(function), include_extras=True)
-    return {name: hint for name, hint in hints.items() if isinstance(hint, str) or holds_arrays(hint)}
+    with contextlib.suppress(
+        NameError, TypeError, ValueError, AttributeError, SyntaxError
+    ):
+        hints = typing.get_type_hints(
+            function, _globals(function), _closure(function), include_extras=True
+        )
+    return {
+        name: hint
+        for name, hint in hints.items()
+        if isinstance(hint, str) or holds_arrays(hint)
+    }

@@ -39,8 +39,14 @@ def collectives_of(compiled: Any, mesh: Mesh | None) -> tuple[Collective, ...]:
     devices = 1 if mesh is None else mesh.size
     found: list[Collective] = []
     for module in executable.hlo_modules():
-        for entry in hlo.communications(module.as_serialized_hlo_module_proto(), devices):
-            axes = None if mesh is None or entry.groups is None else _axes(entry.kind, entry.groups, mesh)
+        for entry in hlo.communications(
+            module.as_serialized_hlo_module_proto(), devices
+        ):
+            axes = (
+                None
+                if mesh is None or entry.groups is None
+                else _axes(entry.kind, entry.groups, mesh)
+            )
             if axes != ():  # over axes of size one nobody talks
                 found.append(Collective(entry.kind, axes, entry.bytes, entry.source))
     return tuple(found)
@@ -55,7 +61,9 @@ def _axes(kind: str, groups: Sequence[hlo.Group], mesh: Mesh) -> tuple[str, ...]
         moved = {
             name
             for source, target in groups
-            for name, before, after in zip(mesh.axis_names, where[source], where[target], strict=True)
+            for name, before, after in zip(
+                mesh.axis_names, where[source], where[target], strict=True
+            )
             if before != after
         }
         return tuple(name for name in names if name in moved)
@@ -72,4 +80,7 @@ def _lines(mesh: Mesh, chosen: Sequence[str]) -> set[frozenset[int]]:
     last = [mesh.axis_names.index(name) for name in chosen]
     first = [at for at in range(grid.ndim) if at not in last]
     size = int(np.prod([grid.shape[at] for at in last], dtype=int))
-    return {frozenset(int(device) for device in row) for row in grid.transpose([*first, *last]).reshape(-1, size)}
+    return {
+        frozenset(int(device) for device in row)
+        for row in grid.transpose([*first, *last]).reshape(-1, size)
+    }

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from jax._src import core  # no public way to say in which trace an operation belongs
-from jax._src.tree_util import broadcast_prefix  # no public one in the oldest JAX that we support
+from jax._src.tree_util import (
+    broadcast_prefix,
+)  # no public one in the oldest JAX that we support
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
@@ -71,7 +73,9 @@ class Collector:
             self._free.update(
                 id(leaf)
                 for leaf, value in zip(leaves, values, strict=True)
-                if not getattr(value, "committed", isinstance(value, jax.ShapeDtypeStruct))
+                if not getattr(
+                    value, "committed", isinstance(value, jax.ShapeDtypeStruct)
+                )
             )
 
     def is_free(self, value: Any) -> bool:
@@ -83,7 +87,11 @@ class Collector:
         leaves = jax.tree_util.tree_leaves(tree)
         self._kept += leaves
         self._results.update(id(leaf) for leaf in leaves)
-        placed = [x for x in jax.tree_util.tree_leaves(out_shardings) if isinstance(x, jax.sharding.Sharding)]
+        placed = [
+            x
+            for x in jax.tree_util.tree_leaves(out_shardings)
+            if isinstance(x, jax.sharding.Sharding)
+        ]
         if not placed:
             return
         self.constrains_results = True
@@ -130,7 +138,9 @@ _traces = itertools.count(1)
 # A reason why a comparison could not be made, as `sharding_check` writes them.
 PADDED = "?a size that its axes do not divide, which the compiler pads"
 
-_collector: ContextVar[Collector | None] = ContextVar("shardtypes_compile_checks", default=None)
+_collector: ContextVar[Collector | None] = ContextVar(
+    "shardtypes_compile_checks", default=None
+)
 # Set where programs are compiled to be looked at, which do not run.
 looking: ContextVar[bool] = ContextVar("shardtypes_looking", default=False)
 
@@ -165,8 +175,12 @@ def questions(function: Any) -> Iterator[Collector | None]:
             yield collector
     finally:
         _collector.reset(token)
-        name = str(getattr(function, "__qualname__", function)).rpartition("<locals>.")[2]
-        _stats.spend(f"{getattr(function, '__module__', '')}.{name}", time.perf_counter() - begun)
+        name = str(getattr(function, "__qualname__", function)).rpartition("<locals>.")[
+            2
+        ]
+        _stats.spend(
+            f"{getattr(function, '__module__', '')}.{name}", time.perf_counter() - begun
+        )
 
 
 @contextmanager
@@ -177,7 +191,9 @@ def counted_failures() -> Iterator[None]:
     except ShardTypeError:
         raise
     except Exception as error:  # noqa: BLE001 - as above
-        _stats.count_not_possible(f"the checking compile failed: {type(error).__name__}")
+        _stats.count_not_possible(
+            f"the checking compile failed: {type(error).__name__}"
+        )
 
 
 def finish(collector: Collector) -> None:
@@ -211,27 +227,44 @@ def request(
     noted = note_check(getattr(traced, "_trace", None))
     collector = _collector.get()
     if collector is None:
-        if not (install() and noted and is_compiled(sys._getframe(1))) and not looking.get():
-            _stats.count_not_possible("inside a trace on Auto mesh axes, without a checking compile")
+        if (
+            not (install() and noted and is_compiled(sys._getframe(1)))
+            and not looking.get()
+        ):
+            _stats.count_not_possible(
+                "inside a trace on Auto mesh axes, without a checking compile"
+            )
         return
     collector.asked += 1
     dtype, sizes = value.dtype, mesh_sizes(mesh)
 
-    def answer(sharding: Any, found: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None) -> None:
+    def answer(
+        sharding: Any,
+        found: Any,
+        shape: tuple[int, ...],
+        mapped: tuple[int, ...] | None,
+    ) -> None:
         collector.add(difference(sharding, found, shape, mapped))
 
     def difference(
-        sharding: Any, found: Any, shape: tuple[int, ...], mapped: tuple[int, ...] | None
+        sharding: Any,
+        found: Any,
+        shape: tuple[int, ...],
+        mapped: tuple[int, ...] | None,
     ) -> ShardingError | None:
         if mapped is None:
             _stats.count_not_possible("a ragged value inside vmap")
             return None
         if collector.is_free(traced) and not any(declared):
-            _stats.count_not_possible("an argument that was not placed, so that the compiler may choose its sharding")
+            _stats.count_not_possible(
+                "an argument that was not placed, so that the compiler may choose its sharding"
+            )
             return None
         sharding = collector.placement(traced, site, sharding)
         if sharding is None:
-            _stats.count_not_possible("an intermediate value, under out_shardings that place the results")
+            _stats.count_not_possible(
+                "an intermediate value, under out_shardings that place the results"
+            )
             return None
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else found
         actual = layout(sharding, mesh=concrete, shape=shape)
@@ -242,7 +275,9 @@ def request(
             pending = [axis for axis in spec.shape.pending if axis in automatic]
             actual = actual.without(hidden)
             actual = replace(actual, pending=actual.pending.intersection(automatic))
-            claims, actual, padded = _without_padded(declared, actual, sizes, collector.is_result(traced))
+            claims, actual, padded = _without_padded(
+                declared, actual, sizes, collector.is_result(traced)
+            )
             reason = compare_named(claims, pending, actual, sizes, actual.sizes)
             if padded and not reason:
                 reason = PADDED
@@ -255,7 +290,11 @@ def request(
             return None
         shown = messages.described(dtype, actual)
         advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
-        error = ShardingError(messages.sharding_differs(reason, spec.text, shown, format_mesh(mesh)), site, advice)
+        error = ShardingError(
+            messages.sharding_differs(reason, spec.text, shown, format_mesh(mesh)),
+            site,
+            advice,
+        )
         error.bindings = bindings
         return error
 
@@ -263,14 +302,19 @@ def request(
         ask(traced, answer)
 
 
-def _compare_split_axes(declared: Sequence[Claim], actual: Layout, hidden: Sequence[int], mesh: Any) -> str:
+def _compare_split_axes(
+    declared: Sequence[Claim], actual: Layout, hidden: Sequence[int], mesh: Any
+) -> str:
     """Why a layout is not the declared one that mesh axes cannot say, as where half of one splits a dimension."""
     from shardtypes.sharding_check import SKIPPED, compare_maps
 
     if hidden:
         return SKIPPED + "inside vmap, a sharding that the mesh axes cannot say"
     sizes = mesh_sizes(mesh)
-    if any(size % parts_of(claim or (), sizes) for claim, size in zip(declared, actual.sizes, strict=True)):
+    if any(
+        size % parts_of(claim or (), sizes)
+        for claim, size in zip(declared, actual.sizes, strict=True)
+    ):
         return PADDED
     return compare_maps(declared, actual, mesh)
 
@@ -286,11 +330,17 @@ def _without_padded(
     """
     assert actual.dims is not None
     claims, dims = list(declared), list(actual.dims)
-    for dim, (claim, axes, size) in enumerate(zip(declared, actual.dims, actual.sizes, strict=True)):
+    for dim, (claim, axes, size) in enumerate(
+        zip(declared, actual.dims, actual.sizes, strict=True)
+    ):
         if size % parts_of(axes, sizes) == 0:
             continue
         if is_result and claim is not None and size % parts_of(claim, sizes):
             dims[dim] = ()
         else:
             claims[dim] = None
-    return claims, replace(actual, dims=tuple(dims)), dims != list(actual.dims) or claims != list(declared)
+    return (
+        claims,
+        replace(actual, dims=tuple(dims)),
+        dims != list(actual.dims) or claims != list(declared),
+    )

@@ -30,8 +30,16 @@ def constrain(x: Any, spec: PartitionSpec, mesh: AnyMesh | None) -> Any:
         return jax.sharding.reshard(x, placed)
     if isinstance(x, jax.core.Tracer):
         sizes = mesh_sizes(mesh)
-        for dim, (entry, size) in enumerate(zip(entries_of(spec), x.shape, strict=False)):
-            axes = (entry,) if isinstance(entry, str) else entry if isinstance(entry, tuple) else ()
+        for dim, (entry, size) in enumerate(
+            zip(entries_of(spec), x.shape, strict=False)
+        ):
+            axes = (
+                (entry,)
+                if isinstance(entry, str)
+                else entry
+                if isinstance(entry, tuple)
+                else ()
+            )
             parts = math.prod(sizes.get(axis, 1) for axis in axes)
             if isinstance(size, int) and size % parts:
                 _warn(messages.dropped_by_size(dim, size, parts, axes, spec))
@@ -44,6 +52,8 @@ _INSIDE = tuple(f"{Path(module).parent}/" for module in (__file__, jax.__file__)
 def _warn(message: str) -> None:
     """Warn at the line that called us, which is outside this package and JAX."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_INSIDE):
+    while frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(
+        _INSIDE
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, DroppedConstraint, stacklevel=level + 1)

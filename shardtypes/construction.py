@@ -55,7 +55,9 @@ def check_where_made(cls: type, every: bool = False, is_complete: bool = True) -
         return cls
     for name, annotation in own_annotations(cls).items():
         if isinstance(annotation, dataclasses.InitVar) and holds_arrays(annotation):
-            _stats.count_not_possible(f"{cls.__qualname__}: {name!r}, which is a parameter and no field")
+            _stats.count_not_possible(
+                f"{cls.__qualname__}: {name!r}, which is a parameter and no field"
+            )
     if not (_has_its_fields(cls, is_complete) or is_named_tuple(cls)):
         _check_if_declared(cls, every, is_complete)
         return cls
@@ -128,7 +130,9 @@ def _check_if_declared(cls: type, every: bool, is_complete: bool) -> None:
     reason = f"{cls.__qualname__}: its fields are not checked where one is made"
     mark = _Mark(cls, every)
     made = vars(cls).get("__init__")
-    if is_typeddict(cls) or getattr(cls, "_is_protocol", False):  # their members are what they declare
+    if is_typeddict(cls) or getattr(
+        cls, "_is_protocol", False
+    ):  # their members are what they declare
         is_complete, made = True, None
     if made is not None and has_arrays:  # decorators leave it as it is
         cls.__init__ = _own_constructor(made, reason)  # type: ignore[misc]  # as it is called
@@ -149,13 +153,20 @@ def _afterwards(name: str, own: Callable[..., Any] | None) -> Callable[..., Any]
     def afterwards(self: Any, /, *args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
         order = type(self).__mro__
-        at = next(at for at, base in enumerate(order) if vars(base).get(name) is afterwards)
-        above = next((vars(base)[name] for base in order[at + 1 :] if name in vars(base)), None)
+        at = next(
+            at for at, base in enumerate(order) if vars(base).get(name) is afterwards
+        )
+        above = next(
+            (vars(base)[name] for base in order[at + 1 :] if name in vars(base)), None
+        )
         if own is not None:
             own(self, *args, **kwargs)
         elif above is not None:
             above(self, *args, **kwargs)
-        if getattr(type(self), name) is afterwards and _declaring(type(self)) in order[at:]:
+        if (
+            getattr(type(self), name) is afterwards
+            and _declaring(type(self)) in order[at:]
+        ):
             _check(self, order[at], sys._getframe(1))
 
     return functools.wraps(own)(afterwards) if own is not None else afterwards
@@ -168,7 +179,9 @@ def _own_constructor(made: Callable[..., None], reason: str) -> Callable[..., No
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
         __tracebackhide__ = True
         made(self, *args, **kwargs)
-        kind = next(base for base in type(self).__mro__ if vars(base).get("__init__") is init)
+        kind = next(
+            base for base in type(self).__mro__ if vars(base).get("__init__") is init
+        )
         declaring = _declaring(type(self))
         if declaring is object and checks_on():
             _stats.count_not_possible(reason)
@@ -180,15 +193,22 @@ def _own_constructor(made: Callable[..., None], reason: str) -> Callable[..., No
 
 def _declaring(kind: type) -> type:
     """The class that says which fields a value has, a subclass others than its base; ``object`` if none does."""
-    return next((base for base in kind.__mro__ if not _DECLARED.isdisjoint(vars(base))), object)
+    return next(
+        (base for base in kind.__mro__ if not _DECLARED.isdisjoint(vars(base))), object
+    )
 
 
 def _hook(cls: type) -> str:
     """The method that runs when a value is complete."""
     if is_named_tuple(cls):
         return "__new__"
-    equinox = any(base.__name__ == "Module" and base.__module__.startswith("equinox.") for base in cls.__mro__)
-    return "__check_init__" if equinox else "__init__"  # equinox converts fields after __init__
+    equinox = any(
+        base.__name__ == "Module" and base.__module__.startswith("equinox.")
+        for base in cls.__mro__
+    )
+    return (
+        "__check_init__" if equinox else "__init__"
+    )  # equinox converts fields after __init__
 
 
 def _check(value: Any, cls: type, frame: types.FrameType | None) -> None:
@@ -239,7 +259,9 @@ def _check_field(
         if maker == "program" and all(isinstance(leaf, jax.Array) for leaf in leaves):
             raise
         if maker != "library":
-            _stats.count_not_possible(f"{display}: field {name!r} was made of what does not fit its annotation")
+            _stats.count_not_possible(
+                f"{display}: field {name!r} was made of what does not fit its annotation"
+            )
 
 
 def _is_tree(value: Any) -> bool:
@@ -261,7 +283,11 @@ def _field_checks(cls: type) -> _Checks:
     found: _Checks = {}
     for name, hint in known.types.items():
         has_arrays = holds_arrays(hint)
-        check = compile_annotation(hint, memo) if has_arrays or vars(cls)["__shardtypes_made__"].every else None
+        check = (
+            compile_annotation(hint, memo)
+            if has_arrays or vars(cls)["__shardtypes_made__"].every
+            else None
+        )
         if check is not None:
             found[name] = check, has_arrays
     _checks[cls] = known, found

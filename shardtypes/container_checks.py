@@ -35,7 +35,13 @@ from shardtypes.fields import (
 from shardtypes.meshes import View
 from shardtypes.scopes import Site, Table
 from shardtypes.stacks import is_stack
-from shardtypes.typeguard_checks import CONFIG, Checker, anything, around_arrays, is_instance
+from shardtypes.typeguard_checks import (
+    CONFIG,
+    Checker,
+    anything,
+    around_arrays,
+    is_instance,
+)
 
 # Makes the check of a part: compile_part in annotation_checks.
 Compile = Callable[[Any, TypeCheckMemo], Checker]
@@ -46,19 +52,34 @@ _ITEM_ABCS = (
     _abc.Sequence, _abc.MutableSequence, _abc.Set, _abc.MutableSet, _abc.ValuesView, _abc.KeysView,
     _abc.Collection, _abc.Reversible, _abc.Iterable, _abc.Container,
 )  # fmt: skip
-_MAPPING_ABCS = (_abc.Mapping, _abc.MutableMapping, collections.ChainMap, types.MappingProxyType)
+_MAPPING_ABCS = (
+    _abc.Mapping,
+    _abc.MutableMapping,
+    collections.ChainMap,
+    types.MappingProxyType,
+)
 # What can be gone through again and again, and holds what it yields.
-_REREADABLE = (_abc.Sequence, _abc.Set, _abc.Mapping, _abc.MappingView, collections.deque)
+_REREADABLE = (
+    _abc.Sequence,
+    _abc.Set,
+    _abc.Mapping,
+    _abc.MappingView,
+    collections.deque,
+)
 
 
-def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+def compile_container(
+    annotation: Any, memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
     """The check of a type that holds arrays and is no array itself, nor a union."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     base = annotation if origin is None else origin
     if not isinstance(base, type):
         return _counted(around_arrays(annotation, memo), f"what is in {annotation!r}")
     if declares_fields(base):
-        return _unless_described(_compile_dataclass(annotation, base, args, memo, compile_part), base)
+        return _unless_described(
+            _compile_dataclass(annotation, base, args, memo, compile_part), base
+        )
     if is_named_tuple(base):
         return _unless_described(_compile_named_tuple(base, args, compile_part), base)
     if typing.is_typeddict(base):
@@ -75,7 +96,11 @@ def compile_container(annotation: Any, memo: TypeCheckMemo, compile_part: Compil
 
 
 def _compile_class(
-    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+    annotation: Any,
+    base: type,
+    args: tuple[Any, ...],
+    memo: TypeCheckMemo,
+    compile_part: Compile,
 ) -> Checker:
     """A class of another kind: its bases are checked where they say what is in it."""
     check = around_arrays(annotation, memo)
@@ -99,9 +124,19 @@ def _compile_class(
 def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
     """The bases of a class with what they say of its items: ``dict[str, f32['M']]``."""
     parameters = getattr(base, "__parameters__", ())
-    replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
-    bases = () if "__shardtypes_fields__" in vars(base) else getattr(base, "__orig_bases__", ())
-    declared = [part for part in bases if typing.get_origin(part) not in (typing.Generic, typing.Protocol)]
+    replaced = (
+        dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
+    )
+    bases = (
+        ()
+        if "__shardtypes_fields__" in vars(base)
+        else getattr(base, "__orig_bases__", ())
+    )
+    declared = [
+        part
+        for part in bases
+        if typing.get_origin(part) not in (typing.Generic, typing.Protocol)
+    ]
     return [substituted(part, replaced) for part in declared]
 
 
@@ -145,12 +180,16 @@ def _unless_described(check: Checker, base: type) -> Checker:
         except TypeCheckError:
             if not isinstance(value, base) or not is_described(value):
                 raise
-            _stats.count_not_possible(f"{site}: a {base.__name__} of specs, shardings, masks or labels, not of arrays")
+            _stats.count_not_possible(
+                f"{site}: a {base.__name__} of specs, shardings, masks or labels, not of arrays"
+            )
 
     return checked
 
 
-def _inside(check: Checker, value: Any, step: str, table: Table, view: View, site: Site) -> None:
+def _inside(
+    check: Checker, value: Any, step: str, table: Table, view: View, site: Site
+) -> None:
     """Check a part of a value; ``step`` says which one."""
     __tracebackhide__ = True
     try:
@@ -160,7 +199,9 @@ def _inside(check: Checker, value: Any, step: str, table: Table, view: View, sit
         raise
 
 
-def _compile_items(base: type, item: Any, memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+def _compile_items(
+    base: type, item: Any, memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
     check = compile_part(item, memo)
 
     def check_items(value: Any, table: Table, view: View, site: Site) -> None:
@@ -177,7 +218,9 @@ def _compile_items(base: type, item: Any, memo: TypeCheckMemo, compile_part: Com
     return check_items
 
 
-def _compile_mapping(base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+def _compile_mapping(
+    base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
     check_key, check_value = (compile_part(part, memo) for part in args)
 
     def check_mapping(value: Any, table: Table, view: View, site: Site) -> None:
@@ -192,7 +235,9 @@ def _compile_mapping(base: type, args: tuple[Any, ...], memo: TypeCheckMemo, com
     return check_mapping
 
 
-def _compile_tuple(args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile) -> Checker:
+def _compile_tuple(
+    args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+) -> Checker:
     before, several, after = split_tuple(args)
     checks = [compile_part(part, memo) for part in before]
     checks_after = [compile_part(part, memo) for part in after]
@@ -206,8 +251,14 @@ def _compile_tuple(args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Com
         more = len(value) - least
         if more < 0 or (more > 0 and check_more is None):
             wanted = least if check_more is None else f"at least {least}"
-            raise TypeCheckError(f"has wrong number of elements (expected {wanted}, got {len(value)} instead)")
-        every = [*checks, *([check_more] * more if check_more is not None else []), *checks_after]
+            raise TypeCheckError(
+                f"has wrong number of elements (expected {wanted}, got {len(value)} instead)"
+            )
+        every = [
+            *checks,
+            *([check_more] * more if check_more is not None else []),
+            *checks_after,
+        ]
         for index, (check, part) in enumerate(zip(every, value, strict=True)):
             _inside(check, part, f"item {index}", table, view, site)
 
@@ -242,12 +293,20 @@ def _unpacked(part: Any) -> tuple[Any, ...] | None:
         return typing.get_args(part)
     if typing.get_origin(part) is typing.Unpack:
         (inner,) = typing.get_args(part)
-        return (Any, Ellipsis) if isinstance(inner, typing.TypeVarTuple) else typing.get_args(inner)
+        return (
+            (Any, Ellipsis)
+            if isinstance(inner, typing.TypeVarTuple)
+            else typing.get_args(inner)
+        )
     return None
 
 
 def _compile_dataclass(
-    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+    annotation: Any,
+    base: type,
+    args: tuple[Any, ...],
+    memo: TypeCheckMemo,
+    compile_part: Compile,
 ) -> Checker:
     """A dataclass of any kind, or a class of attrs; what its bases are said to hold is checked too.
 
@@ -255,18 +314,34 @@ def _compile_dataclass(
     it holds by itself.
     """
     shared = any(is_pytree_dataclass(part) for part in base.__mro__)
-    of_arguments = _fields_of_arguments(base) if args else set()  # named where the class is
+    of_arguments = (
+        _fields_of_arguments(base) if args else set()
+    )  # named where the class is
     checks = _field_checks(base, args, compile_part)
-    bases = [compile_part(part, memo) for part in _generic_bases(base, args) if holds_arrays(part)]
+    bases = [
+        compile_part(part, memo)
+        for part in _generic_bases(base, args)
+        if holds_arrays(part)
+    ]
     name_of_class = f"{base.__module__}.{base.__qualname__}"
 
-    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+    def check_parts(
+        value: Any, names: Table, table: Table, view: View, site: Site
+    ) -> None:
         __tracebackhide__ = True
         for check in bases:
             check(value, names, view, site)
         with _under_way_with(value):
             for name, check in checks(site).items():
-                _check_field(check, value, name, base, table if name in of_arguments else names, view, site)
+                _check_field(
+                    check,
+                    value,
+                    name,
+                    base,
+                    table if name in of_arguments else names,
+                    view,
+                    site,
+                )
 
     def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -296,9 +371,13 @@ def _naming_its_own(check_parts: _CheckParts, base: type) -> Checker:
         try:
             check_parts(value, names, table, view, site)
         except TypeCheckError:
-            if not is_stack(value, lambda one: check_parts(one, Table(), Table(), view, site)):
+            if not is_stack(
+                value, lambda one: check_parts(one, Table(), Table(), view, site)
+            ):
                 raise
-            _stats.count_not_possible(f"{site}: a stack of {base.__name__}, annotated as one of them")
+            _stats.count_not_possible(
+                f"{site}: a stack of {base.__name__}, annotated as one of them"
+            )
             return
         leave_own_names(names, table, site, base.__name__)
 
@@ -309,11 +388,21 @@ def _fields_of_arguments(base: type) -> set[str]:
     """The fields whose types have type variables in them."""
     hints = class_annotations(base).items()
     return {
-        name for name, hint in hints if isinstance(hint, typing.TypeVar) or bool(getattr(hint, "__parameters__", ()))
+        name
+        for name, hint in hints
+        if isinstance(hint, typing.TypeVar) or bool(getattr(hint, "__parameters__", ()))
     }
 
 
-def _check_field(check: Checker, value: Any, name: str, base: type, table: Table, view: View, site: Site) -> None:
+def _check_field(
+    check: Checker,
+    value: Any,
+    name: str,
+    base: type,
+    table: Table,
+    view: View,
+    site: Site,
+) -> None:
     __tracebackhide__ = True
     part = getattr(value, name, _MISSING)
     site = site_of_field(site, name)
@@ -343,29 +432,41 @@ def _under_way_with(value: Any) -> Iterator[None]:
         values.pop()
 
 
-def _compile_named_tuple(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+def _compile_named_tuple(
+    base: Any, args: tuple[Any, ...], compile_part: Compile
+) -> Checker:
     of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
 
-    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+    def check_parts(
+        value: Any, names: Table, table: Table, view: View, site: Site
+    ) -> None:
         __tracebackhide__ = True
         for name, check in checks(site).items():
             named_in = table if name in of_arguments else names
-            _inside(check, getattr(value, name), f"attribute {name!r}", named_in, view, site)
+            _inside(
+                check, getattr(value, name), f"attribute {name!r}", named_in, view, site
+            )
 
     check_by_itself = _naming_its_own(check_parts, base)
 
     def check_named_tuple(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
         if not isinstance(value, base):
-            raise TypeCheckError(f"is not a named tuple of type {base.__module__}.{base.__qualname__}")
+            raise TypeCheckError(
+                f"is not a named tuple of type {base.__module__}.{base.__qualname__}"
+            )
         check_by_itself(value, table, view, site)
 
     return check_named_tuple
 
 
 def _compile_protocol(
-    annotation: Any, base: type, args: tuple[Any, ...], memo: TypeCheckMemo, compile_part: Compile
+    annotation: Any,
+    base: type,
+    args: tuple[Any, ...],
+    memo: TypeCheckMemo,
+    compile_part: Compile,
 ) -> Checker:
     check = around_arrays(annotation, memo)
     checks = _field_checks(base, args, compile_part)
@@ -376,21 +477,34 @@ def _compile_protocol(
         __tracebackhide__ = True
         check(value, table, view, site)
         for name, check_field in checks(site).items():
-            _inside(check_field, getattr(value, name), f"attribute {name!r}", table, view, site)
+            _inside(
+                check_field,
+                getattr(value, name),
+                f"attribute {name!r}",
+                table,
+                view,
+                site,
+            )
 
     return check_protocol
 
 
-def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile) -> Checker:
+def _compile_typed_dict(
+    base: Any, args: tuple[Any, ...], compile_part: Compile
+) -> Checker:
     of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
 
-    def check_parts(value: Any, names: Table, table: Table, view: View, site: Site) -> None:
+    def check_parts(
+        value: Any, names: Table, table: Table, view: View, site: Site
+    ) -> None:
         __tracebackhide__ = True
         for name, check in checks(site).items():
             if name in value:
                 named_in = table if name in of_arguments else names
-                _inside(check, value[name], f"value of key {name!r}", named_in, view, site)
+                _inside(
+                    check, value[name], f"value of key {name!r}", named_in, view, site
+                )
 
     check_by_itself = _naming_its_own(check_parts, base)
 
@@ -403,7 +517,10 @@ def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile)
             ("is missing required key(s)", _required_keys(base) - value.keys()),
         ):
             if keys:
-                raise TypeCheckError(f"{title}: " + ", ".join(f'"{key}"' for key in sorted(keys, key=repr)))
+                raise TypeCheckError(
+                    f"{title}: "
+                    + ", ".join(f'"{key}"' for key in sorted(keys, key=repr))
+                )
         check_by_itself(value, table, view, site)
 
     return check_typed_dict
@@ -411,13 +528,25 @@ def _compile_typed_dict(base: Any, args: tuple[Any, ...], compile_part: Compile)
 
 def _required_keys(base: Any) -> set[str]:
     """The keys that a typed dict must have; Python itself does not see qualifiers in strings."""
-    origins = {key: typing.get_origin(hint) for key, hint in class_annotations(base).items()}
-    declared = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "Required"}
-    left_open = {key for key, origin in origins.items() if getattr(origin, "_name", None) == "NotRequired"}
+    origins = {
+        key: typing.get_origin(hint) for key, hint in class_annotations(base).items()
+    }
+    declared = {
+        key
+        for key, origin in origins.items()
+        if getattr(origin, "_name", None) == "Required"
+    }
+    left_open = {
+        key
+        for key, origin in origins.items()
+        if getattr(origin, "_name", None) == "NotRequired"
+    }
     return (set(base.__required_keys__) | declared) - left_open
 
 
-def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> Callable[[Site], Mapping[str, Checker]]:
+def _field_checks(
+    base: type, args: tuple[Any, ...], compile_part: Compile
+) -> Callable[[Site], Mapping[str, Checker]]:
     """The checks of a class's fields, made when they are needed first: a type may hold itself.
 
     Of a ``pytree_dataclass``, a named tuple and a typed dict those of all fields; of other classes those with arrays.
@@ -430,8 +559,15 @@ def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> C
         if made is None or not made[0].are_current():
             memo = TypeCheckMemo(module_names(base), {}, config=CONFIG)
             known = known_field_types(base, args)
-            wanted = {name: hint for name, hint in known.types.items() if every or holds_arrays(hint)}
-            made = known, {name: compile_part(hint, memo) for name, hint in wanted.items()}
+            wanted = {
+                name: hint
+                for name, hint in known.types.items()
+                if every or holds_arrays(hint)
+            }
+            made = (
+                known,
+                {name: compile_part(hint, memo) for name, hint in wanted.items()},
+            )
         return made[1]
 
     return checks
@@ -440,5 +576,9 @@ def _field_checks(base: type, args: tuple[Any, ...], compile_part: Compile) -> C
 @functools.lru_cache(maxsize=4096)
 def site_of_field(site: Site, name: str) -> Site:
     """``parameter 'w'`` → ``parameter 'w', field 'mlp'`` → ``parameter 'w', field 'mlp.up'``."""
-    role = f"{site.role[:-1]}.{name}'" if ", field '" in site.role else f"{site.role}, field {name!r}"
+    role = (
+        f"{site.role[:-1]}.{name}'"
+        if ", field '" in site.role
+        else f"{site.role}, field {name!r}"
+    )
     return Site(site.function, role.removeprefix(", "), site.module)

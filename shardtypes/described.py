@@ -37,7 +37,9 @@ def _parts(value: Any) -> Iterable[Any] | None:
     """What a value is made of; None for a leaf."""
     if value is None:
         return ()
-    node: tuple[Iterable[Any], Any] | None = jax.tree_util.default_registry.flatten_one_level(value)
+    node: tuple[Iterable[Any], Any] | None = (
+        jax.tree_util.default_registry.flatten_one_level(value)
+    )
     if node is not None:
         return node[0]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

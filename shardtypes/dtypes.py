@@ -49,12 +49,16 @@ class DTypeClass(type):
     """The class of dtype classes: ``isinstance(x, f32)`` asks for an array of that dtype."""
 
     __shardtypes__ = True
-    __shardtypes_text__ = True  # what the string between the brackets is: text, not code
+    __shardtypes_text__ = (
+        True  # what the string between the brackets is: text, not code
+    )
 
     def __instancecheck__(cls, value: object) -> bool:
         import jax
 
-        return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(cls, value.dtype)
+        return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(
+            cls, value.dtype
+        )
 
 
 class ArrayDType(metaclass=DTypeClass):
@@ -68,7 +72,9 @@ class ArrayDType(metaclass=DTypeClass):
     def __class_getitem__(cls, shape: Text | ShapeSpec | tuple[Text]) -> ArrayType:
         if type(shape) is bytes or type(shape) is str:
             return _array_type(cls, shape)
-        if isinstance(shape, tuple) and len(shape) == 1:  # typing rebuilds aliases from their argument tuple
+        if (
+            isinstance(shape, tuple) and len(shape) == 1
+        ):  # typing rebuilds aliases from their argument tuple
             shape = shape[0]
         if isinstance(shape, ShapeSpec):
             shape = str(shape)
@@ -144,9 +150,15 @@ def dtype_class(dtype: Any) -> type[ArrayDType]:
     import jax
     import jax.numpy as jnp
 
-    if isinstance(dtype, str) and dtype in globals() and isinstance(globals()[dtype], DTypeClass):
+    if (
+        isinstance(dtype, str)
+        and dtype in globals()
+        and isinstance(globals()[dtype], DTypeClass)
+    ):
         return globals()[dtype]  # type: ignore[no-any-return]
-    if dtype is jax.dtypes.prng_key or (not isinstance(dtype, str) and hasattr(dtype, "_rules")):
+    if dtype is jax.dtypes.prng_key or (
+        not isinstance(dtype, str) and hasattr(dtype, "_rules")
+    ):
         return key
     name = jnp.dtype(dtype).name
     for candidate in ALL_DTYPES:

@@ -43,7 +43,13 @@ _ENTRIES = {
     ("ad_checkpoint.py", "fun_remat"),
     ("pjit.py", "cache_miss"),
 }
-_PRIMITIVES = (loops.scan_p, loops.while_p, conditionals.cond_p, ad_checkpoint.remat_p, pjit.jit_p)
+_PRIMITIVES = (
+    loops.scan_p,
+    loops.while_p,
+    conditionals.cond_p,
+    ad_checkpoint.remat_p,
+    pjit.jit_p,
+)
 
 
 class _Reached(BaseException):
@@ -56,7 +62,9 @@ class _SecondCall:
     def __init__(self) -> None:
         self.one_by_one = False  # inside of ``remat``, which runs its operations so
 
-    def reach(self, primitive: Any, arguments: tuple[Any, ...], parameters: dict[str, Any]) -> Any:
+    def reach(
+        self, primitive: Any, arguments: tuple[Any, ...], parameters: dict[str, Any]
+    ) -> Any:
         """Have the questions answered in what JAX would run here, and end the call."""
         __tracebackhide__ = True
         if self.one_by_one or not any(map(is_asked, core.jaxprs_in_params(parameters))):
@@ -66,11 +74,15 @@ class _SecondCall:
                 self.one_by_one = True
                 _originals[primitive](*arguments, **parameters)
             else:
-                jax.jit(lambda *a: primitive.bind(*a, **parameters)).lower(*arguments).compile()
+                jax.jit(lambda *a: primitive.bind(*a, **parameters)).lower(
+                    *arguments
+                ).compile()
         raise _Reached
 
 
-_second: ContextVar[_SecondCall | None] = ContextVar("shardtypes_second_call", default=None)
+_second: ContextVar[_SecondCall | None] = ContextVar(
+    "shardtypes_second_call", default=None
+)
 # Set while something runs that was checked as a whole.
 covered: ContextVar[bool] = ContextVar("shardtypes_covered", default=False)
 # How the arguments lay for which a program was checked; its bodies are kept, and so their ids.
@@ -86,9 +98,13 @@ def install_where_jax_runs() -> None:
         primitive.def_impl(functools.partial(_run, primitive))
     # Under `grad` the operations of `remat` run one by one, and so do the branches of a mapped `cond`.
     rules = partial_eval.custom_partial_eval_rules
-    rules[ad_checkpoint.remat_p] = functools.partial(_run_remat_partly, rules[ad_checkpoint.remat_p])
+    rules[ad_checkpoint.remat_p] = functools.partial(
+        _run_remat_partly, rules[ad_checkpoint.remat_p]
+    )
     batchers = batching.fancy_primitive_batchers
-    batchers[conditionals.cond_p] = functools.partial(_run_all_branches, batchers[conditionals.cond_p])
+    batchers[conditionals.cond_p] = functools.partial(
+        _run_all_branches, batchers[conditionals.cond_p]
+    )
     staging = partial_eval.custom_staging_rules
     staging[pjit.jit_p] = functools.partial(_inline, staging[pjit.jit_p])
 
@@ -108,20 +124,30 @@ def _run(primitive: Any, *arguments: Any, **parameters: Any) -> Any:
         covered.reset(token)
 
 
-def _run_remat_partly(rule: Callable[..., Any], trace: Any, *tracers: Any, **parameters: Any) -> Any:
+def _run_remat_partly(
+    rule: Callable[..., Any], trace: Any, *tracers: Any, **parameters: Any
+) -> Any:
     __tracebackhide__ = True
     values = tuple(tracer.pval.get_known() for tracer in tracers)
-    return _run_one_by_one(lambda: rule(trace, *tracers, **parameters), parameters, values)
+    return _run_one_by_one(
+        lambda: rule(trace, *tracers, **parameters), parameters, values
+    )
 
 
-def _run_all_branches(rule: Callable[..., Any], axis: Any, values: Any, dims: Any, **parameters: Any) -> Any:
+def _run_all_branches(
+    rule: Callable[..., Any], axis: Any, values: Any, dims: Any, **parameters: Any
+) -> Any:
     __tracebackhide__ = True
     if dims[0] is None:
         return rule(axis, values, dims, **parameters)
-    return _run_one_by_one(lambda: rule(axis, values, dims, **parameters), parameters, values)
+    return _run_one_by_one(
+        lambda: rule(axis, values, dims, **parameters), parameters, values
+    )
 
 
-def _run_one_by_one(run: Callable[[], Any], parameters: dict[str, Any], values: Sequence[Any]) -> Any:
+def _run_one_by_one(
+    run: Callable[[], Any], parameters: dict[str, Any], values: Sequence[Any]
+) -> Any:
     """Where JAX makes the operations of a body its caller's own, or runs them."""
     __tracebackhide__ = True
     second = _second.get()
@@ -149,7 +175,9 @@ def _trace_beneath(value: Any) -> Any:
     return getattr(value if under is None else under.value, "_trace", None)
 
 
-def _inline(rule: Callable[..., Any], trace: Any, *arguments: Any, **parameters: Any) -> Any:
+def _inline(
+    rule: Callable[..., Any], trace: Any, *arguments: Any, **parameters: Any
+) -> Any:
     """``jit(inline=True)`` inside of another program leaves its operations there, and no program of its own."""
     if has_checks(parameters["jaxpr"].jaxpr):
         note_check(trace)
@@ -203,10 +231,18 @@ def _call(frame: FrameType | None) -> _Call | None:
     call = _Call(core.eval_trace)
     while frame is not None:
         code, names = frame.f_code, frame.f_locals
-        if code.co_name == "process_primitive" and isinstance(names.get("self"), core.Trace):
-            call.trace, _, call.operands, call.parameters = (names[name] for name in code.co_varnames[:4])
+        if code.co_name == "process_primitive" and isinstance(
+            names.get("self"), core.Trace
+        ):
+            call.trace, _, call.operands, call.parameters = (
+                names[name] for name in code.co_varnames[:4]
+            )
         if is_entry(frame):
-            call.function, call.arguments, call.keywords = names["fun"], names.get("args", ()), names.get("kwargs", {})
+            call.function, call.arguments, call.keywords = (
+                names["fun"],
+                names.get("args", ()),
+                names.get("kwargs", {}),
+            )
             return call
         frame = frame.f_back
     return None
@@ -214,7 +250,9 @@ def _call(frame: FrameType | None) -> _Call | None:
 
 def _wrapping(operand: Any) -> tuple[Any, ...]:
     """The tracers of ``vmap`` and ``grad`` around an operand: they make other programs of one body."""
-    return tuple((type(under.value).__name__, under.mapped) for under in layers(operand))
+    return tuple(
+        (type(under.value).__name__, under.mapped) for under in layers(operand)
+    )
 
 
 def is_entry(frame: FrameType) -> bool:
@@ -222,4 +260,7 @@ def is_entry(frame: FrameType) -> bool:
     if not frame.f_code.co_filename.endswith("traceback_util.py"):
         return False
     inner = getattr(frame.f_locals.get("fun"), "__code__", None)
-    return inner is not None and (os.path.basename(inner.co_filename), inner.co_name) in _ENTRIES
+    return (
+        inner is not None
+        and (os.path.basename(inner.co_filename), inner.co_name) in _ENTRIES
+    )

@@ -35,7 +35,13 @@ else:
 
 
 # How typeguard names the place that `site` names already, with the function.
-_PLACES = ('argument "', "the return value", "value assigned to", "the yielded value", "the value sent")
+_PLACES = (
+    'argument "',
+    "the return value",
+    "value assigned to",
+    "the yielded value",
+    "the value sent",
+)
 
 
 class ShardTypeError(TypeCheckError):
@@ -53,7 +59,11 @@ class ShardTypeError(TypeCheckError):
     _shared: bool | None = None
 
     def __init__(
-        self, message: str, site: Site | None = None, advice: str = "", clash: Collection[str] = frozenset()
+        self,
+        message: str,
+        site: Site | None = None,
+        advice: str = "",
+        clash: Collection[str] = frozenset(),
     ) -> None:
         super().__init__(message)
         self.site = site
@@ -66,19 +76,31 @@ class ShardTypeError(TypeCheckError):
             self._shared = not self.clash.isdisjoint(older)
 
     def __str__(self) -> str:
-        path = [step for step in self._path if self.site is None or not step.startswith(_PLACES)]
+        path = [
+            step
+            for step in self._path
+            if self.site is None or not step.startswith(_PLACES)
+        ]
         if self.site is not None and "field '" in self.site.role:
-            path = [step for step in path if not step.startswith("field '")]  # the site names it with its path
+            path = [
+                step for step in path if not step.startswith("field '")
+            ]  # the site names it with its path
         if self.site is not None and str(self.site):
             path.append(str(self.site))
         head = " of ".join(path)
         text = f"{head}: {self.args[0]}" if head else str(self.args[0])
         # A name that is contradicted by the place that bound it was bound in another call, or another dimension.
-        own = [b for b in self.bindings if b.place.site == self.site and b.name not in self.clash]
+        own = [
+            b
+            for b in self.bindings
+            if b.place.site == self.site and b.name not in self.clash
+        ]
         elsewhere = [b for b in self.bindings if b not in own]
         lines = [text, *(f"  {bound}" for bound in elsewhere)]
         if own:
-            lines.append(f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here")
+            lines.append(
+                f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here"
+            )
         advice = self._advice_on_names() if self.clash else self.advice
         if advice:
             lines.append(f"  {advice}")
@@ -87,8 +109,16 @@ class ShardTypeError(TypeCheckError):
     def _advice_on_names(self) -> str:
         if self._shared:
             return SCOPE_HINT
-        bound_by = {bound.place.site.function for bound in self.bindings if bound.name in self.clash}
-        if self.site is not None and self.site.function and bound_by - {self.site.function}:
+        bound_by = {
+            bound.place.site.function
+            for bound in self.bindings
+            if bound.name in self.clash
+        }
+        if (
+            self.site is not None
+            and self.site.function
+            and bound_by - {self.site.function}
+        ):
             return ENCLOSING_HINT
         return other_size(self.clash)
 
@@ -111,7 +141,9 @@ class ShapeStringError(ShardTypeError, ShapeSyntaxError):
     ``column`` is the offset in ``text`` of the first character that cannot be right, counted from 0.
     """
 
-    def __init__(self, message: str, text: str = "", column: int = 0, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, text: str = "", column: int = 0, hint: str | None = None
+    ) -> None:
         # Both bases call on along the order of resolution, with other arguments: their state is set here instead.
         Exception.__init__(self, message)
         self._path: deque[str] = deque()

@@ -75,7 +75,9 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [self._title()]
-        width = max((len(row.name) for row in (*self.arguments, *self.results)), default=0)
+        width = max(
+            (len(row.name) for row in (*self.arguments, *self.results)), default=0
+        )
         for title, rows in (("arguments", self.arguments), ("results", self.results)):
             lines.append(f"  {title}")
             for row in _largest_first(rows):
@@ -89,7 +91,10 @@ class Explanation:
         lines.append("  collectives" if self.collectives else "  no collectives")
         lines += [f"    {entry}" for entry in self.collectives]
         if self.intermediates:
-            lines += ["  on the devices", textwrap.indent(str(self.intermediates), "    ")]
+            lines += [
+                "  on the devices",
+                textwrap.indent(str(self.intermediates), "    "),
+            ]
         if self.unfollowed:
             lines.append(f"  on the devices: not followed: {self.unfollowed}")
         return "\n".join(lines)
@@ -103,18 +108,34 @@ class Explanation:
         for title, rows in (("arguments", self.arguments), ("results", self.results)):
             parts.append(f"<h5>{title}</h5>")
             for row in _largest_first(rows):
-                words = [f"<code>{escape(row.name)}</code>: {row.bytes_per_device:,} bytes a device"]
+                words = [
+                    f"<code>{escape(row.name)}</code>: {row.bytes_per_device:,} bytes a device"
+                ]
                 words += ["<b>replicated</b>"] if row.replicated else []
-                words += [f"declared <code>{escape(row.declared)}</code>"] if row.declared else []
+                words += (
+                    [f"declared <code>{escape(row.declared)}</code>"]
+                    if row.declared
+                    else []
+                )
                 words += [f"<b>but {escape(row.differs)}</b>"] if row.differs else []
                 parts.append(f"<p>{', '.join(words)}</p>")
                 parts.append(picture(row.layout) if row.layout is not None else "")
-        items = "".join(f"<li><code>{escape(str(entry))}</code></li>" for entry in self.collectives)
-        parts.append(f"<h5>collectives</h5><ul>{items}</ul>" if items else "<p>no collectives</p>")
+        items = "".join(
+            f"<li><code>{escape(str(entry))}</code></li>" for entry in self.collectives
+        )
+        parts.append(
+            f"<h5>collectives</h5><ul>{items}</ul>"
+            if items
+            else "<p>no collectives</p>"
+        )
         if self.intermediates:
-            parts.append(f"<h5>on the devices</h5><pre>{escape(str(self.intermediates))}</pre>")
+            parts.append(
+                f"<h5>on the devices</h5><pre>{escape(str(self.intermediates))}</pre>"
+            )
         if self.unfollowed:
-            parts.append(f"<p>on the devices: not followed: {escape(self.unfollowed)}</p>")
+            parts.append(
+                f"<p>on the devices: not followed: {escape(self.unfollowed)}</p>"
+            )
         return "".join(parts)
 
 
@@ -145,11 +166,15 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         if isinstance(found, Layout):
             first, second, *rest = path
             name = names[second.idx] if first.idx == 0 else str(second.key)
-            arguments.append(_row(name + keystr(tuple(rest)), found, declared, concrete))
+            arguments.append(
+                _row(name + keystr(tuple(rest)), found, declared, concrete)
+            )
     declared = _declared("result", hints.get("return"))
     results = [
         _row("result" + keystr(path), found, declared, concrete)
-        for path, found in tree_flatten_with_path(layouts.results, is_leaf=_is_layout)[0]
+        for path, found in tree_flatten_with_path(layouts.results, is_leaf=_is_layout)[
+            0
+        ]
         if isinstance(found, Layout)
     ]
     intermediates, unfollowed = _followed(f, args, kwargs, concrete)
@@ -182,7 +207,9 @@ def _is_layout(x: Any) -> bool:
 
 
 def _mesh_of(compiled: Any) -> jax.sharding.Mesh | None:
-    for sharding in jax.tree_util.tree_leaves((compiled.input_shardings, compiled.output_shardings)):
+    for sharding in jax.tree_util.tree_leaves(
+        (compiled.input_shardings, compiled.output_shardings)
+    ):
         if isinstance(getattr(sharding, "mesh", None), jax.sharding.Mesh):
             return sharding.mesh  # type: ignore[no-any-return]  # just seen to be one
     return None
@@ -202,7 +229,9 @@ def _argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
 
 def _hints(f: Any) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(inspect.unwrap(f), _globals(f), _closure(f), include_extras=True)
+        return typing.get_type_hints(
+            inspect.unwrap(f), _globals(f), _closure(f), include_extras=True
+        )
     except NameError:
         return {}  # what an annotation names cannot be found: the layouts can be told all the same
 
@@ -225,9 +254,15 @@ def _row(name: str, found: Layout, declared: dict[str, ArrayType], mesh: Any) ->
         wanted = claims(array_spec(promise), len(found.shape))
         sizes = mesh_sizes(mesh)
         pending = array_spec(promise).shape.pending
-        if wanted is not None and all(axis in sizes for axes in (*wanted, pending) for axis in axes or ()):
+        if wanted is not None and all(
+            axis in sizes for axes in (*wanted, pending) for axis in axes or ()
+        ):
             differs = compare_named(wanted, pending, found, sizes, found.sizes)
-    replicated = len(found.indices()) > 1 and found.shard_shape == found.shape and not found.pending
+    replicated = (
+        len(found.indices()) > 1
+        and found.shard_shape == found.shape
+        and not found.pending
+    )
     chosen = without_mesh(found.dtype, found)
     text = repr(promise) if promise is not None else None
     return Row(name, text, chosen, found.bytes_per_device, replicated, differs, found)

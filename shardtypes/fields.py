@@ -31,7 +31,9 @@ def is_named_tuple(cls: Any) -> bool:
 
 def declares_fields(cls: Any) -> bool:
     """Whether a class has fields: a dataclass of any kind, or one of attrs."""
-    return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__"))
+    return isinstance(cls, type) and (
+        dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+    )
 
 
 def is_checked_where_made(cls: type) -> bool:
@@ -64,7 +66,10 @@ def remember_names(cls: type, frame: types.FrameType) -> None:
         return
     _local_names[cls] = mentioned_names(_written(cls), frame)
     for name, member in vars(cls).items():
-        if isinstance(member, type) and member.__qualname__ == f"{cls.__qualname__}.{name}":
+        if (
+            isinstance(member, type)
+            and member.__qualname__ == f"{cls.__qualname__}.{name}"
+        ):
             remember_names(member, frame)
 
 
@@ -82,7 +87,9 @@ def module_names(cls: type) -> dict[str, Any]:
     if known is not None:
         return known
     for member in vars(cls).values():
-        function = inspect.unwrap(member) if isinstance(member, types.FunctionType) else None
+        function = (
+            inspect.unwrap(member) if isinstance(member, types.FunctionType) else None
+        )
         if isinstance(function, types.FunctionType) and not is_generated(function):
             if function.__globals__.get("__name__", "builtins") == cls.__module__:
                 return function.__globals__
@@ -93,7 +100,9 @@ def module_names(cls: type) -> dict[str, Any]:
 def is_generated(function: types.FunctionType) -> bool:
     """Whether a method was made from the fields of a class, by ``dataclasses`` and the like."""
     code = function.__code__
-    return code.co_qualname.startswith("__create_fn__.") or code.co_filename.startswith("<attrs generated")
+    return code.co_qualname.startswith("__create_fn__.") or code.co_filename.startswith(
+        "<attrs generated"
+    )
 
 
 # What each class's own annotations stand for. Not where one of them names nothing, for that may be defined later.
@@ -139,7 +148,9 @@ def _is_defined(cls: type, name: str | None) -> bool:
     if name is None:
         return True
     return any(
-        name in names for base in cls.__mro__ for names in (vars(base), _local_names.get(base, {}), module_names(base))
+        name in names
+        for base in cls.__mro__
+        for names in (vars(base), _local_names.get(base, {}), module_names(base))
     )
 
 
@@ -149,7 +160,11 @@ def known_field_types(cls: type, args: tuple[Any, ...] = ()) -> FieldTypes:
     for name, part in missing.items():
         for reason in part.reasons(f"{cls.__name__}.{name}"):
             _stats.count_not_possible(reason)
-    known = {name: hint for name, hint in found.items() if name not in missing or missing[name].annotation is not Any}
+    known = {
+        name: hint
+        for name, hint in found.items()
+        if name not in missing or missing[name].annotation is not Any
+    }
     errors = [error for part in missing.values() for error in part.missing]
     return FieldTypes(_of_fields(cls, args, known), cls, tuple(errors))
 
@@ -169,11 +184,18 @@ def substituted(hint: Any, replaced: Mapping[Any, Any]) -> Any:
     return hint
 
 
-def _of_fields(cls: Any, args: tuple[Any, ...], found: Mapping[str, Any]) -> dict[str, Any]:
+def _of_fields(
+    cls: Any, args: tuple[Any, ...], found: Mapping[str, Any]
+) -> dict[str, Any]:
     parameters = getattr(cls, "__parameters__", ())
-    replaced = dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
+    replaced = (
+        dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
+    )
     names = [name for name in field_names(cls) if name in found]
-    return {name: substituted(found[name], replaced) if replaced else found[name] for name in names}
+    return {
+        name: substituted(found[name], replaced) if replaced else found[name]
+        for name in names
+    }
 
 
 def _of_class(cls: type) -> tuple[dict[str, Any], dict[str, Resolved]]:
@@ -219,7 +241,9 @@ def _written(cls: type) -> dict[str, Any]:
         return dict(found) if isinstance(found, Mapping) else {}
     import annotationlib  # type: ignore[import-not-found,unused-ignore]  # Python 3.14 and later
 
-    return dict(annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF))
+    return dict(
+        annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    )
 
 
 def _evaluated(cls: type, annotation: Any) -> Resolved:

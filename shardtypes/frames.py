@@ -26,7 +26,9 @@ def table_of_frame(frame: FrameType) -> Table | None:
     while call is not None and tables:
         table = next((table for table in tables if table.code is call.f_code), None)
         if table is not None and _is_checked(call):
-            if call is frame or (stands_in(frame.f_code, call.f_code) and _is_defined_in(frame, call)):
+            if call is frame or (
+                stands_in(frame.f_code, call.f_code) and _is_defined_in(frame, call)
+            ):
                 return table
             tables.remove(table)
         call = call.f_back
@@ -36,7 +38,9 @@ def table_of_frame(frame: FrameType) -> Table | None:
 def table_of_caller() -> Table | None:
     """As ``table_of_frame``, of the code that called into this package."""
     frame: FrameType | None = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("shardtypes."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        "shardtypes."
+    ):
         frame = frame.f_back
     return None if frame is None else table_of_frame(frame)
 
@@ -62,10 +66,21 @@ def local_names(frame: FrameType | None) -> dict[str, Any]:
     return names
 
 
-def mentioned_names(annotations: Mapping[str, Any], frame: FrameType | None) -> dict[str, Any]:
+def mentioned_names(
+    annotations: Mapping[str, Any], frame: FrameType | None
+) -> dict[str, Any]:
     """The local names that string annotations mention: others must not be kept alive."""
-    words = {word for text in annotations.values() if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
-    return {name: value for name, value in local_names(frame).items() if name in words} if words else {}
+    words = {
+        word
+        for text in annotations.values()
+        if isinstance(text, str)
+        for word in re.findall(r"[^\W\d]\w*", text)
+    }
+    return (
+        {name: value for name, value in local_names(frame).items() if name in words}
+        if words
+        else {}
+    )
 
 
 def defining_table(frame: FrameType | None) -> Table | None:
@@ -76,7 +91,10 @@ def defining_table(frame: FrameType | None) -> Table | None:
 
 
 def _is_class_body(frame: FrameType) -> bool:
-    return not frame.f_code.co_flags & inspect.CO_OPTIMIZED and frame.f_locals is not frame.f_globals
+    return (
+        not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        and frame.f_locals is not frame.f_globals
+    )
 
 
 def _is_checked(frame: FrameType) -> bool:
@@ -92,12 +110,20 @@ def _is_checked(frame: FrameType) -> bool:
 def stands_in(code: CodeType, outer: CodeType) -> bool:
     """Whether a function stands in the source of a function or class, at any depth."""
     within = code.co_qualname.startswith(f"{outer.co_qualname}.")
-    return within and outer.co_filename == code.co_filename and _contains_anywhere(outer, code)
+    return (
+        within
+        and outer.co_filename == code.co_filename
+        and _contains_anywhere(outer, code)
+    )
 
 
 def _contains_anywhere(outer: CodeType, code: CodeType) -> bool:
-    constants = [constant for constant in outer.co_consts if isinstance(constant, CodeType)]
-    return any(constant is code or _contains_anywhere(constant, code) for constant in constants)
+    constants = [
+        constant for constant in outer.co_consts if isinstance(constant, CodeType)
+    ]
+    return any(
+        constant is code or _contains_anywhere(constant, code) for constant in constants
+    )
 
 
 def _is_defined_in(frame: FrameType, call: FrameType) -> bool:
@@ -105,6 +131,9 @@ def _is_defined_in(frame: FrameType, call: FrameType) -> bool:
 
     It was not if the variables that it takes from there are other objects.
     """
-    taken = set(frame.f_code.co_freevars) & {*call.f_code.co_varnames, *call.f_code.co_cellvars}
+    taken = set(frame.f_code.co_freevars) & {
+        *call.f_code.co_varnames,
+        *call.f_code.co_cellvars,
+    }
     inner, outer = frame.f_locals, call.f_locals
     return all(inner.get(name) is outer.get(name) for name in taken)

@@ -61,7 +61,9 @@ def _held(table: Table) -> Iterator[None]:
         leave_table(opened)
 
 
-def run(inner: Generator[Any, Any, Any], checks: Checks, sizes: Table) -> Generator[Any, Any, Any]:
+def run(
+    inner: Generator[Any, Any, Any], checks: Checks, sizes: Table
+) -> Generator[Any, Any, Any]:
     """The generator with its checks; ``sizes`` is what its arguments bound."""
     __tracebackhide__ = True
     step: Callable[[], Any] = lambda: next(inner)  # noqa: E731 - replaced at each turn
@@ -87,7 +89,9 @@ def run(inner: Generator[Any, Any, Any], checks: Checks, sizes: Table) -> Genera
             step = _sent(inner.send, sent)
 
 
-def _thrown(throw: Callable[[BaseException], Any], error: BaseException) -> Callable[[], Any]:
+def _thrown(
+    throw: Callable[[BaseException], Any], error: BaseException
+) -> Callable[[], Any]:
     return lambda: throw(error)
 
 
@@ -95,7 +99,9 @@ def _sent(send: Callable[[Any], Any], value: Any) -> Callable[[], Any]:
     return lambda: send(value)
 
 
-async def run_async(inner: AsyncGenerator[Any, Any], checks: Checks, sizes: Table) -> AsyncGenerator[Any, Any]:
+async def run_async(
+    inner: AsyncGenerator[Any, Any], checks: Checks, sizes: Table
+) -> AsyncGenerator[Any, Any]:
     """As ``run``, for an asynchronous generator."""
     __tracebackhide__ = True
     step: Callable[[], Any] = lambda: inner.asend(None)  # noqa: E731 - replaced at each turn
@@ -126,7 +132,9 @@ def scoped(function: Any) -> Any:
 
     @functools.wraps(function)
     def made(*args: Any, **kwargs: Any) -> Any:
-        return start(function(*args, **kwargs), Checks(None, None, None, "", ""), shared_table())
+        return start(
+            function(*args, **kwargs), Checks(None, None, None, "", ""), shared_table()
+        )
 
     made.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # tells `typechecked` above it to check inside
     return made

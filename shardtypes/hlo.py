@@ -101,7 +101,9 @@ def _shape_bytes(shape: Message) -> int:
 
 def _groups(instruction: Message, kind: str, devices: int) -> tuple[Group, ...] | None:
     if kind == "ppermute":
-        return tuple((pair.number(1), pair.number(2)) for pair in instruction.messages(52))
+        return tuple(
+            (pair.number(1), pair.number(2)) for pair in instruction.messages(52)
+        )
     if (axes := instruction.message(93)) is not None:
         return _mesh_groups(axes)
     if (iota := instruction.message(92)) is not None:
@@ -120,8 +122,12 @@ def _iota_groups(iota: Message) -> tuple[Group, ...]:
     return _rows(order.reshape(iota.number(1), iota.number(2)))
 
 
-def _iota(shape: list[int], order: list[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return np.arange(math.prod(shape)).reshape(shape).transpose(order or range(len(shape)))
+def _iota(
+    shape: list[int], order: list[int]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return (
+        np.arange(math.prod(shape)).reshape(shape).transpose(order or range(len(shape)))
+    )
 
 
 def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
@@ -130,7 +136,9 @@ def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
         return None
     sizes = [axis.number(2) for axis in mesh.messages(1)]
     ids = mesh.numbers(2)
-    if (iota := mesh.message(3)) is not None:  # the devices in order, as a grid whose dimensions are transposed
+    if (
+        iota := mesh.message(3)
+    ) is not None:  # the devices in order, as a grid whose dimensions are transposed
         ids = [int(i) for i in _iota(iota.numbers(1), iota.numbers(2)).ravel()]
     ids = ids or list(range(math.prod(sizes)))
     if len(ids) != math.prod(sizes) or not mesh.fields.keys() <= {1, 2, 3}:
@@ -141,8 +149,15 @@ def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
         at, part = axis.number(1), axis.message(2)
         if at >= len(sizes):
             return None
-        before, talking = (1, sizes[at]) if part is None else (part.number(1), part.number(2))
-        if before < 1 or talking < 1 or sizes[at] % (before * talking) or shape[at] != (sizes[at], 1, 1):
+        before, talking = (
+            (1, sizes[at]) if part is None else (part.number(1), part.number(2))
+        )
+        if (
+            before < 1
+            or talking < 1
+            or sizes[at] % (before * talking)
+            or shape[at] != (sizes[at], 1, 1)
+        ):
             return None
         shape[at] = (before, talking, sizes[at] // (before * talking))
     talking_at = [3 * at + 1 for at in range(len(sizes))]
@@ -174,5 +189,10 @@ class _Frames:
         location = self._frames[frame - 1].number(1)
         if not 1 <= location <= len(self._locations):
             return None
-        file, line = self._locations[location - 1].number(1), self._locations[location - 1].number(3)
-        return f"{self._files[file - 1]}:{line}" if 1 <= file <= len(self._files) else None
+        file, line = (
+            self._locations[location - 1].number(1),
+            self._locations[location - 1].number(3),
+        )
+        return (
+            f"{self._files[file - 1]}:{line}" if 1 <= file <= len(self._files) else None
+        )

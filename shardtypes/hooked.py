@@ -30,8 +30,19 @@ def declared(target: Any) -> Any:
 def read_again(target: Any) -> Any:
     """A function whose source typeguard's decorator reads again, without our checks of the functions inside of it."""
     name = getattr(target, "__qualname__", repr(target)).rpartition("<locals>.")[2]
-    _stats.count_not_possible(f"{name}: the functions inside of it, for typeguard's decorator reads its source again")
+    _stats.count_not_possible(
+        f"{name}: the functions inside of it, for typeguard's decorator reads its source again"
+    )
     return target
 
 
-__all__ = ["declared", "function", "local", "module_variable", "outer", "read_again", "table", "undecided"]
+__all__ = [
+    "declared",
+    "function",
+    "local",
+    "module_variable",
+    "outer",
+    "read_again",
+    "table",
+    "undecided",
+]

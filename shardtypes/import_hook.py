@@ -18,7 +18,12 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import TracebackType
 
-from shardtypes.assignments import HOOKED, check_assignments, check_module_variables, has_checks
+from shardtypes.assignments import (
+    HOOKED,
+    check_assignments,
+    check_module_variables,
+    has_checks,
+)
 from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
 from shardtypes.variables import Scope, annotations_of
@@ -43,8 +48,16 @@ def _decorator_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 def _is_annotated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     arguments = node.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
-    return node.returns is not None or any(a is not None and a.annotation is not None for a in every)
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
+    return node.returns is not None or any(
+        a is not None and a.annotation is not None for a in every
+    )
 
 
 class _Instrument(ast.NodeTransformer):
@@ -57,7 +70,9 @@ class _Instrument(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.body(node)
         if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
-            node.decorator_list.insert(0, _checking("declared", node))  # sees what the other decorators made
+            node.decorator_list.insert(
+                0, _checking("declared", node)
+            )  # sees what the other decorators made
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -101,8 +116,12 @@ def instrument(source: bytes, path: str) -> ast.Module:
     check_module_variables(tree)
     at = 0
     for statement in tree.body:
-        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+        future = (
+            isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        )
+        text = isinstance(statement, ast.Expr) and isinstance(
+            statement.value, ast.Constant
+        )
         if not (future or text):
             break
         at += 1
@@ -111,7 +130,9 @@ def instrument(source: bytes, path: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
-def instrument_body(node: ast.FunctionDef | ast.AsyncFunctionDef, path: str, around: Sequence[Scope]) -> bool:
+def instrument_body(
+    node: ast.FunctionDef | ast.AsyncFunctionDef, path: str, around: Sequence[Scope]
+) -> bool:
     """Add checks of what a function assigns to annotated variables, and of the functions defined in it, in place.
 
     ``path`` is its name in messages. Returns whether there are any.
@@ -136,7 +157,9 @@ class _Loader(SourceFileLoader):
         except OSError:
             data = b""
         if data.startswith(header):
-            with contextlib.suppress(EOFError, ValueError, TypeError):  # a damaged file is written anew
+            with contextlib.suppress(
+                EOFError, ValueError, TypeError
+            ):  # a damaged file is written anew
                 return marshal.loads(data[len(header) :])  # type: ignore[no-any-return]  # our own file
         code = self._compile(self.get_data(path), path, fullname)
         if not sys.dont_write_bytecode:
@@ -149,7 +172,8 @@ class _Loader(SourceFileLoader):
             return compile(tree, path, "exec", dont_inherit=True)
         except (ValueError, TypeError, RecursionError) as error:
             warnings.warn(
-                f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}", stacklevel=2
+                f"shardtypes cannot instrument {fullname} ({path}), so it is not checked: {error}",
+                stacklevel=2,
             )
             return compile(source, path, "exec", dont_inherit=True)
 
@@ -159,9 +183,14 @@ class _Finder(MetaPathFinder):
         self.packages = packages
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
     ) -> ModuleSpec | None:
-        if not any(fullname == p or fullname.startswith(p + ".") for p in self.packages):
+        if not any(
+            fullname == p or fullname.startswith(p + ".") for p in self.packages
+        ):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or type(spec.loader) is not SourceFileLoader:
@@ -189,7 +218,12 @@ class Hook:
     def __enter__(self) -> Hook:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         self.uninstall()
 
 
@@ -201,8 +235,12 @@ def install_import_hook(packages: str | Iterable[str]) -> Hook:
     """
     names = (packages,) if isinstance(packages, str) else tuple(packages)
     for name in names:
-        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
-            raise ValueError(f"install_import_hook needs names of packages, got {name!r}")
+        if not isinstance(name, str) or not all(
+            part.isidentifier() for part in name.split(".")
+        ):
+            raise ValueError(
+                f"install_import_hook needs names of packages, got {name!r}"
+            )
     finder = _Finder(names)
     if not switched_off():
         _need_typeguard()

@@ -35,7 +35,10 @@ def install() -> bool:
     signature = inspect.signature(run)
     if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
         return False
-    for file in (__file__, eager_loops.__file__):  # what is traced below these frames is not written there
+    for file in (
+        __file__,
+        eager_loops.__file__,
+    ):  # what is traced below these frames is not written there
         source_info_util.register_exclusion(file)
 
     @functools.wraps(run)
@@ -43,10 +46,19 @@ def install() -> bool:
         __tracebackhide__ = True
         call = signature.bind(*values, **named).arguments
         fun, args, kwargs = call["fun"], call.get("args", ()), call.get("kwargs", {})
-        if asking() or any(isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, kwargs))):
-            return run(*values, **named)  # asked where the program around it is compiled, or by itself run
+        if asking() or any(
+            isinstance(x, jax.core.Tracer)
+            for x in jax.tree_util.tree_leaves((args, kwargs))
+        ):
+            return run(
+                *values, **named
+            )  # asked where the program around it is compiled, or by itself run
         jit_info: Any = sys._getframe(1).f_locals.get("jit_info")
-        traced = call["p"] if "p" in call else pjit._infer_params(fun, jit_info, args, kwargs)[0]
+        traced = (
+            call["p"]
+            if "p" in call
+            else pjit._infer_params(fun, jit_info, args, kwargs)[0]
+        )
         if has_checks(traced.params["jaxpr"].jaxpr):
             _check(fun, jit_info, args, kwargs)
         token = covered.set(True)
@@ -83,7 +95,11 @@ def is_compiled(frame: FrameType | None) -> bool:
         name, file = frame.f_code.co_name, frame.f_code.co_filename
         if file.endswith("api.py") and name in ("eval_shape", "make_jaxpr_f"):
             return False
-        if file.endswith("pjit.py") and name in ("jit_trace", "jit_eval_shape", "jit_lower"):
+        if file.endswith("pjit.py") and name in (
+            "jit_trace",
+            "jit_eval_shape",
+            "jit_lower",
+        ):
             only_traced = name != "jit_lower"
             found = found or not only_traced
         elif is_entry(frame):
@@ -111,7 +127,9 @@ def _check(fun: Any, jit_info: Any, args: Any, kwargs: Any) -> None:
     if jit_info is None:
         _stats.count_not_possible("inside a jit of a form that is not known")
         return
-    out_shardings = jax.tree_util.tree_unflatten(jit_info.out_shardings_treedef, jit_info.out_shardings_leaves)
+    out_shardings = jax.tree_util.tree_unflatten(
+        jit_info.out_shardings_treedef, jit_info.out_shardings_leaves
+    )
     with questions(fun) as collector:
         if collector is None:
             return

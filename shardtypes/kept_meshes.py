@@ -28,7 +28,9 @@ class _Block:
     names: dict[int, tuple[Any, Any]] = field(default_factory=dict)
 
 
-_block: ContextVar[_Block | None] = ContextVar("shardtypes_meshes_to_forget", default=None)
+_block: ContextVar[_Block | None] = ContextVar(
+    "shardtypes_meshes_to_forget", default=None
+)
 # The meshes that functions took anywhere, by identity: they did not come from ``mesh=``.
 _taken: dict[int, Any] = {}
 
@@ -48,12 +50,17 @@ def forgetting_meshes(any_mesh: bool = False) -> Iterator[None]:
         _block.reset(token)
         for code in block.codes:
             for function in gc.get_referrers(code):  # JAX keeps no list of them
-                if isinstance(function, types.FunctionType) and function.__code__ is code:
+                if (
+                    isinstance(function, types.FunctionType)
+                    and function.__code__ is code
+                ):
                     _forget(function, block)
 
 
 def _forget(function: types.FunctionType, block: _Block) -> None:
-    kept = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    kept = dict(
+        zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    )
     if not {"mesh", "axis_names"} <= kept.keys():
         return
     found = block.names.get(id(kept["axis_names"].cell_contents))

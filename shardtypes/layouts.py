@@ -15,7 +15,9 @@ from typing import Any, cast, overload
 
 import jax
 import numpy as np
-from jax._src.sharding_impls import GSPMDSharding  # a compiler's sharding: no public name
+from jax._src.sharding_impls import (
+    GSPMDSharding,
+)  # a compiler's sharding: no public name
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from jax.stages import Compiled
 
@@ -59,7 +61,9 @@ def axes_of_spec(spec: PartitionSpec, rank: int) -> tuple[Axes, ...] | None:
 
 def normalise(dims: Sequence[Axes], sizes: Mapping[str, int]) -> tuple[Axes, ...]:
     """Without axes of size 1, which split nothing."""
-    return tuple(tuple(axis for axis in axes if sizes.get(axis, 2) != 1) for axes in dims)
+    return tuple(
+        tuple(axis for axis in axes if sizes.get(axis, 2) != 1) for axes in dims
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,8 +100,12 @@ class Layout:
         if self.dims is None:
             raise ValueError(messages.axes_not_known(self.sharding))
         if "..." in self.shape[:-1]:
-            raise ValueError(f"'{self}' has any number of dimensions, so it has no PartitionSpec")
-        return make_spec(self.dims[: -1 if self.shape[-1:] == ("...",) else None], self.sums)
+            raise ValueError(
+                f"'{self}' has any number of dimensions, so it has no PartitionSpec"
+            )
+        return make_spec(
+            self.dims[: -1 if self.shape[-1:] == ("...",) else None], self.sums
+        )
 
     @property
     def replicated(self) -> Axes:
@@ -110,7 +118,9 @@ class Layout:
         """The global shape. Raises ``ValueError`` where a size is not known."""
         unknown = [size for size in self.shape if isinstance(size, str)]
         if unknown:
-            raise ValueError(f"the sizes of '{self}' are not known: pass them with layout(…, shape=(…))")
+            raise ValueError(
+                f"the sizes of '{self}' are not known: pass them with layout(…, shape=(…))"
+            )
         return cast("tuple[int, ...]", self.shape)
 
     @property
@@ -119,7 +129,10 @@ class Layout:
         known."""
         if self.dims is not None and self.mesh is not None:
             sizes = mesh_sizes(self.mesh)
-            return tuple(-(-n // parts_of(axes, sizes)) for n, axes in zip(self.sizes, self.dims, strict=True))
+            return tuple(
+                -(-n // parts_of(axes, sizes))
+                for n, axes in zip(self.sizes, self.dims, strict=True)
+            )
         if self.sharding is not None:
             return tuple(self.sharding.shard_shape(self.sizes))
         return self.sizes
@@ -131,9 +144,16 @@ class Layout:
         everywhere = self.indices()
         if not everywhere:
             return self.sizes
-        parts = [index for device, index in everywhere.items() if device.process_index == here]
+        parts = [
+            index
+            for device, index in everywhere.items()
+            if device.process_index == here
+        ]
         return tuple(
-            sum(stop - start for start, stop in {index[dim].indices(size)[:2] for index in parts})
+            sum(
+                stop - start
+                for start, stop in {index[dim].indices(size)[:2] for index in parts}
+            )
             for dim, size in enumerate(self.sizes)
         )
 
@@ -141,38 +161,58 @@ class Layout:
     def bytes_per_device(self) -> int:
         """How many bytes each device holds. Raises ``ValueError`` where the dtype is not known."""
         if self.dtype is None:
-            raise ValueError("the dtype is not known here: take the layout of an array or of a ShapeDtypeStruct")
+            raise ValueError(
+                "the dtype is not known here: take the layout of an array or of a ShapeDtypeStruct"
+            )
         return math.prod(self.shard_shape) * int(self.dtype.itemsize)
 
     def indices(self) -> dict[Any, Index]:
         """Device → index into the global array. Empty on an abstract mesh, which has no devices."""
         sharding = self._concrete()
-        return dict(sharding.devices_indices_map(self.sizes)) if sharding is not None else {}
+        return (
+            dict(sharding.devices_indices_map(self.sizes))
+            if sharding is not None
+            else {}
+        )
 
     def without(self, positions: Sequence[int]) -> Layout:
         """The layout of one example, after ``vmap`` took away these dimensions, one after the other."""
         if not positions:
             return self
-        shape, dims = list(self.shape), list(self.dims) if self.dims is not None else None
+        shape, dims = (
+            list(self.shape),
+            list(self.dims) if self.dims is not None else None,
+        )
         for position in positions:
             del shape[position]
             if dims is not None:
                 del dims[position]
         return replace(
-            self, shape=tuple(shape), dims=tuple(dims) if dims is not None else None, sharding=None, unstacked=None
+            self,
+            shape=tuple(shape),
+            dims=tuple(dims) if dims is not None else None,
+            sharding=None,
+            unstacked=None,
         )
 
     def _concrete(self) -> Sharding | None:
         if isinstance(self.mesh, jax.sharding.Mesh) and self.dims is not None:
-            return NamedSharding(self.mesh, make_spec(self.dims))  # where the parts are, of a sum too
-        if self.sharding is None or isinstance(getattr(self.sharding, "mesh", None), jax.sharding.AbstractMesh):
+            return NamedSharding(
+                self.mesh, make_spec(self.dims)
+            )  # where the parts are, of a sum too
+        if self.sharding is None or isinstance(
+            getattr(self.sharding, "mesh", None), jax.sharding.AbstractMesh
+        ):
             return None
         return self.sharding
 
     def __str__(self) -> str:
         """As a shape string: ``16 64/t``."""
         if self.dims is None:
-            return " ".join(f"{n}/?" if n != m else str(n) for n, m in zip(self.sizes, self.shard_shape, strict=True))
+            return " ".join(
+                f"{n}/?" if n != m else str(n)
+                for n, m in zip(self.sizes, self.shard_shape, strict=True)
+            )
         return format_shape(self.shape, self.dims, self.pending)
 
     @property
@@ -181,7 +221,9 @@ class Layout:
         words = f" on mesh {format_mesh(self.mesh)}" if self.mesh is not None else ""
         if self.pending and self.reduction != "sum":
             words += f", a partial {self.reduction}"
-        return words + (f", reduced over {axes_text(sorted(self.reduced))}" if self.reduced else "")
+        return words + (
+            f", reduced over {axes_text(sorted(self.reduced))}" if self.reduced else ""
+        )
 
     def __repr__(self) -> str:
         return f"Layout({str(self)!r}{self.suffix})"
@@ -196,15 +238,27 @@ class Layout:
         if not isinstance(other, Layout):
             return NotImplemented
         mine, theirs = mesh_sizes(self.mesh), mesh_sizes(other.mesh)
-        pending = {a for a in self.pending if mine.get(a) != 1} == {a for a in other.pending if theirs.get(a) != 1}
+        pending = {a for a in self.pending if mine.get(a) != 1} == {
+            a for a in other.pending if theirs.get(a) != 1
+        }
         if not pending or self.reduction != other.reduction:
             return False
-        if self.dims is not None and other.dims is not None and (mine == theirs or not mine or not theirs):
+        if (
+            self.dims is not None
+            and other.dims is not None
+            and (mine == theirs or not mine or not theirs)
+        ):
             if self._named(mine or theirs) != other._named(mine or theirs):
                 return False
-            if self.mesh is other.mesh or self._concrete() is None or other._concrete() is None:
+            if (
+                self.mesh is other.mesh
+                or self._concrete() is None
+                or other._concrete() is None
+            ):
                 return True
-        if self.shape != other.shape or any(isinstance(size, str) for size in self.shape):
+        if self.shape != other.shape or any(
+            isinstance(size, str) for size in self.shape
+        ):
             return self.mesh == other.mesh and self._named(mine) == other._named(mine)
         a, b = self.indices(), other.indices()
         return bool(a) and same_indices(a, b, self.sizes)
@@ -222,7 +276,9 @@ class Layout:
         return hash(tuple(size for size in self.shape if not isinstance(size, str)))
 
 
-def same_indices(a: Mapping[Any, Index], b: Mapping[Any, Index], shape: Sequence[int]) -> bool:
+def same_indices(
+    a: Mapping[Any, Index], b: Mapping[Any, Index], shape: Sequence[int]
+) -> bool:
     """Whether every device holds the same part of the array in both maps."""
     if a.keys() != b.keys():
         return False
@@ -248,7 +304,9 @@ def layout(x: Compiled, mesh: Any = None) -> ProgramLayouts: ...
 def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout: ...
 
 
-def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout | ProgramLayouts:
+def layout(
+    x: Any, mesh: Any = None, shape: Sequence[int] | None = None
+) -> Layout | ProgramLayouts:
     """The layout of an array, a tracer whose type says it or that ``vmap`` or ``grad`` put around an array, a
     ``ShapeDtypeStruct``, a sharding (also a compiler's, an ``HloSharding``) or an annotation; of a compiled program
     (``jit(f).lower(…).compile()``) those of all its arguments and results.
@@ -272,7 +330,11 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
             )
         x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
-        return _sharding_layout(x, tuple(shape), mesh) if shape is not None else _bare_layout(x, mesh)
+        return (
+            _sharding_layout(x, tuple(shape), mesh)
+            if shape is not None
+            else _bare_layout(x, mesh)
+        )
     if isinstance(x, jax.core.Tracer):
         under = beneath(x)
         if under is not None and not isinstance(under.value, jax.core.Tracer):
@@ -281,16 +343,26 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
         aval = jax.typeof(x)
         sharding = getattr(aval, "sharding", None)
         if sharding is None or sharding.mesh.empty or not set(_explicit(sharding.mesh)):
-            raise TypeError("the type of this traced value has no sharding: only Explicit mesh axes are part of it")
-        return _sharding_layout(sharding, tuple(aval.shape), mesh, outstanding(aval), aval.dtype)
+            raise TypeError(
+                "the type of this traced value has no sharding: only Explicit mesh axes are part of it"
+            )
+        return _sharding_layout(
+            sharding, tuple(aval.shape), mesh, outstanding(aval), aval.dtype
+        )
     if isinstance(x, np.ndarray):
         return Layout(x.shape, ((),) * x.ndim, None, dtype=x.dtype)
     sharding = getattr(x, "sharding", None)
     if not hasattr(x, "shape"):
-        raise TypeError(f"no array, sharding or annotation, so it has no layout: {type(x).__name__}")
+        raise TypeError(
+            f"no array, sharding or annotation, so it has no layout: {type(x).__name__}"
+        )
     if sharding is None:
-        return Layout(tuple(x.shape), ((),) * len(x.shape), mesh, dtype=getattr(x, "dtype", None))
-    return _sharding_layout(sharding, tuple(x.shape), mesh, dtype=getattr(x, "dtype", None))
+        return Layout(
+            tuple(x.shape), ((),) * len(x.shape), mesh, dtype=getattr(x, "dtype", None)
+        )
+    return _sharding_layout(
+        sharding, tuple(x.shape), mesh, dtype=getattr(x, "dtype", None)
+    )
 
 
 def _program_layouts(compiled: Compiled, mesh: Any) -> ProgramLayouts:
@@ -303,10 +375,13 @@ def _program_layouts(compiled: Compiled, mesh: Any) -> ProgramLayouts:
         structure: Any
         leaves, structure = jax.tree_util.tree_flatten(infos)
         flat = structure.flatten_up_to(shardings)
-        return structure.unflatten([of(s, i) for s, i in zip(flat, leaves, strict=True)])
+        return structure.unflatten(
+            [of(s, i) for s, i in zip(flat, leaves, strict=True)]
+        )
 
     return ProgramLayouts(
-        tree(compiled.input_shardings, compiled.args_info), tree(compiled.output_shardings, compiled.out_info)
+        tree(compiled.input_shardings, compiled.args_info),
+        tree(compiled.output_shardings, compiled.out_info),
     )
 
 
@@ -316,7 +391,9 @@ def _explicit(mesh: Any) -> frozenset[str]:
     return axes_of_type(mesh, "Explicit")
 
 
-def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | None) -> Layout:
+def _annotation_layout(
+    annotation: ArrayType, mesh: Any, shape: Sequence[int] | None
+) -> Layout:
     from shardtypes.logical_axes import resolve_axes
 
     declared = shape_of_type(annotation)
@@ -324,10 +401,18 @@ def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | 
     if shape is not None:
         dims = _repeated(annotation, dims, len(shape))
         for at, ((dim, _), size) in enumerate(zip(dims, shape, strict=True)):
-            constant = dim.size.constant if dim.kind == "size" and dim.size is not None else None
+            constant = (
+                dim.size.constant
+                if dim.kind == "size" and dim.size is not None
+                else None
+            )
             if constant not in (None, size):
-                raise ValueError(f"dimension {at} of {annotation} is {constant}, the shape {tuple(shape)} has {size}")
-    sizes = tuple(shape) if shape is not None else tuple(size_of(dim) for dim, _ in dims)
+                raise ValueError(
+                    f"dimension {at} of {annotation} is {constant}, the shape {tuple(shape)} has {size}"
+                )
+    sizes = (
+        tuple(shape) if shape is not None else tuple(size_of(dim) for dim, _ in dims)
+    )
     axes = tuple(axes for _, axes in dims)
     known = mesh_sizes(mesh)
     for axis in (*itertools.chain(*axes), *declared.pending):
@@ -337,14 +422,18 @@ def _annotation_layout(annotation: ArrayType, mesh: Any, shape: Sequence[int] | 
     return Layout(sizes, axes, mesh, frozenset(declared.pending), dtype=dtype)
 
 
-def _repeated(annotation: ArrayType, dims: list[tuple[Dim, Axes]], rank: int) -> list[tuple[Dim, Axes]]:
+def _repeated(
+    annotation: ArrayType, dims: list[tuple[Dim, Axes]], rank: int
+) -> list[tuple[Dim, Axes]]:
     """The dimensions for an array of this rank: the one that stands for any number of them as often as it takes."""
     at = shape_of_type(annotation).variadic
     missing = rank - len(dims)
     if missing == 0 and at is None:
         return dims
     if at is None or missing < -1:
-        raise ValueError(f"{annotation} has {len(dims)} dimensions, the shape has {rank}")
+        raise ValueError(
+            f"{annotation} has {len(dims)} dimensions, the shape has {rank}"
+        )
     return dims[:at] + [dims[at]] * (missing + 1) + dims[at + 1 :]
 
 
@@ -353,7 +442,11 @@ def _bare_layout(sharding: Sharding, mesh: Any) -> Layout:
     if isinstance(sharding, SingleDeviceSharding):
         return Layout(("...",), ((),), None, sharding=sharding)
     if isinstance(sharding, NamedSharding):
-        dims, mesh, sums = axes_of_spec(sharding.spec, 0), sharding.mesh, Sums.of(sharding.spec)
+        dims, mesh, sums = (
+            axes_of_spec(sharding.spec, 0),
+            sharding.mesh,
+            Sums.of(sharding.spec),
+        )
     else:
         dims, sums = recover_axes(sharding, 0, mesh), NO_SUMS
     if dims is None:
@@ -361,25 +454,55 @@ def _bare_layout(sharding: Sharding, mesh: Any) -> Layout:
     while dims and not dims[-1]:
         dims = dims[:-1]
     shape = ("_",) * len(dims) + ("...",)
-    return Layout(shape, (*dims, ()), mesh, sums.pending, sharding, None, None, sums.reduced, sums.reduction)
+    return Layout(
+        shape,
+        (*dims, ()),
+        mesh,
+        sums.pending,
+        sharding,
+        None,
+        None,
+        sums.reduced,
+        sums.reduction,
+    )
 
 
 def _sharding_layout(
-    sharding: Sharding, shape: tuple[int, ...], mesh: Any, sums: Sums = NO_SUMS, dtype: Any = None
+    sharding: Sharding,
+    shape: tuple[int, ...],
+    mesh: Any,
+    sums: Sums = NO_SUMS,
+    dtype: Any = None,
 ) -> Layout:
     rank = len(shape)
     if isinstance(sharding, NamedSharding):
         dims = axes_of_spec(sharding.spec, rank)
         sums = sums | Sums.of(sharding.spec)
-        return Layout(shape, dims, sharding.mesh, sums.pending, sharding, None, dtype, sums.reduced, sums.reduction)
+        return Layout(
+            shape,
+            dims,
+            sharding.mesh,
+            sums.pending,
+            sharding,
+            None,
+            dtype,
+            sums.reduced,
+            sums.reduction,
+        )
     if isinstance(sharding, SingleDeviceSharding):
         return Layout(shape, ((),) * rank, None, sharding=sharding, dtype=dtype)
     kind = type(sharding).__name__
     if kind == "PmapSharding":
         spec = cast(Any, sharding).sharding_spec.sharding
-        unstacked = next((i for i, s in enumerate(spec) if type(s).__name__ == "Unstacked"), None)
-        return Layout(shape, None, None, sharding=sharding, unstacked=unstacked, dtype=dtype)
-    return Layout(shape, recover_axes(sharding, rank, mesh), mesh, sharding=sharding, dtype=dtype)
+        unstacked = next(
+            (i for i, s in enumerate(spec) if type(s).__name__ == "Unstacked"), None
+        )
+        return Layout(
+            shape, None, None, sharding=sharding, unstacked=unstacked, dtype=dtype
+        )
+    return Layout(
+        shape, recover_axes(sharding, rank, mesh), mesh, sharding=sharding, dtype=dtype
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -391,7 +514,16 @@ def recover_axes(sharding: Sharding, rank: int, mesh: Any) -> tuple[Axes, ...] |
         from jax._src.sharding_impls import parse_flatten_op_sharding
 
         parsed = parse_flatten_op_sharding(sharding._to_xla_hlo_sharding(rank), mesh)[0]
-    except (ImportError, AttributeError, ValueError, KeyError, AssertionError, NotImplementedError):
+    except (
+        ImportError,
+        AttributeError,
+        ValueError,
+        KeyError,
+        AssertionError,
+        NotImplementedError,
+    ):
         return None  # not expressible with this mesh, as where half of an axis splits it: the device map still is
-    spec = parsed.get_partition_spec() if hasattr(parsed, "get_partition_spec") else parsed
+    spec = (
+        parsed.get_partition_spec() if hasattr(parsed, "get_partition_spec") else parsed
+    )
     return axes_of_spec(spec, rank)

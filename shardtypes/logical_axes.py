@@ -27,7 +27,9 @@ from shardtypes.meshes import current_mesh
 
 Rules = Sequence[tuple[str, Any]]
 
-_rules: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar("shardtypes_logical_rules", default=())
+_rules: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar(
+    "shardtypes_logical_rules", default=()
+)
 
 
 class _Unassigned:
@@ -64,7 +66,9 @@ def axis_rules(rules: Rules) -> Iterator[None]:
 
 
 def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, tuple(axes) if isinstance(axes, list) else axes) for name, axes in rules)
+    return tuple(
+        (name, tuple(axes) if isinstance(axes, list) else axes) for name, axes in rules
+    )
 
 
 def rules_in_force() -> tuple[tuple[str, Any], ...]:
@@ -72,7 +76,9 @@ def rules_in_force() -> tuple[tuple[str, Any], ...]:
     ours = _rules.get()
     if ours:
         return ours
-    flax = sys.modules.get("flax.core.spmd")  # only a program that uses flax can have set its rules
+    flax = sys.modules.get(
+        "flax.core.spmd"
+    )  # only a program that uses flax can have set its rules
     if flax is None:
         return ()
     theirs = flax.get_logical_axis_rules()
@@ -88,13 +94,20 @@ def resolve_axes(shape: Shape) -> tuple[tuple[str, ...], ...]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _resolve(shape: Shape, rules: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, ...], ...]:
+def _resolve(
+    shape: Shape, rules: tuple[tuple[str, Any], ...]
+) -> tuple[tuple[str, ...], ...]:
     result: list[Any] = [dim.axes or _unassigned for dim in shape.dims]
-    names = [dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims]
+    names = [
+        dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None
+        for dim in shape.dims
+    ]
     for name, axes in rules:
         if name in names:
             position = names.index(name)
-            if result[position] is _unassigned and _free(axes, [*result, shape.pending]):
+            if result[position] is _unassigned and _free(
+                axes, [*result, shape.pending]
+            ):
                 result[position] = axes
     return tuple(_as_axes(axes) for axes in result)
 
@@ -116,7 +129,10 @@ def _names(array_dim_names: Any) -> Sequence[Any] | None:
     if isinstance(array_dim_names, ArrayType):
         shape = shape_of_type(array_dim_names)
         return tuple(
-            dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None for dim in shape.dims
+            dim.size.symbol_name
+            if dim.kind == "size" and dim.size is not None
+            else None
+            for dim in shape.dims
         )
     return array_dim_names  # type: ignore[no-any-return]
 
@@ -128,12 +144,18 @@ def _assign(array_dim_names: Any, rules: Rules | None) -> list[Any] | None:
     if rules is None:
         rules = get_logical_axis_rules()
     counts = collections.Counter(names)
-    repeated = tuple(name for name, count in counts.items() if count > 1 and isinstance(name, str))
+    repeated = tuple(
+        name for name, count in counts.items() if count > 1 and isinstance(name, str)
+    )
     if repeated:
-        raise ValueError(f"Unsupported: Dimensions {repeated} occur more than once in array names.")
+        raise ValueError(
+            f"Unsupported: Dimensions {repeated} occur more than once in array names."
+        )
     if not isinstance(rules, (tuple, list)):
         raise ValueError("Unknown axis rule specification type.")
-    result: list[Any] = [_unassigned if isinstance(name, str) else name for name in names]
+    result: list[Any] = [
+        _unassigned if isinstance(name, str) else name for name in names
+    ]
     for name, axes in rules:
         if name in names:
             position = list(names).index(name)
@@ -142,7 +164,9 @@ def _assign(array_dim_names: Any, rules: Rules | None) -> list[Any] | None:
     return result
 
 
-def logical_to_mesh_axes(array_dim_names: Any, rules: Rules | None = None) -> PartitionSpec | None:
+def logical_to_mesh_axes(
+    array_dim_names: Any, rules: Rules | None = None
+) -> PartitionSpec | None:
     """The PartitionSpec of an array whose dimensions have these logical names (or this annotation).
 
     The first rule whose name matches and whose mesh axes are free wins; without one the dimension is unsharded.
@@ -157,7 +181,9 @@ def logical_to_mesh_axes(array_dim_names: Any, rules: Rules | None = None) -> Pa
 def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
     """``logical_to_mesh_axes`` over a tree of logical PartitionSpecs or annotations."""
     return jax.tree_util.tree_map(
-        lambda x: logical_to_mesh_axes(x, rules), tree, is_leaf=lambda x: isinstance(x, (PartitionSpec, ArrayType))
+        lambda x: logical_to_mesh_axes(x, rules),
+        tree,
+        is_leaf=lambda x: isinstance(x, (PartitionSpec, ArrayType)),
     )
 
 
@@ -181,10 +207,14 @@ class RulesFallback(enum.Enum):
 def _is_logical_spec(x: Any) -> bool:
     if x is None or isinstance(x, (ArrayType, PartitionSpec)):
         return True
-    return isinstance(x, tuple) and all(e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x)
+    return isinstance(x, tuple) and all(
+        e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x
+    )
 
 
-def _constrain(names: Any, x: Any, fallback: RulesFallback, rules: Rules, mesh: Mesh | None) -> Any:
+def _constrain(
+    names: Any, x: Any, fallback: RulesFallback, rules: Rules, mesh: Mesh | None
+) -> Any:
     assigned = _assign(names, rules)
     if assigned is None:
         return x
@@ -247,7 +277,9 @@ class LogicallyPartitioned:
         """The value, constrained to where its names put it."""
         if not apply_constraint or (self.mesh is None and current_mesh() is None):
             return self.value
-        return with_logical_constraint(self.value, self.get_partition_spec(), rules=self.rules, mesh=self.mesh)
+        return with_logical_constraint(
+            self.value, self.get_partition_spec(), rules=self.rules, mesh=self.mesh
+        )
 
     def replace_boxed(self, value: Any) -> LogicallyPartitioned:
         """The same box around another value."""
@@ -260,21 +292,31 @@ class LogicallyPartitioned:
         names.insert(index, _partition_name(params, self.names))
         return dataclasses.replace(self, names=tuple(names))
 
-    def remove_axis(self, index: int, params: Mapping[Any, Any]) -> LogicallyPartitioned:
+    def remove_axis(
+        self, index: int, params: Mapping[Any, Any]
+    ) -> LogicallyPartitioned:
         """The box with a dimension less, the reverse of ``add_axis``."""
         names = list(_names(self.names) or ())
         removed, name = names.pop(index), _partition_name(params, self.names)
         if removed != name:
-            raise ValueError(f"dimension {index} of {self.names} is {removed!r}, expected {name!r}")
+            raise ValueError(
+                f"dimension {index} of {self.names} is {removed!r}, expected {name!r}"
+            )
         return dataclasses.replace(self, names=tuple(names))
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any]], tuple[Any, ...]]:
         """For JAX."""
         rules = _frozen(self.rules) if self.rules is not None else None
-        return ((jax.tree_util.GetAttrKey("value"), self.value),), (self.names, self.mesh, rules)
+        return ((jax.tree_util.GetAttrKey("value"), self.value),), (
+            self.names,
+            self.mesh,
+            rules,
+        )
 
     @classmethod
-    def tree_unflatten(cls, fixed: tuple[Any, ...], children: tuple[Any, ...]) -> LogicallyPartitioned:
+    def tree_unflatten(
+        cls, fixed: tuple[Any, ...], children: tuple[Any, ...]
+    ) -> LogicallyPartitioned:
         """For JAX."""
         return cls(children[0], *fixed)
 
@@ -296,7 +338,10 @@ def _known_to_flax() -> None:
 
 
 def with_logical_partitioning(
-    fn: Callable[..., Any], names: Any, mesh: Mesh | None = None, rules: Rules | None = None
+    fn: Callable[..., Any],
+    names: Any,
+    mesh: Mesh | None = None,
+    rules: Rules | None = None,
 ) -> Callable[..., LogicallyPartitioned]:
     """Wrap an initializer so that it returns its value in a ``LogicallyPartitioned``."""
 

@@ -57,7 +57,10 @@ def check_size(name: str, size: Any) -> None:
     if bound is None:
         table.bind(name, size, Site("", "check_size"), None)
     elif bound != size:
-        raise ShapeError(messages.named_size_differs(name, bound, size, table.place(name)), Site("", "check_size"))
+        raise ShapeError(
+            messages.named_size_differs(name, bound, size, table.place(name)),
+            Site("", "check_size"),
+        )
 
 
 __all__ = ["abandon", "check", "check_size", "check_type_of"]

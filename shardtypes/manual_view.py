@@ -18,7 +18,15 @@ from shardtypes.errors import ShardingError
 from shardtypes.lang.messages import wrong_axes
 from shardtypes.layouts import Layout
 from shardtypes.mapped_arguments import ArgumentLayout, argument_layout
-from shardtypes.meshes import Sums, View, axes_of_type, format_mesh, mesh_sizes, outstanding, varying_axes
+from shardtypes.meshes import (
+    Sums,
+    View,
+    axes_of_type,
+    format_mesh,
+    mesh_sizes,
+    outstanding,
+    varying_axes,
+)
 from shardtypes.scopes import Site
 from shardtypes.sharding_check import (
     Claim,
@@ -52,7 +60,9 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     large = frozenset(a for a in view.manual if sizes[a] > 1)
     found = argument_layout(value)
     if found is not None and not spec.shape.axes and _is_helper(site, found.function):
-        _stats.count_not_possible("inside shard_map: an annotation without axes, of a function that sees one shard")
+        _stats.count_not_possible(
+            "inside shard_map: an annotation without axes, of a function that sees one shard"
+        )
         return
     exact = large & found.axes if found is not None else frozenset()
     if found is not None:
@@ -62,9 +72,20 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
     _check_sums(spec, pending, aval, large - exact, view, value, site)
     varying = varying_axes(aval)
     if varying is not None:
-        _check_varying(spec, declared, [a for a in manual if a not in exact], pending, varying, value, view, site)
+        _check_varying(
+            spec,
+            declared,
+            [a for a in manual if a not in exact],
+            pending,
+            varying,
+            value,
+            view,
+            site,
+        )
         if varying.intersection(pending):
-            _stats.count_not_possible("inside shard_map or pmap: whether a value that varies is a partial sum")
+            _stats.count_not_possible(
+                "inside shard_map or pmap: whether a value that varies is a partial sum"
+            )
         if len(declared) > 1 and not exact.issuperset(manual):
             _stats.count_not_possible(
                 "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell"
@@ -75,7 +96,9 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
                 "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
             )
     elif pending or not exact.issuperset(manual):
-        _stats.count_not_possible("inside shard_map or pmap with check_vma=False: JAX does not track varying axes")
+        _stats.count_not_possible(
+            "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"
+        )
         return
     elif not manual:
         return
@@ -85,14 +108,22 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
 
 
 def _check_sums(
-    spec: ArraySpec, pending: Sequence[str], aval: Any, axes: frozenset[str], view: View, value: Any, site: Site
+    spec: ArraySpec,
+    pending: Sequence[str],
+    aval: Any,
+    axes: frozenset[str],
+    view: View,
+    value: Any,
+    site: Site,
 ) -> None:
     """The partial sums over manual axes that JAX's type has, where it has them."""
     __tracebackhide__ = True
     typed = Sums.of(getattr(aval, "manual_axis_type", None))
     if typed.pending & axes:
         sums = Sums(typed.pending & axes, reduction=typed.reduction)
-        reason = compare_sums(sums.pending.intersection(pending), sums, mesh_sizes(view.mesh))
+        reason = compare_sums(
+            sums.pending.intersection(pending), sums, mesh_sizes(view.mesh)
+        )
         if reason:
             report(spec, reason, value, view.mesh, site)
 
@@ -100,7 +131,11 @@ def _check_sums(
 def _is_helper(site: Site, mapped: Any) -> bool:
     """Whether a place is in another function than the one that ``shard_map`` maps: one written for single devices says
     nothing of axes."""
-    return mapped is not None and bool(site.function) and site.function != display_name(innermost(mapped))
+    return (
+        mapped is not None
+        and bool(site.function)
+        and site.function != display_name(innermost(mapped))
+    )
 
 
 def _check_argument(
@@ -122,20 +157,42 @@ def _check_argument(
             size *= sizes[axis]
         whole.append(size)
     sums = found.sums
-    actual = Layout(tuple(whole), tuple(own_axes), view.mesh, sums.pending & exact, reduction=sums.reduction)
-    wanted = [None if axes is None else tuple(a for a in axes if a in exact) for axes in declared]
-    reason = compare_named(wanted, exact.intersection(spec.shape.pending), actual, sizes, whole)
-    if reason and not site.function and [set(w or ()) for w in wanted] == [set(axes) for axes in own_axes]:
+    actual = Layout(
+        tuple(whole),
+        tuple(own_axes),
+        view.mesh,
+        sums.pending & exact,
+        reduction=sums.reduction,
+    )
+    wanted = [
+        None if axes is None else tuple(a for a in axes if a in exact)
+        for axes in declared
+    ]
+    reason = compare_named(
+        wanted, exact.intersection(spec.shape.pending), actual, sizes, whole
+    )
+    if (
+        reason
+        and not site.function
+        and [set(w or ()) for w in wanted] == [set(axes) for axes in own_axes]
+    ):
         # Collectives checked by hand name the axes that they gather; the original lets them do so in any order.
-        _stats.count_not_possible("inside shard_map: an operand of a collective, with its axes in another order")
+        _stats.count_not_possible(
+            "inside shard_map: an operand of a collective, with its axes in another order"
+        )
         return
     if reason.startswith(messages.UNDECLARED):
         report(spec, reason, value, view.mesh, site)
     elif reason:
         message = messages.sharding_differs(
-            reason, spec.text, messages.described(jax.typeof(value).dtype, actual), format_mesh(view.mesh)
+            reason,
+            spec.text,
+            messages.described(jax.typeof(value).dtype, actual),
+            format_mesh(view.mesh),
         )
-        raise ShardingError(message, site, "correct the in_specs of the shard_map, or the annotation")
+        raise ShardingError(
+            message, site, "correct the in_specs of the shard_map, or the annotation"
+        )
 
 
 def _check_varying(
@@ -153,18 +210,33 @@ def _check_varying(
         if axis in varying or axis in outstanding(jax.typeof(value)).pending:
             continue
         if not _comes_from_arguments(value):
-            _stats.count_not_possible("a constant inside shard_map: replicated by construction")
+            _stats.count_not_possible(
+                "a constant inside shard_map: replicated by construction"
+            )
             continue
         if axis in pending:
             reason = messages.no_partial_sum([axis])
         else:
-            dim, axes = next((i, axes) for i, axes in enumerate(declared) if axes and axis in axes)
+            dim, axes = next(
+                (i, axes) for i, axes in enumerate(declared) if axes and axis in axes
+            )
             reason = wrong_axes(dim, axes, [name for name in axes if name in varying])
-        message = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(view.mesh))
-        raise ShardingError(message, site, "shard the argument with in_specs, or declare it unsharded")
+        message = messages.sharding_differs(
+            reason, spec.text, messages.describe(value), format_mesh(view.mesh)
+        )
+        raise ShardingError(
+            message, site, "shard the argument with in_specs, or declare it unsharded"
+        )
 
 
-def _check_partial(spec: ArraySpec, aval: Any, declared: Sequence[Claim], view: View, value: Any, site: Site) -> None:
+def _check_partial(
+    spec: ArraySpec,
+    aval: Any,
+    declared: Sequence[Claim],
+    view: View,
+    value: Any,
+    site: Site,
+) -> None:
     """The axes of a partly manual mesh that are not manual."""
     explicit = axes_of_type(view.mesh, "Explicit")
     if explicit and aval.sharding is not None:

@@ -52,7 +52,9 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     @functools.lru_cache(maxsize=1)
     def annotations() -> dict[str, Any]:
         inner = inspect.unwrap(function)
-        hints = typing.get_type_hints(inner, _globals(function), _closure(function), include_extras=True)
+        hints = typing.get_type_hints(
+            inner, _globals(function), _closure(function), include_extras=True
+        )
         for name, parameter in signature.parameters.items():
             if name not in hints:
                 raise TypeError(
@@ -60,9 +62,13 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
                     "known how it is sharded; annotate it as f32['batch/d …'], or as int, float, str or bool if static"
                 )
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise TypeError(f"typed_shard_map({display_name(function)}): {name!r} must not be * or **")
+                raise TypeError(
+                    f"typed_shard_map({display_name(function)}): {name!r} must not be * or **"
+                )
         if "return" not in hints:
-            raise TypeError(f"typed_shard_map({display_name(function)}): the result has no annotation")
+            raise TypeError(
+                f"typed_shard_map({display_name(function)}): the result has no annotation"
+            )
         return hints
 
     @functools.wraps(function)
@@ -82,7 +88,11 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         def on_shard(*parts: Any) -> Any:
             call = signature.bind_partial()
             call.arguments.update({**static, **dict(zip(names, parts, strict=True))})
-            ordered = {n: call.arguments[n] for n in signature.parameters if n in call.arguments}
+            ordered = {
+                n: call.arguments[n]
+                for n in signature.parameters
+                if n in call.arguments
+            }
             call.arguments.clear()
             call.arguments.update(ordered)
             return function(*call.args, **call.kwargs)
@@ -91,11 +101,17 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         manual = frozenset(options.get("axis_names") or mesh.axis_names)
         values = [bound.arguments[n] for n in names]
         specs = tuple(
-            _with_reduced(_spec(function, f"parameter {n!r}", hints[n], value), value, manual)
+            _with_reduced(
+                _spec(function, f"parameter {n!r}", hints[n], value), value, manual
+            )
             for n, value in zip(names, values, strict=True)
         )
         mapped = _shard_map()(
-            on_shard, mesh=mesh, in_specs=specs, out_specs=_spec(function, "the result", hints["return"]), **rest
+            on_shard,
+            mesh=mesh,
+            in_specs=specs,
+            out_specs=_spec(function, "the result", hints["return"]),
+            **rest,
         )
         return mapped(*values)
 
@@ -110,7 +126,9 @@ def _spec(function: Any, role: str, annotation: Any, example: Any = None) -> Any
     try:
         return make_partition_specs(annotation, example)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"typed_shard_map({display_name(function)}): {role}: {error}") from None
+        raise TypeError(
+            f"typed_shard_map({display_name(function)}): {role}: {error}"
+        ) from None
 
 
 def _with_reduced(specs: Any, value: Any, manual: frozenset[str]) -> Any:
@@ -120,12 +138,18 @@ def _with_reduced(specs: Any, value: Any, manual: frozenset[str]) -> Any:
 
     def one(spec: PartitionSpec, leaf: Any) -> PartitionSpec:
         dims = axes_of_spec(spec, 0)
-        return spec if dims is None else make_spec(dims, Sums(Sums.of(spec).pending, _reduced(leaf) & manual))
+        return (
+            spec
+            if dims is None
+            else make_spec(dims, Sums(Sums.of(spec).pending, _reduced(leaf) & manual))
+        )
 
     def each(spec: PartitionSpec, part: Any) -> Any:
         return jax.tree_util.tree_map(lambda leaf: one(spec, leaf), part)
 
-    return jax.tree_util.tree_map(each, specs, value, is_leaf=lambda x: isinstance(x, PartitionSpec))
+    return jax.tree_util.tree_map(
+        each, specs, value, is_leaf=lambda x: isinstance(x, PartitionSpec)
+    )
 
 
 def _reduced(leaf: Any) -> frozenset[str]:

@@ -54,17 +54,29 @@ def argument_layout(value: Any) -> ArgumentLayout | None:
 
 def _look_up(value: Any, calls: Sequence[_Call]) -> ArgumentLayout | None:
     for at, call in enumerate(calls):
-        for inside, given, spec in zip(call.inside, call.given, call.specs, strict=True):
+        for inside, given, spec in zip(
+            call.inside, call.given, call.specs, strict=True
+        ):
             if inside is not value:
                 continue
-            dims = axes_of_spec(spec, len(value.shape)) if isinstance(spec, PartitionSpec) else None
+            dims = (
+                axes_of_spec(spec, len(value.shape))
+                if isinstance(spec, PartitionSpec)
+                else None
+            )
             if dims is None:
                 return None
-            outer = _look_up(given, calls[at + 1 :])  # what it was split over already is major
+            outer = _look_up(
+                given, calls[at + 1 :]
+            )  # what it was split over already is major
             if outer is None:
                 return ArgumentLayout(dims, call.axes, Sums.of(spec), call.function)
-            both = tuple(major + minor for major, minor in zip(outer.dims, dims, strict=True))
-            return ArgumentLayout(both, outer.axes | call.axes, outer.sums | Sums.of(spec), call.function)
+            both = tuple(
+                major + minor for major, minor in zip(outer.dims, dims, strict=True)
+            )
+            return ArgumentLayout(
+                both, outer.axes | call.axes, outer.sums | Sums.of(spec), call.function
+            )
     return None
 
 
@@ -78,8 +90,14 @@ def _calls(frame: types.FrameType | None) -> Iterator[_Call]:
                 inside = frame.f_locals.get("dyn_args")
             elif code.co_name == "wrapped" and inside is not None:
                 names = frame.f_locals
-                given, specs, mesh = names.get("dyn_args", ()), names.get("in_specs_flat", ()), names.get("mesh")
-                axes = frozenset(names.get("axis_names", ())) - frozenset(getattr(mesh, "manual_axes", ()))
+                given, specs, mesh = (
+                    names.get("dyn_args", ()),
+                    names.get("in_specs_flat", ()),
+                    names.get("mesh"),
+                )
+                axes = frozenset(names.get("axis_names", ())) - frozenset(
+                    getattr(mesh, "manual_axes", ())
+                )
                 if len(inside) == len(given) == len(specs):
                     yield _Call(inside, given, specs, axes, names.get("f"))
                 inside = None

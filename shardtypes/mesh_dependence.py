@@ -18,7 +18,9 @@ def mesh_dependent(why: str) -> Callable[[Function], Function]:
     a reason.
     """
     if not isinstance(why, str) or not why.strip():
-        raise TypeError("mesh_dependent takes a reason, as in @mesh_dependent('each device drops its own units')")
+        raise TypeError(
+            "mesh_dependent takes a reason, as in @mesh_dependent('each device drops its own units')"
+        )
 
     def declare(function: Function) -> Function:
         setattr(function, _ATTRIBUTE, why)
@@ -33,7 +35,9 @@ def dependence_of(function: Any) -> str:
         why = getattr(function, _ATTRIBUTE, "")
         if why:
             return str(why)
-        inner = getattr(function, "func", None) or getattr(function, "__wrapped__", None)
+        inner = getattr(function, "func", None) or getattr(
+            function, "__wrapped__", None
+        )
         if inner is None:
             return ""
         function = inner

@@ -126,7 +126,9 @@ class Sums:
 
     def __or__(self, other: Sums) -> Sums:
         reduction = self.reduction if self.pending else other.reduction
-        return Sums(self.pending | other.pending, self.reduced | other.reduced, reduction)
+        return Sums(
+            self.pending | other.pending, self.reduced | other.reduced, reduction
+        )
 
 
 def outstanding(aval: Any) -> Sums:
@@ -137,14 +139,18 @@ def outstanding(aval: Any) -> Sums:
 
 def entries_of(spec: jax.sharding.PartitionSpec) -> tuple[Any, ...]:
     """The entries of a spec, one a dimension: JAX lets nobody iterate over one that says *unreduced* or *reduced*."""
-    entries: tuple[Any, ...] = spec.partitions if hasattr(spec, "partitions") else spec._partitions
+    entries: tuple[Any, ...] = (
+        spec.partitions if hasattr(spec, "partitions") else spec._partitions
+    )
     return entries
 
 
 NO_SUMS = Sums()
 
 
-def make_spec(dims: Iterable[tuple[str, ...]], sums: Sums = NO_SUMS) -> jax.sharding.PartitionSpec:
+def make_spec(
+    dims: Iterable[tuple[str, ...]], sums: Sums = NO_SUMS
+) -> jax.sharding.PartitionSpec:
     """The ``PartitionSpec`` of dimensions that are sharded over these axes."""
     entries = [axes[0] if len(axes) == 1 else (axes or None) for axes in dims]
     options: dict[str, Any] = {}
@@ -153,13 +159,17 @@ def make_spec(dims: Iterable[tuple[str, ...]], sums: Sums = NO_SUMS) -> jax.shar
     if sums.reduced:
         options["reduced"] = sums.reduced
     if sums.reduction != "sum":
-        options["unreduced_kind"] = cast(Any, jax.sharding).UnreducedKind[sums.reduction]  # JAX 0.11 and newer
+        options["unreduced_kind"] = cast(Any, jax.sharding).UnreducedKind[
+            sums.reduction
+        ]  # JAX 0.11 and newer
     return jax.sharding.PartitionSpec(*entries, **options)
 
 
 def tracks_varying() -> bool:
     """Whether ``check_vma`` is on at this point."""
-    from jax._src import config  # read late: private, and absent before the option existed
+    from jax._src import (
+        config,
+    )  # read late: private, and absent before the option existed
 
     option = getattr(config, "_check_vma", None)
     return bool(option.value) if option is not None else False

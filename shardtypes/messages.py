@@ -31,7 +31,9 @@ def short_dtype(dtype: Any) -> str:
     from shardtypes.dtypes import ALL_DTYPES
 
     name = str(dtype)
-    return next((c.__name__ for c in ALL_DTYPES if not c.family and c.name == name), name)
+    return next(
+        (c.__name__ for c in ALL_DTYPES if not c.family and c.name == name), name
+    )
 
 
 def describe(value: Any) -> str:
@@ -49,10 +51,16 @@ def describe(value: Any) -> str:
         return f"{array_text(value.dtype, value.shape)} (local shape) on mesh {_axes_text(bound)}"
     try:
         under = beneath(value)
-        actual = layout(under.value).without(under.mapped) if under is not None else None
+        actual = (
+            layout(under.value).without(under.mapped) if under is not None else None
+        )
     except (TypeError, ValueError):
         actual = None  # no layout is known here: the shape alone is shown
-    return described(value.dtype, actual) if actual is not None else array_text(value.dtype, value.shape)
+    return (
+        described(value.dtype, actual)
+        if actual is not None
+        else array_text(value.dtype, value.shape)
+    )
 
 
 def described(dtype: Any, actual: Layout) -> str:
@@ -84,9 +92,19 @@ def declared_actual(declared: str, actual: str) -> str:
 def not_an_array(declared: str, value: Any) -> str:
     """A value that is no JAX array."""
     kind = type(value)
-    name = f"{kind.__module__}.{kind.__qualname__}" if kind.__module__ != "builtins" else kind.__qualname__
+    name = (
+        f"{kind.__module__}.{kind.__qualname__}"
+        if kind.__module__ != "builtins"
+        else kind.__qualname__
+    )
     hint = ""
-    if kind.__module__.partition(".")[0] == "numpy" or kind in (bool, int, float, complex, list):
+    if kind.__module__.partition(".")[0] == "numpy" or kind in (
+        bool,
+        int,
+        float,
+        complex,
+        list,
+    ):
         hint = "; convert it with jax.numpy.asarray"
     elif value is None:
         hint = f"; declare {declared} | None if it may be missing"
@@ -118,7 +136,9 @@ def other_dtype(dtype: Any) -> str:
     )
 
 
-OTHER_RANK = "pass an array of the declared number of dimensions, or correct the annotation"
+OTHER_RANK = (
+    "pass an array of the declared number of dimensions, or correct the annotation"
+)
 OTHER_SIZE = "pass an array of the declared size, or correct the annotation"
 
 
@@ -184,7 +204,9 @@ def dropped_without_mesh(spec: Any) -> str:
     )
 
 
-def dropped_by_size(dim: int, size: int, parts: int, axes: Sequence[str], spec: Any) -> str:
+def dropped_by_size(
+    dim: int, size: int, parts: int, axes: Sequence[str], spec: Any
+) -> str:
     """A constraint on a dimension that its axes do not divide."""
     reason = lang.indivisible(size, parts, axes)
     return f"the constraint {spec} has no effect on dimension {dim}: {reason}, so JAX leaves it replicated"
@@ -207,7 +229,9 @@ def no_partial_sum(axes: Collection[str]) -> str:
 def other_reduction(axes: Collection[str], kind: str) -> str:
     """A partial maximum or minimum where a partial sum is declared."""
     over = lang.axes_text(sorted(axes))
-    return f"expected {lang.partial_sum(sorted(axes))}, got a partial {kind} over {over}"
+    return (
+        f"expected {lang.partial_sum(sorted(axes))}, got a partial {kind} over {over}"
+    )
 
 
 def sharding_differs(reason: str, declared: str, actual: str, mesh: str) -> str:

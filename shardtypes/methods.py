@@ -31,7 +31,9 @@ def check_of_object(name: str, module: str) -> Checker | None:
 
     def check_object(value: Any, table: Table, view: View, site: Site) -> None:
         classes = [*_classes(type(value), holder, module, method)]
-        if not classes or not all(hasattr(value, name) for name in field_names(classes[0])):  # not made yet
+        if not classes or not all(
+            hasattr(value, name) for name in field_names(classes[0])
+        ):  # not made yet
             return
         if not any(_bind(value, cls, table, view, site) for cls in classes):
             what = f"names of {site.function}'s object, which does not fit the fields of {classes[-1].__name__}"
@@ -45,10 +47,25 @@ def _classes(cls: type, holder: str, module: str, method: str) -> Iterator[type]
 
     The stacked form of a class comes first, then the class itself: inside of ``scan`` the object is one of the stack.
     """
-    owner = next((base for base in cls.__mro__ if (base.__qualname__, base.__module__) == (holder, module)), None)
-    if owner is None or not is_pytree_dataclass(owner) or isinstance(vars(owner).get(method), staticmethod):
+    owner = next(
+        (
+            base
+            for base in cls.__mro__
+            if (base.__qualname__, base.__module__) == (holder, module)
+        ),
+        None,
+    )
+    if (
+        owner is None
+        or not is_pytree_dataclass(owner)
+        or isinstance(vars(owner).get(method), staticmethod)
+    ):
         return
-    yield from (base for base in cls.__mro__ if issubclass(base, owner) and is_pytree_dataclass(base))
+    yield from (
+        base
+        for base in cls.__mro__
+        if issubclass(base, owner) and is_pytree_dataclass(base)
+    )
 
 
 def _bind(value: Any, cls: type, table: Table, view: View, site: Site) -> bool:

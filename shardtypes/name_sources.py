@@ -18,7 +18,9 @@ from pathlib import Path
 _STEPS = 20
 
 
-def origins(expression: ast.AST, scopes: Sequence[ast.AST], module: str | None) -> Iterator[str]:
+def origins(
+    expression: ast.AST, scopes: Sequence[ast.AST], module: str | None
+) -> Iterator[str]:
     """The qualified names that a dotted name may stand for: ``F`` is ``my_types.F``, and that ``shardtypes.f32``.
 
     ``scopes`` are the functions around it and the module, innermost first; ``module`` is the module's own name, which
@@ -27,7 +29,9 @@ def origins(expression: ast.AST, scopes: Sequence[ast.AST], module: str | None) 
     yield from _follow(expression, tuple(scopes), module, _STEPS)
 
 
-def _follow(expression: ast.AST, scopes: Sequence[ast.AST], module: str | None, steps: int) -> Iterator[str]:
+def _follow(
+    expression: ast.AST, scopes: Sequence[ast.AST], module: str | None, steps: int
+) -> Iterator[str]:
     if steps == 0:
         return
     if isinstance(expression, ast.Name):
@@ -38,13 +42,17 @@ def _follow(expression: ast.AST, scopes: Sequence[ast.AST], module: str | None, 
             if expression.id in found.names:
                 return
             for star in found.stars:
-                yield from _follow_attribute(_absolute(star, module), expression.id, steps - 1)
+                yield from _follow_attribute(
+                    _absolute(star, module), expression.id, steps - 1
+                )
     elif isinstance(expression, ast.Attribute):
         for base in _follow(expression.value, scopes, module, steps):
             yield from _follow_attribute(base, expression.attr, steps - 1)
 
 
-def _follow_binding(binding: ast.AST | str, scopes: Sequence[ast.AST], module: str | None, steps: int) -> Iterator[str]:
+def _follow_binding(
+    binding: ast.AST | str, scopes: Sequence[ast.AST], module: str | None, steps: int
+) -> Iterator[str]:
     if isinstance(binding, str):
         yield binding
     elif isinstance(binding, ast.ImportFrom):
@@ -62,7 +70,10 @@ def _follow_attribute(module: str | None, name: str, steps: int) -> Iterator[str
     loaded = sys.modules.get(module)
     value = vars(loaded).get(name) if loaded is not None else None
     if value is not None:
-        home, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+        home, qualified = (
+            getattr(value, "__module__", None),
+            getattr(value, "__qualname__", None),
+        )
         if isinstance(home, str) and isinstance(qualified, str):
             yield f"{home}.{qualified}"
         elif isinstance(getattr(value, "__name__", None), str):  # a module
@@ -95,11 +106,19 @@ class _Bindings:
                 for target in node.targets:
                     if isinstance(target, ast.Name):
                         self.names[target.id].append(node.value)
-            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            elif (
+                isinstance(node, ast.AnnAssign)
+                and isinstance(node.target, ast.Name)
+                and node.value is not None
+            ):
                 self.names[node.target.id].append(node.value)
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            elif isinstance(
+                node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            ):
                 self.names[node.name].append(node)
-            elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.ExceptHandler)):
+            elif isinstance(
+                node, (ast.If, ast.Try, ast.With, ast.For, ast.While, ast.ExceptHandler)
+            ):
                 self._read([*ast.iter_child_nodes(node)])
 
     def _read_import_from(self, node: ast.ImportFrom) -> None:
@@ -125,7 +144,9 @@ def _absolute(node: ast.ImportFrom, module: str | None) -> str | None:
     package = module if _is_package(module) else module.rpartition(".")[0]
     parts = package.split(".")
     above = parts[: len(parts) - node.level + 1]
-    return ".".join([*above, *([node.module] if node.module else [])]) if above else None
+    return (
+        ".".join([*above, *([node.module] if node.module else [])]) if above else None
+    )
 
 
 def _is_package(module: str) -> bool:
@@ -165,5 +186,9 @@ def _tree(module: str) -> ast.Module | None:
 def _parsed(path: str, _changed: int) -> ast.Module | None:
     try:
         return ast.parse(Path(path).read_bytes(), path)
-    except (OSError, SyntaxError, ValueError):  # its own import says what is wrong with it
+    except (
+        OSError,
+        SyntaxError,
+        ValueError,
+    ):  # its own import says what is wrong with it
         return None

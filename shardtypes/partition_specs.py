@@ -53,14 +53,20 @@ def map_type(
     where = path or "the type"
     if origin is typing.Annotated:
         found = next((a for a in args[1:] if isinstance(a, ArrayType)), None)
-        return leaf(found) if found is not None else map_type(args[0], leaf, path, example, many)
+        return (
+            leaf(found)
+            if found is not None
+            else map_type(args[0], leaf, path, example, many)
+        )
     base = origin or annotation
     if is_pytree_dataclass(base):
         hints = field_types(base, args)
         values = {
             name: _static_value(base, name, example)
             if is_static(base, name)
-            else map_type(hint, leaf, f"{path}.{name}", getattr(example, name, None), many)
+            else map_type(
+                hint, leaf, f"{path}.{name}", getattr(example, name, None), many
+            )
             for name, hint in hints.items()
         }
         return base(**values)
@@ -71,10 +77,17 @@ def map_type(
         results = [map_type(a, leaf, path, example, many) for a in members]
         if all(r == results[0] for r in results[1:]):
             return results[0]
-        raise TypeError(f"{where}: the members of {annotation} are sharded differently, so none can be chosen")
+        raise TypeError(
+            f"{where}: the members of {annotation} are sharded differently, so none can be chosen"
+        )
     if isinstance(base, type) and issubclass(base, tuple):
         return _map_tuple(base, args, leaf, path, annotation, example, many)
-    if isinstance(base, type) and issubclass(base, (list, dict, Sequence, Mapping)) and base is not str and args:
+    if (
+        isinstance(base, type)
+        and issubclass(base, (list, dict, Sequence, Mapping))
+        and base is not str
+        and args
+    ):
         return many(base, map_type(args[-1], leaf, f"{path}[*]", None, many))
     raise TypeError(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
@@ -83,7 +96,11 @@ def map_type(
 
 
 def _map_tree(
-    tree: Any, leaf: Callable[[ArrayType], Any], path: str, example: Any, many: Callable[[type, Any], Any]
+    tree: Any,
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    example: Any,
+    many: Callable[[type, Any], Any],
 ) -> Any:
     """Types in dicts, lists and tuples, as a program writes them where it names each weight."""
     keys = tree.keys() if isinstance(tree, dict) else range(len(tree))
@@ -94,7 +111,9 @@ def _map_tree(
         except (TypeError, LookupError):  # no example, or one of another structure
             return None
 
-    parts = [map_type(tree[key], leaf, f"{path}[{key!r}]", given(key), many) for key in keys]
+    parts = [
+        map_type(tree[key], leaf, f"{path}[{key!r}]", given(key), many) for key in keys
+    ]
     if isinstance(tree, dict):
         return type(tree)(zip(keys, parts, strict=True))
     return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
@@ -106,7 +125,11 @@ def _static_value(cls: type, name: str, example: Any) -> Any:
     field = next(f for f in dataclasses.fields(cls) if f.name == name)
     if field.default is not dataclasses.MISSING:
         return field.default
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
+    return (
+        field.default_factory()
+        if field.default_factory is not dataclasses.MISSING
+        else None
+    )
 
 
 def _map_tuple(
@@ -121,13 +144,22 @@ def _map_tuple(
     items = example if isinstance(example, tuple) else ()
 
     def item(index: int, hint: Any, label: str) -> Any:
-        return map_type(hint, leaf, label, items[index] if index < len(items) else None, many)
+        return map_type(
+            hint, leaf, label, items[index] if index < len(items) else None, many
+        )
 
     if hasattr(base, "_fields"):
         hints = typing.get_type_hints(base, include_extras=True)
-        return base(*(item(i, hints.get(n, Any), f"{path}.{n}") for i, n in enumerate(base._fields)))
+        return base(
+            *(
+                item(i, hints.get(n, Any), f"{path}.{n}")
+                for i, n in enumerate(base._fields)
+            )
+        )
     if not args:
-        raise TypeError(f"{path or 'the type'}: {_show(annotation)} has no array type; write tuple[f32['…'], …]")
+        raise TypeError(
+            f"{path or 'the type'}: {_show(annotation)} has no array type; write tuple[f32['…'], …]"
+        )
     if len(args) == 2 and args[1] is Ellipsis:
         return many(base, item(0, args[0], f"{path}[*]"))
     return tuple(item(i, a, f"{path}[{i}]") for i, a in enumerate(args) if a != ())
@@ -146,7 +178,9 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
     prefixes allow; dicts, lists and tuples of types give one for each. Raises ``TypeError`` naming the part of the type
     that has no array annotation. Static fields are those of ``example``, a value of the type, else their defaults.
     """
-    return map_type(annotation, lambda array: spec_of(shape_of_type(array)), example=example)
+    return map_type(
+        annotation, lambda array: spec_of(shape_of_type(array)), example=example
+    )
 
 
 def make_shardings(annotation: Any, mesh: Any = None) -> Any:
@@ -157,14 +191,20 @@ def make_shardings(annotation: Any, mesh: Any = None) -> Any:
     """
     mesh = mesh if mesh is not None else current_mesh()
     if mesh is None:
-        raise ValueError("make_shardings needs a mesh in force: with jax.set_mesh(mesh): …")
+        raise ValueError(
+            "make_shardings needs a mesh in force: with jax.set_mesh(mesh): …"
+        )
 
     def leaf(array: ArrayType) -> NamedSharding:
         shape = shape_of_type(array)
         for axis in shape.axes:
             if axis not in mesh.axis_names:
-                raise ValueError(f"{array}: " + mesh_without_axis(axis, mesh_sizes(mesh)))
-        automatic = [axis for axis in shape.pending if axis not in axes_of_type(mesh, "Explicit")]
+                raise ValueError(
+                    f"{array}: " + mesh_without_axis(axis, mesh_sizes(mesh))
+                )
+        automatic = [
+            axis for axis in shape.pending if axis not in axes_of_type(mesh, "Explicit")
+        ]
         if automatic:
             raise ValueError(f"{array}: {messages.pending_over_automatic(automatic)}")
         return NamedSharding(mesh, spec_of(shape))
@@ -176,10 +216,16 @@ def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) ->
     """Whether a spec splits over every axis of the mesh in force. Raises ``ValueError`` without a mesh."""
     mesh = mesh if mesh is not None else current_mesh()
     if mesh is None:
-        raise ValueError("is_fully_sharded needs a mesh in force: with jax.set_mesh(mesh): …")
+        raise ValueError(
+            "is_fully_sharded needs a mesh in force: with jax.set_mesh(mesh): …"
+        )
     if isinstance(spec, ArrayType):
         spec = spec_of(shape_of_type(spec))
     elif hasattr(spec, "partition_spec"):
         spec = spec.partition_spec()
-    used = set(jax.tree_util.tree_leaves(entries_of(spec) if isinstance(spec, PartitionSpec) else tuple(spec)))
+    used = set(
+        jax.tree_util.tree_leaves(
+            entries_of(spec) if isinstance(spec, PartitionSpec) else tuple(spec)
+        )
+    )
     return set(mesh.axis_names) <= used

@@ -26,7 +26,10 @@ def picture(layout: Layout) -> str:
         title += f" on mesh <code>{escape(format_mesh(layout.mesh))}</code>"
     if any(isinstance(size, str) for size in layout.shape):
         return f"<figure><figcaption>{title}</figcaption></figure>"
-    counts = [-(-n // m) if m else 1 for n, m in zip(layout.sizes, layout.shard_shape, strict=True)]
+    counts = [
+        -(-n // m) if m else 1
+        for n, m in zip(layout.sizes, layout.shard_shape, strict=True)
+    ]
     if math.prod(counts) > PARTS_DRAWN:
         return f"<figure><figcaption>{title}: {math.prod(counts):,} parts</figcaption></figure>"
     rows, columns = _drawn(counts)
@@ -36,8 +39,13 @@ def picture(layout: Layout) -> str:
         cells = []
         for column in range(counts[columns] if columns is not None else 1):
             at = {d: i for d, i in ((rows, row), (columns, column)) if d is not None}
-            hue = round(360 * (row * 7 + column) / max(math.prod(counts), 1) * 0.618) % 360
-            cells.append(f'<td style="{_CELL}hsl({hue},60%,85%)">{_label(at, counts, holders)}</td>')
+            hue = (
+                round(360 * (row * 7 + column) / max(math.prod(counts), 1) * 0.618)
+                % 360
+            )
+            cells.append(
+                f'<td style="{_CELL}hsl({hue},60%,85%)">{_label(at, counts, holders)}</td>'
+            )
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
         f'<figure><figcaption>{title}</figcaption><table style="border-collapse:collapse">{"".join(body)}</table>'
@@ -59,17 +67,32 @@ def _holders(layout: Layout) -> dict[tuple[int, ...], list[int]]:
     """Which devices hold each part, by its number along each dimension."""
     found: dict[tuple[int, ...], list[int]] = {}
     for device, index in layout.indices().items():
-        starts = [part.indices(size)[0] for part, size in zip(index, layout.sizes, strict=True)]
-        number = tuple(start // m if m else 0 for start, m in zip(starts, layout.shard_shape, strict=True))
+        starts = [
+            part.indices(size)[0]
+            for part, size in zip(index, layout.sizes, strict=True)
+        ]
+        number = tuple(
+            start // m if m else 0
+            for start, m in zip(starts, layout.shard_shape, strict=True)
+        )
         found.setdefault(number, []).append(device.id)
     return found
 
 
-def _label(at: Mapping[int, int], counts: Sequence[int], holders: Mapping[tuple[int, ...], list[int]]) -> str:
+def _label(
+    at: Mapping[int, int],
+    counts: Sequence[int],
+    holders: Mapping[tuple[int, ...], list[int]],
+) -> str:
     if not holders:
         return "·".join(f"{i + 1}/{counts[dim]}" for dim, i in at.items()) or "all"
     ids = sorted(
-        {device for part, devices in holders.items() if all(part[d] == i for d, i in at.items()) for device in devices}
+        {
+            device
+            for part, devices in holders.items()
+            if all(part[d] == i for d, i in at.items())
+            for device in devices
+        }
     )
     shown = ", ".join(map(str, ids[:DEVICES_NAMED]))
     return shown + (f" … ({len(ids)})" if len(ids) > DEVICES_NAMED else "")
@@ -80,13 +103,19 @@ def _legend(layout: Layout, rows: int | None, columns: int | None) -> str:
     for way, dim in (("down", rows), ("across", columns)):
         if dim is not None:
             words.append(f"{way}: dimension {dim}" + _over(layout, dim))
-    others = [d for d in range(len(layout.shape)) if d not in (rows, columns) and _over(layout, d)]
+    others = [
+        d
+        for d in range(len(layout.shape))
+        if d not in (rows, columns) and _over(layout, d)
+    ]
     words += [f"not drawn: dimension {d}{_over(layout, d)}" for d in others]
     if layout.dims is not None and layout.replicated:
         words.append(f"replicated over {axes_text(layout.replicated)}")
     if layout.pending:
         words.append(partial_sum(sorted(layout.pending)))
-    words.append(f"each device holds {' × '.join(map(str, layout.shard_shape)) or 'a scalar'}")
+    words.append(
+        f"each device holds {' × '.join(map(str, layout.shard_shape)) or 'a scalar'}"
+    )
     return escape("; ".join(words))
 
 

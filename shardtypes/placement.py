@@ -28,7 +28,9 @@ def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:
     types = map_type(annotation, lambda array: array)
     table, view = Table(), current_view()
 
-    def check_and_place(path: Any, sharding: NamedSharding, declared: ArrayType, value: Any) -> Any:
+    def check_and_place(
+        path: Any, sharding: NamedSharding, declared: ArrayType, value: Any
+    ) -> Any:
         def one(rest: Any, leaf: Any) -> Any:
             site = Site("", "value" + jax.tree_util.keystr((*path, *rest)))
             array_spec(declared).check_shape(_described(leaf), table, view, site)
@@ -37,7 +39,11 @@ def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:
         return jax.tree_util.tree_map_with_path(one, value)
 
     placed = jax.tree_util.tree_map_with_path(
-        check_and_place, shardings, types, x, is_leaf=lambda s: isinstance(s, jax.sharding.Sharding)
+        check_and_place,
+        shardings,
+        types,
+        x,
+        is_leaf=lambda s: isinstance(s, jax.sharding.Sharding),
     )
     abandon(table)
     return placed
@@ -60,8 +66,14 @@ def _place(leaf: Any, sharding: NamedSharding) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return constrain(leaf, sharding.spec, sharding.mesh)
     if not isinstance(sharding.mesh, jax.sharding.Mesh):
-        raise ValueError(messages.abstract_mesh(format_mesh(sharding.mesh), sharding.mesh.size))
+        raise ValueError(
+            messages.abstract_mesh(format_mesh(sharding.mesh), sharding.mesh.size)
+        )
     if not pending:
         return jax.device_put(leaf, sharding)
-    whole = NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(*entries_of(sharding.spec)))
-    return jax.sharding.reshard(jax.device_put(leaf, whole), sharding)  # JAX puts not every value down unreduced
+    whole = NamedSharding(
+        sharding.mesh, jax.sharding.PartitionSpec(*entries_of(sharding.spec))
+    )
+    return jax.sharding.reshard(
+        jax.device_put(leaf, whole), sharding
+    )  # JAX puts not every value down unreduced

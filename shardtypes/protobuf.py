@@ -48,7 +48,9 @@ class Message:
 
     def number(self, field: int, default: int = 0) -> int:
         """The last integer of a field."""
-        values = [value for value in self.fields.get(field, []) if isinstance(value, int)]
+        values = [
+            value for value in self.fields.get(field, []) if isinstance(value, int)
+        ]
         return values[-1] if values else default
 
     def numbers(self, field: int) -> list[int]:
@@ -66,12 +68,18 @@ class Message:
 
     def text(self, field: int) -> str:
         """The last string of a field."""
-        values = [value for value in self.fields.get(field, []) if isinstance(value, bytes)]
+        values = [
+            value for value in self.fields.get(field, []) if isinstance(value, bytes)
+        ]
         return values[-1].decode("utf-8", "replace") if values else ""
 
     def texts(self, field: int) -> list[str]:
         """All strings of a repeated field."""
-        return [value.decode("utf-8", "replace") for value in self.fields.get(field, []) if isinstance(value, bytes)]
+        return [
+            value.decode("utf-8", "replace")
+            for value in self.fields.get(field, [])
+            if isinstance(value, bytes)
+        ]
 
     def messages(self, field: int) -> Iterator[Message]:
         """The nested messages of a field."""

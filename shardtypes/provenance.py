@@ -36,8 +36,12 @@ def note_unchecked() -> None:
     """Note that checks were left out of what is being traced: JAX may use it again when they should be made."""
     trace = trace_ctx.trace
     while trace is not None:
-        if note_check(trace):  # then it is traced again, with them, for every program that is compiled later
-            _stats.count_not_possible("traced while checks were off: JAX may run it again later")
+        if note_check(
+            trace
+        ):  # then it is traced again, with them, for every program that is compiled later
+            _stats.count_not_possible(
+                "traced while checks were off: JAX may run it again later"
+            )
             return
         trace = getattr(trace, "parent_trace", None)
 
@@ -48,7 +52,9 @@ def has_checks(program: Any) -> bool:
     if known is None:
         info = getattr(program, "debug_info", None)
         known = (info is not None and info.func_src_info in _sources) or any(
-            has_checks(inner) for equation in program.eqns for inner in jaxprs_in_params(equation.params)
+            has_checks(inner)
+            for equation in program.eqns
+            for inner in jaxprs_in_params(equation.params)
         )
         _answers[program] = known
     return known

@@ -24,7 +24,13 @@ def pytree_dataclass(
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def pytree_dataclass(
-    cls: Any = None, /, *, frozen: bool = False, kw_only: bool = False, eq: bool = True, repr: bool = True
+    cls: Any = None,
+    /,
+    *,
+    frozen: bool = False,
+    kw_only: bool = False,
+    eq: bool = True,
+    repr: bool = True,
 ) -> Any:
     """Make a class a dataclass and a pytree.
 
@@ -36,7 +42,9 @@ def pytree_dataclass(
     outer = sys._getframe(1)
 
     def make(target: type[C]) -> type[C]:
-        made = dataclasses.dataclass(target, frozen=frozen, kw_only=kw_only, eq=eq, repr=repr)
+        made = dataclasses.dataclass(
+            target, frozen=frozen, kw_only=kw_only, eq=eq, repr=repr
+        )
         remember_names(made, outer)
         return register(made)
 
@@ -55,4 +63,7 @@ def register(cls: type[C]) -> type[C]:
 
 def is_static(cls: type, name: str) -> bool:
     """Whether a field is declared static."""
-    return any(f.name == name and f.metadata.get("static", False) for f in dataclasses.fields(cls))
+    return any(
+        f.name == name and f.metadata.get("static", False)
+        for f in dataclasses.fields(cls)
+    )

@@ -11,15 +11,23 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
-from jax._src.debugging import debug_effect  # what jax.debug.inspect_array_sharding is made of, as what follows
+from jax._src.core import (
+    jaxprs_in_params,
+)  # no public way to find the programs inside a program
+from jax._src.debugging import (
+    debug_effect,
+)  # what jax.debug.inspect_array_sharding is made of, as what follows
 from jax._src.dispatch import prim_requires_devices_during_lowering
 from jax._src.interpreters import ad, batching, mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]  # as JAX itself imports it
 from jax._src.lib.mlir import ir  # type: ignore[attr-defined]  # as JAX itself imports it
 from jax._src.lib.mlir.dialects import hlo  # type: ignore[attr-defined]  # as JAX itself imports it
 from jax._src.mesh import thread_resources
-from jax._src.sharding_impls import GSPMDSharding, SPMDAxisContext, replicated_hlo_sharding
+from jax._src.sharding_impls import (
+    GSPMDSharding,
+    SPMDAxisContext,
+    replicated_hlo_sharding,
+)
 from jax.extend.core import Primitive
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
@@ -39,7 +47,8 @@ def ask(value: Any, answer: Answer) -> None:
 def is_asked(program: Any) -> bool:
     """Whether there are questions in a ``Jaxpr``, or in one inside of it."""
     return any(
-        equation.primitive is question_p or any(map(is_asked, jaxprs_in_params(equation.params)))
+        equation.primitive is question_p
+        or any(map(is_asked, jaxprs_in_params(equation.params)))
         for equation in program.eqns
     )
 
@@ -49,19 +58,25 @@ def _now(value: Any, *, answer: Answer, mapped: tuple[int, ...] | None) -> list[
     return []
 
 
-def _batched(values: Any, dims: Any, *, answer: Answer, mapped: tuple[int, ...] | None) -> tuple[list[Any], list[Any]]:
+def _batched(
+    values: Any, dims: Any, *, answer: Answer, mapped: tuple[int, ...] | None
+) -> tuple[list[Any], list[Any]]:
     position = dims[0] if type(dims[0]) is int else None
     outer = None if mapped is None or position is None else (position, *mapped)
     question_p.bind(values[0], answer=answer, mapped=outer)
     return [], []
 
 
-def _differentiated(values: Any, _: Any, **parameters: Any) -> tuple[list[Any], list[Any]]:
+def _differentiated(
+    values: Any, _: Any, **parameters: Any
+) -> tuple[list[Any], list[Any]]:
     question_p.bind(*values, **parameters)
     return [], []
 
 
-def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...] | None) -> Any:
+def _lowered(
+    context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...] | None
+) -> Any:
     mesh, devices = _mesh_and_devices(context.module_context.axis_context)
     shape = context.avals_in[0].shape
 
@@ -82,7 +97,9 @@ def _lowered(context: Any, value: Any, *, answer: Answer, mapped: tuple[int, ...
         has_side_effect=ir.BoolAttr.get(True),
         api_version=mlir.i32_attr(1),
         called_computations=ir.ArrayAttr.get([]),
-        backend_config=ir.StringAttr.get(xla_client.encode_inspect_sharding_callback(report)),
+        backend_config=ir.StringAttr.get(
+            xla_client.encode_inspect_sharding_callback(report)
+        ),
     )
     # The persistent compilation cache tells programs apart by the address of ``report``, which another one has had
     # before it or in another process: what is read from the cache answers nothing.
@@ -97,13 +114,17 @@ def _mesh_and_devices(context: Any) -> tuple[Mesh | None, tuple[Any, ...]]:
     devices = tuple(context.device_assignment)
     abstract = context.abstract_mesh
     if abstract is not None and not abstract.empty:
-        return Mesh(np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names), devices
+        return Mesh(
+            np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names
+        ), devices
     legacy = thread_resources.env.physical_mesh  # that of ``with mesh:``
     return (None if legacy.empty else legacy), devices
 
 
 question_p.def_impl(_now)
-question_p.def_effectful_abstract_eval(lambda *_, **__: ([], {debug_effect}))  # an effect, so that it is not dropped
+question_p.def_effectful_abstract_eval(
+    lambda *_, **__: ([], {debug_effect})
+)  # an effect, so that it is not dropped
 prim_requires_devices_during_lowering.add(question_p)
 batching.primitive_batchers[question_p] = _batched
 ad.primitive_jvps[question_p] = _differentiated

@@ -17,11 +17,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes import _stats, variable_checks
-from shardtypes.assignments import HOOKED, check_assignments, check_assignments_inside, has_checks
+from shardtypes.assignments import (
+    HOOKED,
+    check_assignments,
+    check_assignments_inside,
+    has_checks,
+)
 from shardtypes.variables import FUNCTIONS, Function, Scope, own_nodes
 
 _FUTURES = functools.reduce(
-    lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag,
+    __future__.all_feature_names,
+    0,
 )
 _OUTER = "__shardtypes_outer__"
 
@@ -41,12 +48,21 @@ class _Source:
 
     node: Function
     around: tuple[Scope, ...]
-    modules: tuple[str, ...]  # what its module imports: Python compiles calls of their functions in another way
+    modules: tuple[
+        str, ...
+    ]  # what its module imports: Python compiles calls of their functions in another way
 
     @property
     def holder(self) -> str | None:
         """The class around it, which its private names are mangled with."""
-        return next((scope.name for scope in reversed(self.around) if isinstance(scope, ast.ClassDef)), None)
+        return next(
+            (
+                scope.name
+                for scope in reversed(self.around)
+                if isinstance(scope, ast.ClassDef)
+            ),
+            None,
+        )
 
 
 def with_assignments_checked(function: Any, display: str) -> Any:
@@ -56,7 +72,9 @@ def with_assignments_checked(function: Any, display: str) -> Any:
     try:
         return recompiled(function, _check_variables, variable_checks)
     except OtherSource:
-        _stats.count_not_possible(f"{display}: its variables, for it was not compiled from the source that is there")
+        _stats.count_not_possible(
+            f"{display}: its variables, for it was not compiled from the source that is there"
+        )
         return function
 
 
@@ -66,7 +84,9 @@ def _check_variables(node: Function, path: str, around: Sequence[Scope]) -> bool
     return has_checks(node)
 
 
-def recompiled(function: types.FunctionType, instrument: Instrument, hooks: types.ModuleType) -> types.FunctionType:
+def recompiled(
+    function: types.FunctionType, instrument: Instrument, hooks: types.ModuleType
+) -> types.FunctionType:
     """The function with checks in its body, which call into ``hooks``; itself if there is nothing to check.
 
     Raises ``OtherSource``.
@@ -82,7 +102,9 @@ def recompiled(function: types.FunctionType, instrument: Instrument, hooks: type
     if not instrument(node, code.co_qualname.rpartition("<locals>.")[2], source.around):
         return function
     # Where a function around it was compiled anew, it was already compared with its source.
-    if HOOKED not in code.co_freevars and not _same(code, _compiled(source, copy.deepcopy(source.node), code)):
+    if HOOKED not in code.co_freevars and not _same(
+        code, _compiled(source, copy.deepcopy(source.node), code)
+    ):
         raise OtherSource(f"{code.co_filename}:{code.co_firstlineno}")
     made = _compiled(source, node, code)
     return function if made is None else _function(function, made, hooks)
@@ -95,18 +117,35 @@ def _functions_of(path: str, lines: tuple[str, ...]) -> Mapping[int, _Source]:
         tree = ast.parse("".join(lines), path)
     except (SyntaxError, ValueError):  # not the source of a running program any more
         return {}
-    imports = [node for node in own_nodes(tree.body) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    names = [(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names]
+    imports = [
+        node
+        for node in own_nodes(tree.body)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    names = [
+        (alias.asname or alias.name).partition(".")[0]
+        for node in imports
+        for alias in node.names
+    ]
     modules = tuple(dict.fromkeys(name for name in names if name != "*"))
-    return {_first_line(node): _Source(node, around, modules) for node, around in _functions(tree, (tree,))}
+    return {
+        _first_line(node): _Source(node, around, modules)
+        for node, around in _functions(tree, (tree,))
+    }
 
 
-def _functions(node: ast.AST, around: tuple[Scope, ...]) -> Iterator[tuple[Function, tuple[Scope, ...]]]:
+def _functions(
+    node: ast.AST, around: tuple[Scope, ...]
+) -> Iterator[tuple[Function, tuple[Scope, ...]]]:
     """All functions, with what is around each."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, FUNCTIONS):
             yield child, around
-        inner = (*around, child) if isinstance(child, (*FUNCTIONS, ast.ClassDef)) else around
+        inner = (
+            (*around, child)
+            if isinstance(child, (*FUNCTIONS, ast.ClassDef))
+            else around
+        )
         yield from _functions(child, inner)
 
 
@@ -114,14 +153,18 @@ def _first_line(node: Function) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _compiled(source: _Source, node: Function, code: types.CodeType) -> types.CodeType | None:
+def _compiled(
+    source: _Source, node: Function, code: types.CodeType
+) -> types.CodeType | None:
     """The code of a function inside another one, whose variables stand for those that it takes from around it.
 
     ``node`` is a copy of its source, with checks or without, which is changed.
     """
     _take_off(node)
     around = [*(name for name in code.co_freevars if name != "__class__"), HOOKED]
-    body: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in around]
+    body: list[ast.stmt] = [
+        ast.Assign([ast.Name(name, ast.Store())], ast.Constant(None)) for name in around
+    ]
     outer = ast.parse(f"def {_OUTER}(): pass").body[0]
     held: Any = node
     if source.holder is not None:
@@ -145,7 +188,10 @@ def _take_off(node: Function) -> None:
         if isinstance(argument, ast.arg):
             argument.annotation = None
     node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
-    node.args.kw_defaults = [None if default is None else ast.Constant(None) for default in node.args.kw_defaults]
+    node.args.kw_defaults = [
+        None if default is None else ast.Constant(None)
+        for default in node.args.kw_defaults
+    ]
 
 
 def _find(code: types.CodeType, name: str, node: Function) -> types.CodeType | None:
@@ -167,13 +213,19 @@ def _same(code: types.CodeType, again: types.CodeType | None) -> bool:
     return all(getattr(code, name) == getattr(again, name) for name in names)
 
 
-def _function(function: types.FunctionType, code: types.CodeType, hooks: types.ModuleType) -> types.FunctionType:
-    before = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+def _function(
+    function: types.FunctionType, code: types.CodeType, hooks: types.ModuleType
+) -> types.FunctionType:
+    before = dict(
+        zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    )
     before[HOOKED] = types.CellType(hooks)
     code = _renamed(code, code.co_qualname, function.__code__.co_qualname)
     code = code.replace(co_firstlineno=function.__code__.co_firstlineno)
     cells = tuple(before[name] for name in code.co_freevars)
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, cells)
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, cells
+    )
     functools.update_wrapper(made, function)
     del made.__wrapped__  # type: ignore[attr-defined]  # it is that function
     made.__dict__.update(function.__dict__)
@@ -183,7 +235,10 @@ def _function(function: types.FunctionType, code: types.CodeType, hooks: types.M
 
 def _renamed(code: types.CodeType, before: str, after: str) -> types.CodeType:
     """The code, and that of functions inside of it, with another beginning of their qualified names."""
-    constants = [_renamed(c, before, after) if isinstance(c, types.CodeType) else c for c in code.co_consts]
+    constants = [
+        _renamed(c, before, after) if isinstance(c, types.CodeType) else c
+        for c in code.co_consts
+    ]
     name = code.co_qualname
     if name == before or name.startswith(before + "."):
         name = after + name[len(before) :]

@@ -40,7 +40,11 @@ class Site:
     @property
     def qualified(self) -> str:
         """The function with its module, as reports of a whole project name it."""
-        return f"{self.module}.{self.function}" if self.module and self.function else self.function
+        return (
+            f"{self.module}.{self.function}"
+            if self.module and self.function
+            else self.function
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ class Binding:
     dim: int | None
 
     def __str__(self) -> str:
-        return f"{self.site}" if self.dim is None else f"{self.site}, dimension {self.dim}"
+        return (
+            f"{self.site}" if self.dim is None else f"{self.site}, dimension {self.dim}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +134,14 @@ class Table:
     def bound(self, names: Iterable[str]) -> tuple[Bound, ...]:
         """What is known of these names."""
         known = [name for name in names if name in self.places]
-        sizes = [self.variadics[name[1:]] if name.startswith("*") else self.sizes[name] for name in known]
-        return tuple(Bound(n, size, Binding(*self.places[n])) for n, size in zip(known, sizes, strict=True))
+        sizes = [
+            self.variadics[name[1:]] if name.startswith("*") else self.sizes[name]
+            for name in known
+        ]
+        return tuple(
+            Bound(n, size, Binding(*self.places[n]))
+            for n, size in zip(known, sizes, strict=True)
+        )
 
     def forget_from(self, count: int) -> None:
         """Forget all sizes of names but the first ``count``."""
@@ -139,9 +151,16 @@ class Table:
 
     def mark(self) -> tuple[int, int, int, int]:
         """A point to roll back to."""
-        return len(self.sizes), len(self.variadics), len(self.places), len(self.deferred)
+        return (
+            len(self.sizes),
+            len(self.variadics),
+            len(self.places),
+            len(self.deferred),
+        )
 
-    def fail(self, mark: tuple[int, int, int, int], error: BaseException | None) -> None:
+    def fail(
+        self, mark: tuple[int, int, int, int], error: BaseException | None
+    ) -> None:
         """End a call that began at ``mark`` with an error: what it bound is forgotten."""
         if isinstance(error, ShardTypeError):
             error.left_call([*itertools.islice(self.places, mark[2])])
@@ -149,7 +168,9 @@ class Table:
 
     def rollback(self, mark: tuple[int, int, int, int]) -> None:
         """Forget everything bound since ``mark``."""
-        for table, size in zip((self.sizes, self.variadics, self.places), mark[:3], strict=True):
+        for table, size in zip(
+            (self.sizes, self.variadics, self.places), mark[:3], strict=True
+        ):
             while len(table) > size:
                 table.popitem()
         del self.deferred[mark[3] :]
@@ -187,7 +208,11 @@ def scope_in_force() -> Table | None:
     A task inherits what was in force where it was made, and runs beside it: that scope is not its own.
     """
     table = _current.get()
-    return table if table is not None and table.shared and table.owner == _runner() else None
+    return (
+        table
+        if table is not None and table.shared and table.owner == _runner()
+        else None
+    )
 
 
 def enter_table(table: Table) -> Table:
@@ -238,7 +263,12 @@ class Scope:
         self._tables.append(enter_table(shared_table()))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         leave_table(self._tables.pop())
 
     @property

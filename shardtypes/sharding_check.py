@@ -15,7 +15,14 @@ from shardtypes import _stats, messages
 from shardtypes.beneath import Beneath, beneath
 from shardtypes.errors import ShardingError
 from shardtypes.lang.messages import indivisible, mesh_without_axis, wrong_axes
-from shardtypes.layouts import Axes, Layout, axes_of_spec, layout, normalise, same_indices
+from shardtypes.layouts import (
+    Axes,
+    Layout,
+    axes_of_spec,
+    layout,
+    normalise,
+    same_indices,
+)
 from shardtypes.logical_axes import resolve_axes, rules_in_force
 from shardtypes.meshes import (
     Sums,
@@ -56,7 +63,11 @@ def claims(spec: ArraySpec, rank: int) -> tuple[Claim, ...] | None:
     if at is None:
         return tuple(entries) if rank == len(entries) else None
     extra = rank - len(entries) + 1
-    return None if extra < 0 else tuple(entries[:at] + [entries[at]] * extra + entries[at + 1 :])
+    return (
+        None
+        if extra < 0
+        else tuple(entries[:at] + [entries[at]] * extra + entries[at + 1 :])
+    )
 
 
 def nothing_known(value: Any, aval: Any) -> bool:
@@ -67,7 +78,9 @@ def nothing_known(value: Any, aval: Any) -> bool:
     return sharding is None or sharding.mesh.empty
 
 
-def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
+def check_sharding(
+    spec: ArraySpec, value: Any, table: Table, view: View, site: Site
+) -> None:
     """Compare the sharding of a value with the annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True
     if type(table) is UnplacedTable:
@@ -90,7 +103,11 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
     else:
         under = Beneath(value)
     sharding = getattr(under.value, "sharding", None)
-    if type(sharding) is SingleDeviceSharding and not spec.sharded and not rules_in_force():
+    if (
+        type(sharding) is SingleDeviceSharding
+        and not spec.sharded
+        and not rules_in_force()
+    ):
         return
     if sharding is None or view.manual:
         if spec.sharded:
@@ -100,7 +117,14 @@ def check_sharding(spec: ArraySpec, value: Any, table: Table, view: View, site: 
     if mesh is None and type(sharding) is SingleDeviceSharding:
         _stats.count_not_possible(NO_MESH)
         return
-    key = (sharding, mesh, under.value.shape, under.mapped, tuple(view.bound), rules_in_force())
+    key = (
+        sharding,
+        mesh,
+        under.value.shape,
+        under.mapped,
+        tuple(view.bound),
+        rules_in_force(),
+    )
     reason = spec.verdicts.get(key)
     if reason is None:
         reason = _compare_concrete(spec, under, mesh, view)
@@ -126,8 +150,12 @@ def report(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> N
     __tracebackhide__ = True
     if reason.startswith(SKIPPED):
         _stats.count_not_possible(reason[len(SKIPPED) :])
-    elif reason.startswith(messages.UNDECLARED) and site.role.startswith(_MAY_BE_PENDING):
-        _stats.count_not_possible("a result or a local is a partial sum over axes that its annotation does not declare")
+    elif reason.startswith(messages.UNDECLARED) and site.role.startswith(
+        _MAY_BE_PENDING
+    ):
+        _stats.count_not_possible(
+            "a result or a local is a partial sum over axes that its annotation does not declare"
+        )
     else:
         raise difference(spec, reason, value, mesh, site)
 
@@ -137,13 +165,17 @@ def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> No
     _stats.count("sharding")
     for dim, axes in enumerate(spec.axes):
         for axis in axes:
-            _stats.cover_dimension(site.qualified, site.role, dim, axis, sizes.get(axis, 1) > 1)
+            _stats.cover_dimension(
+                site.qualified, site.role, dim, axis, sizes.get(axis, 1) > 1
+            )
     if spec.sharded:
         mesh = ", ".join(f"{name}={size}" for name, size in sizes.items())
         _stats.cover_layout(site.qualified, site.role, spec.text, mesh)
 
 
-def difference(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> ShardingError:
+def difference(
+    spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site
+) -> ShardingError:
     """The error that says why a value is not sharded as declared, and what to do."""
     under = beneath(value)
     advice = (
@@ -153,11 +185,15 @@ def difference(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) 
     )
     if reason.startswith(messages.UNDECLARED):
         advice = messages.REDUCE_IT
-    text = messages.sharding_differs(reason, spec.text, messages.describe(value), format_mesh(mesh))
+    text = messages.sharding_differs(
+        reason, spec.text, messages.describe(value), format_mesh(mesh)
+    )
     return ShardingError(text, site, advice)
 
 
-def unknown_axis(spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]) -> str:
+def unknown_axis(
+    spec: ArraySpec, declared: Sequence[Claim], sizes: Mapping[str, int]
+) -> str:
     """The message about an axis that the mesh does not have."""
     for axes in (*declared, spec.shape.pending):
         for axis in axes or ():
@@ -173,7 +209,10 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
     if declared is None:
         return AGREES
     if view.bound:  # what is declared over an axis of vmap is mapped away
-        declared = tuple(None if axes and view.bound.keys() & set(axes) else axes for axes in declared)
+        declared = tuple(
+            None if axes and view.bound.keys() & set(axes) else axes
+            for axes in declared
+        )
     own = sharding.mesh if isinstance(sharding, NamedSharding) else None
     reference = mesh if mesh is not None else own
     sizes = mesh_sizes(reference)
@@ -187,7 +226,10 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
     if unknown:
         return unknown
     if type(sharding) is SingleDeviceSharding:
-        if any(sizes[a] > 1 for axes in declared for a in axes or ()) or spec.shape.pending:
+        if (
+            any(sizes[a] > 1 for axes in declared for a in axes or ())
+            or spec.shape.pending
+        ):
             return f"expected a sharded array, got one on a single device ({next(iter(sharding.device_set))})"
         return AGREES
     actual = layout(value, mesh)
@@ -195,9 +237,13 @@ def _compare_concrete(spec: ArraySpec, under: Beneath, mesh: Any, view: View) ->
         own_sizes = mesh_sizes(actual.mesh)
         used = {a for axes in actual.dims for a in axes}
         if used <= sizes.keys() and all(
-            own_sizes.get(a) == sizes[a] for a in used | axes_in(declared) if a in own_sizes
+            own_sizes.get(a) == sizes[a]
+            for a in used | axes_in(declared)
+            if a in own_sizes
         ):
-            return compare_named(declared, spec.shape.pending, actual.without(under.mapped), sizes, shape)
+            return compare_named(
+                declared, spec.shape.pending, actual.without(under.mapped), sizes, shape
+            )
     if under.mapped:
         return SKIPPED + "axis names differ, inside vmap"
     if actual.pending or spec.shape.pending:
@@ -229,7 +275,9 @@ def compare_maps(declared: Sequence[Claim], actual: Layout, mesh: Any) -> str:
     if any(axes is None for axes in declared):
         return SKIPPED + "axis names differ, and the annotation leaves a dimension open"
     try:
-        wanted = NamedSharding(mesh, make_spec(axes or () for axes in declared)).devices_indices_map(actual.sizes)
+        wanted = NamedSharding(
+            mesh, make_spec(axes or () for axes in declared)
+        ).devices_indices_map(actual.sizes)
     except ValueError as error:  # a size that the axes do not divide
         return f"the declared sharding is not possible: {error}"
     if actual.sharding is not None and same_indices(
@@ -265,7 +313,9 @@ def compare_named(
     return compare_sums(pending, actual.sums, sizes)
 
 
-def compare_sums(pending: Collection[str], actual: Sums, sizes: Mapping[str, int]) -> str:
+def compare_sums(
+    pending: Collection[str], actual: Sums, sizes: Mapping[str, int]
+) -> str:
     """Why a value is not pending as declared; empty if it is."""
     outstanding = {a for a in actual.pending if sizes.get(a, 2) > 1}
     promised = {a for a in pending if sizes.get(a, 2) > 1}
@@ -278,19 +328,34 @@ def compare_sums(pending: Collection[str], actual: Sums, sizes: Mapping[str, int
     return AGREES
 
 
-def compare_types(spec: ArraySpec, declared: Sequence[Claim], aval: Any, mesh: Any, axes: frozenset[str]) -> str:
+def compare_types(
+    spec: ArraySpec,
+    declared: Sequence[Claim],
+    aval: Any,
+    mesh: Any,
+    axes: frozenset[str],
+) -> str:
     """Why a type of JAX's is not the declared one, over these axes of its mesh; empty if it is."""
     dims = axes_of_spec(aval.sharding.spec, len(aval.shape))
     if dims is None:
         return AGREES
-    wanted = [None if claim is None else tuple(a for a in claim if a in axes) for claim in declared]
+    wanted = [
+        None if claim is None else tuple(a for a in claim if a in axes)
+        for claim in declared
+    ]
     sums = Sums.of(aval.sharding.spec)
-    actual = Layout(tuple(aval.shape), dims, mesh, sums.pending & axes, reduction=sums.reduction)
+    actual = Layout(
+        tuple(aval.shape), dims, mesh, sums.pending & axes, reduction=sums.reduction
+    )
     sizes, pending = mesh_sizes(mesh), axes.intersection(spec.shape.pending)
-    return compare_named(wanted, pending, actual, sizes, aval.shape, open_axes=not axes.issuperset(sizes))
+    return compare_named(
+        wanted, pending, actual, sizes, aval.shape, open_axes=not axes.issuperset(sizes)
+    )
 
 
-def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: Site) -> None:
+def _check_traced(
+    spec: ArraySpec, value: Any, table: Table, view: View, site: Site
+) -> None:
     """Under ``jit``: Explicit axes are part of the type; of Auto axes only the compiler knows."""
     __tracebackhide__ = True
     aval = jax.typeof(value)
@@ -316,9 +381,13 @@ def _check_traced(spec: ArraySpec, value: Any, table: Table, view: View, site: S
         if reason:
             report(spec, reason, value, own, site)
         elif _stats.recording:
-            count_agreement(spec, {a: n for a, n in sizes.items() if a in explicit}, site)
+            count_agreement(
+                spec, {a: n for a, n in sizes.items() if a in explicit}, site
+            )
     # The type's own mesh says it where `auto_axes` or `explicit_axes` changed the kinds of the axes.
-    automatic = {a for a in axes_of_type(own or mesh, "Auto") if sizes.get(a, 1) > 1} - view.bound.keys()
+    automatic = {
+        a for a in axes_of_type(own or mesh, "Auto") if sizes.get(a, 1) > 1
+    } - view.bound.keys()
     if automatic:
         from shardtypes.compiled import request
 

@@ -26,19 +26,27 @@ def parse_text(text: Text) -> Shape:
     try:
         shape = parse(text)
     except ShapeSyntaxError as error:
-        raise ShapeStringError(error.message, error.text, error.column, error.hint) from None
+        raise ShapeStringError(
+            error.message, error.text, error.column, error.hint
+        ) from None
     seen: set[str] = set()
     spans = [span for dim in shape.dims for span in dim.axis_spans]
     for axis, span in zip(shape.axes, (*spans, *shape.pending_spans), strict=True):
         if axis in seen:
-            raise ShapeStringError(f"mesh axis {axis!r} is used twice for one array", shape.text, span.start)
+            raise ShapeStringError(
+                f"mesh axis {axis!r} is used twice for one array",
+                shape.text,
+                span.start,
+            )
         seen.add(axis)
     return shape
 
 
 def number_hint(value: object) -> str:
     """Why a number may have arrived where a string was written."""
-    if isinstance(value, (int, float, complex)) or type(value).__module__.partition(".")[0] in (
+    if isinstance(value, (int, float, complex)) or type(value).__module__.partition(
+        "."
+    )[0] in (
         "jax",
         "jaxlib",
         "numpy",
@@ -61,7 +69,9 @@ class DimSpec:
 
     def __post_init__(self) -> None:
         if isinstance(self.sharding, (str, bytes)):
-            raise TypeError(f"a dimension is sharded over a tuple of mesh axes, such as ('d',), got {self.sharding!r}")
+            raise TypeError(
+                f"a dimension is sharded over a tuple of mesh axes, such as ('d',), got {self.sharding!r}"
+            )
         dim = _one_dim("/".join((str(self.shape), *self.sharding)))
         object.__setattr__(self, "shape", size_of(dim))
         object.__setattr__(self, "sharding", dim.axes)
@@ -78,16 +88,24 @@ class DimSpec:
 def _one_dim(text: Text) -> Dim:
     shape = parse_text(text)
     if len(shape.dims) != 1:
-        raise ShapeStringError(f"expected one dimension, got {len(shape.dims)}", shape.text)
+        raise ShapeStringError(
+            f"expected one dimension, got {len(shape.dims)}", shape.text
+        )
     if shape.pending:
         column = shape.pending_spans[0].start
-        raise ShapeStringError("pending sums belong to a whole array, not to one dimension", shape.text, column)
+        raise ShapeStringError(
+            "pending sums belong to a whole array, not to one dimension",
+            shape.text,
+            column,
+        )
     return shape.dims[0]
 
 
 def size_of(dim: Dim) -> int | str:
     """The size without the axes: an int where it is one, else as it is written in a shape string."""
-    constant = dim.size.constant if dim.kind == "size" and dim.size is not None else None
+    constant = (
+        dim.size.constant if dim.kind == "size" and dim.size is not None else None
+    )
     return str(replace(dim, axes=())) if constant is None else constant
 
 
@@ -105,7 +123,9 @@ class ShapeSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", tuple(self.dims))
         object.__setattr__(self, "pending", tuple(self.pending))
-        parse_text(str(self))  # says what is wrong with dimensions that do not go together
+        parse_text(
+            str(self)
+        )  # says what is wrong with dimensions that do not go together
 
     @staticmethod
     def parse(text: Text) -> ShapeSpec:
@@ -147,5 +167,7 @@ def partition_spec(shape: Shape, axes: Sequence[tuple[str, ...]]) -> PartitionSp
     from shardtypes.meshes import Sums, make_spec
 
     if shape.rank is None:
-        raise ValueError(f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions")
+        raise ValueError(
+            f"'{shape}' matches any number of dimensions, so it has no PartitionSpec: name the dimensions"
+        )
     return make_spec(axes, Sums(frozenset(shape.pending)))

@@ -31,7 +31,9 @@ class Array:
 
     def __class_getitem__(cls, item: tuple[Text, Any]) -> Any:
         if not isinstance(item, tuple) or len(item) != 2:
-            raise ShapeStringError(f"Array needs dimensions and a type, as in Array['layers', T]; got {item!r}")
+            raise ShapeStringError(
+                f"Array needs dimensions and a type, as in Array['layers', T]; got {item!r}"
+            )
         dims, inner = item
         text = parse_text(dims).text
         return stack(" ".join(text.split()), inner)
@@ -48,32 +50,55 @@ def stack(dims: str, inner: Any) -> Any:
         return _stack_class(dims, inner)
     origin, args = typing.get_origin(inner), typing.get_args(inner)
     if origin is typing.Annotated:
-        return typing.Annotated[(args[0], *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]))]
+        return typing.Annotated[
+            (
+                args[0],
+                *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]),
+            )
+        ]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
     if origin is typing.Union or (origin is not None and args):
-        parts = tuple(a if a is type(None) or a is Ellipsis else stack(dims, a) for a in args)
+        parts = tuple(
+            a if a is type(None) or a is Ellipsis else stack(dims, a) for a in args
+        )
         if typing.get_origin(inner) in (dict,):
             parts = (args[0], stack(dims, args[1]))
-        return typing.Union[parts] if origin is typing.Union or type(inner).__name__ == "UnionType" else origin[parts]  # noqa: UP007 - a tuple of members
-    raise TypeError(f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}")
+        return (
+            typing.Union[parts]  # noqa: UP007 - a tuple of members
+            if origin is typing.Union or type(inner).__name__ == "UnionType"
+            else origin[parts]
+        )
+    raise TypeError(
+        f"Array[{dims!r}, …] needs an array type or a pytree_dataclass, got {inner!r}"
+    )
 
 
 class StackedClass(type):
     """The class of stacked dataclasses. They have no name in a module to be found by, so they are pickled as what they
     are made of."""
 
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+    def __new__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        **options: Any,
+    ) -> Any:
         """An ordinary subclass; the stacked class itself where cloudpickle makes one from its name and its base."""
         base = bases[0]
-        if "__shardtypes_stack__" not in namespace and name.startswith(base.__name__ + "["):
+        if "__shardtypes_stack__" not in namespace and name.startswith(
+            base.__name__ + "["
+        ):
             dims = ast.literal_eval(name[len(base.__name__) + 1 : -1])
             return stack(dims, namespace.get("__orig_bases__", bases)[0])
         return super().__new__(cls, name, bases, namespace, **options)
 
     def __setattr__(cls, name: str, value: Any) -> None:
         setter = sys._getframe(1).f_globals.get("__name__", "")
-        if not setter.startswith("cloudpickle."):  # what that copies from another process is there already
+        if not setter.startswith(
+            "cloudpickle."
+        ):  # what that copies from another process is there already
             super().__setattr__(name, value)
 
 
@@ -82,7 +107,11 @@ def _metaclass(of_base: Any) -> Any:
     """``StackedClass``, as a subclass of another metaclass where the base has one."""
     if issubclass(of_base, StackedClass):
         return of_base
-    made = StackedClass if of_base is type else type("StackedClass", (StackedClass, of_base), {})
+    made = (
+        StackedClass
+        if of_base is type
+        else type("StackedClass", (StackedClass, of_base), {})
+    )
     copyreg.pickle(made, _reduce_class)
     return made
 
@@ -98,7 +127,10 @@ def _stack_class(dims: str, inner: Any) -> type:
         resolved = field_types(base, typing.get_args(inner))
     except NameError as error:
         raise NameError(f"Array[{dims!r}, {base.__name__}]: {error}") from None
-    types_of_fields = {name: hint if is_static(base, name) else stack(dims, hint) for name, hint in resolved.items()}
+    types_of_fields = {
+        name: hint if is_static(base, name) else stack(dims, hint)
+        for name, hint in resolved.items()
+    }
     name = f"{base.__name__}[{dims!r}]"
     namespace = {
         "__module__": base.__module__,
@@ -115,7 +147,9 @@ def _stack_class(dims: str, inner: Any) -> type:
     kind: Any = type(base)
     made: type = register(_metaclass(kind)(name, (base,), namespace))
     if is_checked_where_made(base):
-        from shardtypes.construction import check_where_made  # needs typeguard, which types alone do not
+        from shardtypes.construction import (
+            check_where_made,
+        )  # needs typeguard, which types alone do not
 
         check_where_made(made)
     return made
@@ -123,7 +157,9 @@ def _stack_class(dims: str, inner: Any) -> type:
 
 def _fields(base: Any, types_of_fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass, with other types."""
-    fields = {name: copy.copy(field) for name, field in base.__dataclass_fields__.items()}
+    fields = {
+        name: copy.copy(field) for name, field in base.__dataclass_fields__.items()
+    }
     for name, hint in types_of_fields.items():
         fields[name].type = hint
     return fields
@@ -134,8 +170,12 @@ def _annotated(function: Any, hints: Mapping[str, Any]) -> Any:
     if not isinstance(function, types.FunctionType):
         return function
     code, closure = function.__code__, function.__closure__
-    made = types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, closure
+    )
     made.__kwdefaults__, made.__doc__ = function.__kwdefaults__, function.__doc__
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-    made.__annotations__ = {n: hints.get(n, hint) for n, hint in function.__annotations__.items()}
+    made.__annotations__ = {
+        n: hints.get(n, hint) for n, hint in function.__annotations__.items()
+    }
     return made

@@ -24,10 +24,17 @@ def _elements(value: Any) -> Iterator[Any]:
     """One of a stack, of one dimension, of two, and so on: the shapes of its arrays are in the place of them."""
     leaves, structure = jax.tree_util.tree_flatten(value)
     while True:
-        arrays = [leaf for leaf in leaves if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct))]
+        arrays = [
+            leaf
+            for leaf in leaves
+            if isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct))
+        ]
         if len({leaf.shape[:1] for leaf in arrays}) != 1 or arrays[0].ndim == 0:
             return
-        leaves = [_first(leaf) if any(leaf is array for array in arrays) else leaf for leaf in leaves]
+        leaves = [
+            _first(leaf) if any(leaf is array for array in arrays) else leaf
+            for leaf in leaves
+        ]
         yield jax.tree_util.tree_unflatten(structure, leaves)
 
 

@@ -45,12 +45,16 @@ class Resolved:
         return [f"{which} of {owner} not checked: {error}" for error in self.missing]
 
 
-def resolved(annotation: Any, names: Mapping[str, Any], local_names: Mapping[str, Any]) -> Resolved:
+def resolved(
+    annotation: Any, names: Mapping[str, Any], local_names: Mapping[str, Any]
+) -> Resolved:
     """An annotation without strings. Each is evaluated by itself, so that the others are known where one is not."""
     if not has_strings(annotation):
         return Resolved(annotation)
     result = Resolved(Any)
-    result.annotation = _Evaluation(dict(names), local_names, result.missing).of(annotation, frozenset())
+    result.annotation = _Evaluation(dict(names), local_names, result.missing).of(
+        annotation, frozenset()
+    )
     return result
 
 
@@ -65,25 +69,36 @@ class _Evaluation:
         if not has_strings(annotation):
             return annotation
         if isinstance(annotation, (str, typing.ForwardRef)):
-            text = annotation if isinstance(annotation, str) else annotation.__forward_arg__
+            text = (
+                annotation
+                if isinstance(annotation, str)
+                else annotation.__forward_arg__
+            )
             if text in inside:
                 return typing.ForwardRef(text)
             try:
-                value = self.value(text, getattr(annotation, "__forward_module__", None))
+                value = self.value(
+                    text, getattr(annotation, "__forward_module__", None)
+                )
             except NameError as error:
                 self.missing.append(error)
                 return Any
             return self.of(value, inside | {text})
         if isinstance(annotation, list):
             return [self.of(part, inside) for part in annotation]
-        return with_args(annotation, tuple(self.of(part, inside) for part in typing.get_args(annotation)))
+        return with_args(
+            annotation,
+            tuple(self.of(part, inside) for part in typing.get_args(annotation)),
+        )
 
     def value(self, text: str, module: Any) -> Any:
         def holder() -> None: ...
 
         holder.__annotations__ = {"": f"({text},)[0]" if text.startswith("*") else text}
         names = vars(sys.modules[module]) if isinstance(module, str) else self.names
-        return inspect.get_annotations(holder, globals=names, locals=self.local_names, eval_str=True)[""]
+        return inspect.get_annotations(
+            holder, globals=names, locals=self.local_names, eval_str=True
+        )[""]
 
 
 def with_args(annotation: Any, args: tuple[Any, ...]) -> Any:
@@ -94,4 +109,6 @@ def with_args(annotation: Any, args: tuple[Any, ...]) -> Any:
     if origin is collections.abc.Callable:
         return collections.abc.Callable[args[0], args[1]]
     made = origin[args if len(args) != 1 else args[0]]
-    return next(iter(made)) if getattr(annotation, "__unpacked__", False) is True else made
+    return (
+        next(iter(made)) if getattr(annotation, "__unpacked__", False) is True else made
+    )

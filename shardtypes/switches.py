@@ -34,7 +34,9 @@ def checks_on() -> bool:
 
 def left_out() -> Literal[True]:
     """Note that checks are left out here, if JAX is tracing: it may use the trace later. True."""
-    from shardtypes.provenance import note_unchecked  # needs JAX, which a program that uses us has loaded by now
+    from shardtypes.provenance import (
+        note_unchecked,
+    )  # needs JAX, which a program that uses us has loaded by now
 
     note_unchecked()
     return True
@@ -58,7 +60,12 @@ class enabled:
         self._token = _local.set(self._on)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
         if self._token is not None:
             _local.reset(self._token)
             self._token = None

@@ -34,9 +34,13 @@ class Argument:
     parameter: inspect.Parameter
     annotation: Any
     value: Any
-    supposed: bool = False  # made from the defaults of its class: what is found holds for these
+    supposed: bool = (
+        False  # made from the defaults of its class: what is found holds for these
+    )
     guess: Guess | None = None
-    choices: tuple[Choice, ...] = ()  # everything that its annotation allows, the default first
+    choices: tuple[
+        Choice, ...
+    ] = ()  # everything that its annotation allows, the default first
 
     @property
     def is_positional(self) -> bool:
@@ -53,14 +57,20 @@ class Choice:
     annotation: Any
 
 
-def arguments_of(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) -> list[Argument]:
+def arguments_of(
+    f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]
+) -> list[Argument]:
     """The arguments of a call, in order. Raises ``CannotTell`` for one that needs an example."""
     inner = innermost(f)
-    hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
+    hints = typing.get_type_hints(
+        inner, _globals(inner), _closure(inner), include_extras=True
+    )
     signature = inspect.signature(f)
     given = dict(signature.bind_partial(*examples, **named).arguments)
     result: list[Argument] = []
-    by_name = False  # a parameter is left out, so that those after it are passed by name
+    by_name = (
+        False  # a parameter is left out, so that those after it are passed by name
+    )
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, _self_type(f, parameter, signature))
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -75,41 +85,63 @@ def arguments_of(f: Any, examples: tuple[Any, ...], named: Mapping[str, Any]) ->
         if argument is None:
             by_name = True
         elif by_name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-            result.append(replace(argument, parameter=parameter.replace(kind=parameter.KEYWORD_ONLY)))
+            result.append(
+                replace(
+                    argument, parameter=parameter.replace(kind=parameter.KEYWORD_ONLY)
+                )
+            )
         else:
             result.append(argument)
     return result
 
 
-def _keywords(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> list[Argument]:
+def _keywords(
+    parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]
+) -> list[Argument]:
     return [
         Argument(parameter.replace(name=name, kind=parameter.KEYWORD_ONLY), hint, value)
         for name, value in given.items()
     ]
 
 
-def _rest(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> list[Argument]:
+def _rest(
+    parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]
+) -> list[Argument]:
     wanted = hint is not _MISSING and has_arrays(hint)
     values = given.get(parameter.name, (_MISSING, _MISSING) if wanted else ())
     return [
-        Argument(parameter.replace(name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY), hint, value)
+        Argument(
+            parameter.replace(
+                name=f"{parameter.name}{i}", kind=parameter.POSITIONAL_ONLY
+            ),
+            hint,
+            value,
+        )
         for i, value in enumerate(values)
     ]
 
 
-def _rest_follows(signature: inspect.Signature, given: Mapping[str, Any], hints: Mapping[str, Any]) -> bool:
+def _rest_follows(
+    signature: inspect.Signature, given: Mapping[str, Any], hints: Mapping[str, Any]
+) -> bool:
     """Whether items of ``*args`` are passed, before which everything is positional."""
-    rest = next((p for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    rest = next(
+        (p for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None
+    )
     return rest is not None and bool(_rest(rest, hints.get(rest.name, _MISSING), given))
 
 
-def _argument(parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]) -> Argument | None:
+def _argument(
+    parameter: inspect.Parameter, hint: Any, given: Mapping[str, Any]
+) -> Argument | None:
     """One argument; None for a parameter that keeps its default."""
     if parameter.name in given:
         return Argument(parameter, hint, given[parameter.name])
     choices = _choices(hint, parameter)
     if choices:
-        return replace(_chosen(Argument(parameter, hint, _MISSING), choices[0]), choices=choices)
+        return replace(
+            _chosen(Argument(parameter, hint, _MISSING), choices[0]), choices=choices
+        )
     if hint is not _MISSING and has_arrays(hint):
         _need_static_fields(hint, parameter.name)
         return Argument(parameter, hint, _MISSING)
@@ -133,13 +165,20 @@ def _choices(hint: Any, parameter: inspect.Parameter) -> tuple[Choice, ...]:
         values = list(typing.get_args(hint))
     elif isinstance(hint, type) and issubclass(hint, enum.Enum):
         values = list(hint)
-    elif typing.get_origin(hint) in (typing.Union, types.UnionType) and has_arrays(hint):
+    elif typing.get_origin(hint) in (typing.Union, types.UnionType) and has_arrays(
+        hint
+    ):
         return _members(hint, parameter)
     else:
         return ()
     if parameter.default is not parameter.empty:
-        values = [parameter.default, *(value for value in values if value != parameter.default)]
-    return tuple(Choice(f"{parameter.name}={_shown(value)}", value, hint) for value in values)
+        values = [
+            parameter.default,
+            *(value for value in values if value != parameter.default),
+        ]
+    return tuple(
+        Choice(f"{parameter.name}={_shown(value)}", value, hint) for value in values
+    )
 
 
 def _members(hint: Any, parameter: inspect.Parameter) -> tuple[Choice, ...]:
@@ -150,7 +189,9 @@ def _members(hint: Any, parameter: inspect.Parameter) -> tuple[Choice, ...]:
             continue
         if has_arrays(member):
             _need_static_fields(member, parameter.name)
-            found.append(Choice(f"{parameter.name}: {_shown_type(member)}", _MISSING, member))
+            found.append(
+                Choice(f"{parameter.name}: {_shown_type(member)}", _MISSING, member)
+            )
     if type(None) in typing.get_args(hint):
         found.append(Choice(f"{parameter.name}=None", None, hint))
     return tuple(found)
@@ -182,12 +223,23 @@ def combinations(parameters: list[Argument]) -> list[tuple[str, list[Argument]]]
         calls = list(itertools.product(*(a.choices for a in several)))
     else:
         others = [(i, value) for i, a in enumerate(several) for value in a.choices[1:]]
-        calls = [defaults, *((*defaults[:i], value, *defaults[i + 1 :]) for i, value in others[: _MOST - 1])]
+        calls = [
+            defaults,
+            *(
+                (*defaults[:i], value, *defaults[i + 1 :])
+                for i, value in others[: _MOST - 1]
+            ),
+        ]
     made = []
     for choices in calls:
-        chosen = {a.parameter.name: choice for a, choice in zip(several, choices, strict=True)}
+        chosen = {
+            a.parameter.name: choice for a, choice in zip(several, choices, strict=True)
+        }
         words = ", ".join(choice.words for choice in choices)
-        arguments = [_chosen(a, chosen[a.parameter.name]) if a.parameter.name in chosen else a for a in parameters]
+        arguments = [
+            _chosen(a, chosen[a.parameter.name]) if a.parameter.name in chosen else a
+            for a in parameters
+        ]
         made.append((words, arguments))
     return made
 
@@ -200,9 +252,15 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
         dims = shape_of_type(annotation).dims
         for value in jax.tree_util.tree_leaves(values):
             shape = getattr(value, "shape", ())
-            if len(shape) == len(dims) and not any(dim.kind == "variadic" for dim in dims):
+            if len(shape) == len(dims) and not any(
+                dim.kind == "variadic" for dim in dims
+            ):
                 for dim, size in zip(dims, shape, strict=True):
-                    if dim.kind == "size" and dim.size is not None and dim.size.symbol_name is not None:
+                    if (
+                        dim.kind == "size"
+                        and dim.size is not None
+                        and dim.size.symbol_name is not None
+                    ):
                         found.setdefault(dim.size.symbol_name, size)
 
     given = [
@@ -211,8 +269,14 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
         if a.value is not _MISSING and a.annotation is not _MISSING
     ]
     inner = innermost(f)
-    hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
-    given += [(hints[name], value) for name, value in bound_arguments(f).items() if name in hints]
+    hints = typing.get_type_hints(
+        inner, _globals(inner), _closure(inner), include_extras=True
+    )
+    given += [
+        (hints[name], value)
+        for name, value in bound_arguments(f).items()
+        if name in hints
+    ]
     owner = getattr(f, "__self__", None)
     if owner is not None and is_pytree_dataclass(type(owner)):
         given.insert(0, (type(owner), owner))
@@ -220,11 +284,15 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
         # Without an array type, or of another structure: the checks say so.
         with contextlib.suppress(TypeError, ValueError):
             tree = map_type(hint, lambda a: a, example=value)
-            jax.tree_util.tree_map(note, tree, value, is_leaf=lambda x: isinstance(x, ArrayType))
+            jax.tree_util.tree_map(
+                note, tree, value, is_leaf=lambda x: isinstance(x, ArrayType)
+            )
     return found
 
 
-def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signature) -> Any:
+def _self_type(
+    f: Any, parameter: inspect.Parameter, signature: inspect.Signature
+) -> Any:
     """The class of a method's object, if ``f`` is a method found in its class."""
     inner = innermost(f)
     holder, _, _ = getattr(inner, "__qualname__", "").rpartition(".")
@@ -233,7 +301,9 @@ def _self_type(f: Any, parameter: inspect.Parameter, signature: inspect.Signatur
     found: Any = sys.modules.get(inner.__module__)
     for part in holder.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, type) or isinstance(inspect.getattr_static(found, inner.__name__, None), staticmethod):
+    if not isinstance(found, type) or isinstance(
+        inspect.getattr_static(found, inner.__name__, None), staticmethod
+    ):
         return _MISSING
     return found
 
@@ -250,8 +320,13 @@ def _need_static_fields(hint: Any, path: str) -> None:
         field = fields[name]
         if not is_static(base, name):
             _need_static_fields(inner, f"{path}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise CannotTell(f"the static field {path}.{name} has no default: give an example of {path.split('.')[0]}")
+        elif (
+            field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ):
+            raise CannotTell(
+                f"the static field {path}.{name} has no default: give an example of {path.split('.')[0]}"
+            )
 
 
 def has_arrays(hint: Any) -> bool:
@@ -269,8 +344,12 @@ def shapes_of(parameters: list[Argument]) -> Iterator[Shape]:
             found: list[ArrayType] = []
             try:
                 map_type(argument.annotation, found.append, many=lambda c, item: item)
-            except TypeError as error:  # such as a union: which of its members is meant?
-                raise CannotTell(f"{error}: give an example of {argument.parameter.name!r}") from None
+            except (
+                TypeError
+            ) as error:  # such as a union: which of its members is meant?
+                raise CannotTell(
+                    f"{error}: give an example of {argument.parameter.name!r}"
+                ) from None
             yield from map(shape_of_type, found)
 
 
@@ -284,5 +363,7 @@ def numbers_in(argument: Argument) -> list[Any]:
         waiting += typing.get_args(hint)
         if is_pytree_dataclass(base):
             waiting += field_types(base, typing.get_args(hint)).values()
-            found += [f.default for f in dataclasses.fields(base) if is_static(base, f.name)]
+            found += [
+                f.default for f in dataclasses.fields(base) if is_static(base, f.name)
+            ]
     return found

@@ -71,7 +71,11 @@ class Call:
 
     def _note_key(self, error: KeyError) -> bool:
         key = error.args[0] if error.args else None
-        if not isinstance(key, (str, int)) or key in self.keys or not any(map(_has_open_keys, self.parameters)):
+        if (
+            not isinstance(key, (str, int))
+            or key in self.keys
+            or not any(map(_has_open_keys, self.parameters))
+        ):
             return False
         self.keys.append(key)
         return True
@@ -82,14 +86,23 @@ class Call:
             for position, argument in enumerate(self.parameters)
             if argument.value is _MISSING or _is_tree_of_arrays(argument.value)
         }
-        guessed = {a.parameter.name: a.guess.value(sizes) for a in self.parameters if a.guess is not None}
+        guessed = {
+            a.parameter.name: a.guess.value(sizes)
+            for a in self.parameters
+            if a.guess is not None
+        }
         run: Callable[[Any], Any] = functools.partial(self._call, guessed)
         if self.around.manual:
             run = self._inside_shard_map(run, traced)
-        with mesh_in_force(self.around.mesh), set_xla_metadata(shardtypes_trace=next(_numbers)):
+        with (
+            mesh_in_force(self.around.mesh),
+            set_xla_metadata(shardtypes_trace=next(_numbers)),
+        ):
             return jax.eval_shape(run, traced)
 
-    def _traced(self, position: int, argument: Argument, sizes: Mapping[str, Any]) -> Any:
+    def _traced(
+        self, position: int, argument: Argument, sizes: Mapping[str, Any]
+    ) -> Any:
         if argument.value is not _MISSING:
             return argument.value
         tree = map_type(
@@ -110,16 +123,32 @@ class Call:
         return dict.fromkeys(self.keys, item)
 
     def _call(self, static: Mapping[str, Any], traced: Mapping[str, Any]) -> Any:
-        values = [(a, traced.get(a.parameter.name, static.get(a.parameter.name, a.value))) for a in self.parameters]
+        values = [
+            (a, traced.get(a.parameter.name, static.get(a.parameter.name, a.value)))
+            for a in self.parameters
+        ]
         first = [value for argument, value in values if argument.is_positional]
-        named = {argument.parameter.name: value for argument, value in values if not argument.is_positional}
+        named = {
+            argument.parameter.name: value
+            for argument, value in values
+            if not argument.is_positional
+        }
         return self.f(*first, **named)
 
-    def _inside_shard_map(self, run: Callable[[Any], Any], traced: Mapping[str, Any]) -> Callable[[Any], Any]:
+    def _inside_shard_map(
+        self, run: Callable[[Any], Any], traced: Mapping[str, Any]
+    ) -> Callable[[Any], Any]:
         """The call inside ``shard_map``, entered and left as the annotations say."""
-        annotations = {a.parameter.name: a.annotation for a in self.parameters if a.value is _MISSING}
+        annotations = {
+            a.parameter.name: a.annotation
+            for a in self.parameters
+            if a.value is _MISSING
+        }
         entry = {
-            name: _specs(annotations[name], self._many) if name in annotations else PartitionSpec() for name in traced
+            name: _specs(annotations[name], self._many)
+            if name in annotations
+            else PartitionSpec()
+            for name in traced
         }
         leaves = _leaves(self.result)
 
@@ -128,7 +157,14 @@ class Call:
             return () if leaves is None else result
 
         spec = PartitionSpec() if leaves is None else leaves
-        return _shard_map()(body, mesh=self.around.mesh, in_specs=(entry,), out_specs=spec, check_vma=False)  # type: ignore[no-any-return]  # JAX's types do not say
+        mapped: Callable[[Any], Any] = _shard_map()(
+            body,
+            mesh=self.around.mesh,
+            in_specs=(entry,),
+            out_specs=spec,
+            check_vma=False,
+        )
+        return mapped
 
 
 def _specs(annotation: Any, many: Callable[[type, Any], Any]) -> Any:
@@ -138,7 +174,12 @@ def _specs(annotation: Any, many: Callable[[type, Any], Any]) -> Any:
 def _leaves(result: Any) -> Any:
     """The specs of a result, once it is summed; None where its annotation does not give them."""
     try:
-        return map_type(result, lambda array: spec_of(replace(shape_of_type(array), pending=(), pending_spans=())))
+        return map_type(
+            result,
+            lambda array: spec_of(
+                replace(shape_of_type(array), pending=(), pending_spans=())
+            ),
+        )
     except (TypeError, ValueError, NameError):
         return None
 
@@ -154,7 +195,10 @@ def _summed(result: Any, annotation: Any) -> Any:
     leaves, structure = jax.tree.flatten(result)
     if not any(pending) or len(pending) != len(leaves):
         return result
-    summed = [jax.lax.psum(leaf, axes) if axes else leaf for leaf, axes in zip(leaves, pending, strict=True)]
+    summed = [
+        jax.lax.psum(leaf, axes) if axes else leaf
+        for leaf, axes in zip(leaves, pending, strict=True)
+    ]
     return jax.tree.unflatten(structure, summed)
 
 
@@ -173,10 +217,15 @@ def _has_open_keys(argument: Argument) -> bool:
 
 def _is_tree_of_arrays(value: Any) -> bool:
     leaves = jax.tree_util.tree_leaves(value)
-    return bool(leaves) and all(isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray)) for leaf in leaves)
+    return bool(leaves) and all(
+        isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray))
+        for leaf in leaves
+    )
 
 
-def struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any, more: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+def struct(
+    annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any, more: tuple[int, ...]
+) -> jax.ShapeDtypeStruct:
     """The abstract array of an annotation at these sizes, sharded as it says where the mesh has Explicit axes."""
     spec = array_spec(annotation)
     dims: list[Any] = []
@@ -188,8 +237,14 @@ def struct(annotation: ArrayType, sizes: Mapping[str, Any], mesh: Any, more: tup
     if spec.dtype.name == "key":
         dtype: Any = jax.eval_shape(lambda: jax.random.key(0)).dtype
     else:
-        dtype = numpy_dtype(spec.dtype) or np.dtype(_FAMILY.get(spec.dtype.name, "float32"))
-    if mesh is not None and axes_of_type(mesh, "Explicit") and spec.shape.rank is not None:
+        dtype = numpy_dtype(spec.dtype) or np.dtype(
+            _FAMILY.get(spec.dtype.name, "float32")
+        )
+    if (
+        mesh is not None
+        and axes_of_type(mesh, "Explicit")
+        and spec.shape.rank is not None
+    ):
         sharding = NamedSharding(_abstract(mesh), spec_of(spec.shape))
         return jax.ShapeDtypeStruct(tuple(dims), dtype, sharding=sharding)
     return jax.ShapeDtypeStruct(tuple(dims), dtype)

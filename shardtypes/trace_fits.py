@@ -23,7 +23,9 @@ _LARGEST = 2**31
 # Numbers that small stand in every program: that one fits means little.
 _FEW = 4
 # A reshape to another number of elements; of how many names sizes are looked for then, and how many of these are tried.
-_RESHAPE = re.compile(r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape \([\d, ]+\) \(size (\d+)\)")
+_RESHAPE = re.compile(
+    r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape \([\d, ]+\) \(size (\d+)\)"
+)
 _MOST_AT_ONCE, _MOST_RESHAPES = 3, 8
 # So small are the sizes of dimensions that ``vmap`` maps, or that ``...`` stands for.
 _CHANCE = 8
@@ -72,29 +74,49 @@ class Fitter:
                 if number % factor:
                     continue
                 fixed = {**fit.fixed, name: number}
-                if number in configured and number > _FEW and number not in trial.sizes.values():
+                if (
+                    number in configured
+                    and number > _FEW
+                    and number not in trial.sizes.values()
+                ):
                     yield replace(fit, fixed=fixed)
                     continue
                 words = self._words(name, number, trial) if number % value else None
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
 
-    def _of_reshape(self, fit: Fit, trial: Any, configured: frozenset[int]) -> list[dict[str, int]]:
+    def _of_reshape(
+        self, fit: Fit, trial: Any, configured: frozenset[int]
+    ) -> list[dict[str, int]]:
         """What sizes must be for a reshape into numbers of configurations: those whose product is as large, the numbers
         that configurations have themselves first."""
         found = _RESHAPE.match(str(trial.error))
         if found is None:
             return []
-        shape, count = [int(number) for number in re.findall(r"\d+", found[1])], int(found[2])
-        free = [name for name, size in trial.sizes.items() if size in shape and self._is_free(fit, name)]
-        count, rest = divmod(count, math.prod(shape) // math.prod(trial.sizes[name] for name in free))
-        numbers = sorted((n for n in configured if count % n == 0), key=lambda n: (n not in self.pool, n))
+        shape, count = (
+            [int(number) for number in re.findall(r"\d+", found[1])],
+            int(found[2]),
+        )
+        free = [
+            name
+            for name, size in trial.sizes.items()
+            if size in shape and self._is_free(fit, name)
+        ]
+        count, rest = divmod(
+            count, math.prod(shape) // math.prod(trial.sizes[name] for name in free)
+        )
+        numbers = sorted(
+            (n for n in configured if count % n == 0),
+            key=lambda n: (n not in self.pool, n),
+        )
         if rest or not 0 < len(free) <= _MOST_AT_ONCE or len(numbers) > _MOST_NUMBERS:
             return []
         chosen = itertools.product(numbers, repeat=len(free))
         fitting = [sizes for sizes in chosen if math.prod(sizes) == count]
         fitting.sort(key=lambda sizes: sum(size not in self.pool for size in sizes))
-        return [dict(zip(free, sizes, strict=True)) for sizes in fitting[:_MOST_RESHAPES]]
+        return [
+            dict(zip(free, sizes, strict=True)) for sizes in fitting[:_MOST_RESHAPES]
+        ]
 
     def _is_free(self, fit: Fit, name: str) -> bool:
         return name not in fit.fixed and fit.sizes.named[name].constant is None
@@ -106,19 +128,38 @@ class Fitter:
         if same is not None:
             kinds = {name, same}
             one_of_each = bool(kinds & self.fields) and bool(kinds & self.direct)
-            return f"{name} = {same}" if one_of_each and trial.outcome == "refused" else None
+            return (
+                f"{name} = {same}"
+                if one_of_each and trial.outcome == "refused"
+                else None
+            )
         product = _product(number, others)
         if product is None and trial.outcome == "refused":
-            product = next((f"{number // size}*{other}" for other, size in others.items() if number % size == 0), None)
+            product = next(
+                (
+                    f"{number // size}*{other}"
+                    for other, size in others.items()
+                    if number % size == 0
+                ),
+                None,
+            )
         if product is not None:
             return f"{name} = {product}"
         # Sizes of one shard are parts of sizes, and what is 1 broadcasts.
-        by_chance = number < _CHANCE or any(size % number == 0 for size in others.values())
-        return f"{name} = {number}" if trial.outcome == "refused" and not by_chance else None
+        by_chance = number < _CHANCE or any(
+            size % number == 0 for size in others.values()
+        )
+        return (
+            f"{name} = {number}"
+            if trial.outcome == "refused" and not by_chance
+            else None
+        )
 
 
 def _numbers_in(error: Exception | None) -> list[int]:
-    first = next(iter(str(error).splitlines()), "")  # what follows says where names were bound
+    first = next(
+        iter(str(error).splitlines()), ""
+    )  # what follows says where names were bound
     found = (int(number) for number in re.findall(r"\d+", first))
     return list(dict.fromkeys(number for number in found if number > 0))
 
@@ -126,7 +167,12 @@ def _numbers_in(error: Exception | None) -> list[int]:
 def _in_place_of(value: int, mentioned: Sequence[int]) -> list[int]:
     """What a size may have to be: as much larger as one number of a message is than another that it divides."""
     parts = [number for number in mentioned if number % value == 0]
-    found = {value * whole // part for part in parts for whole in mentioned if value * whole % part == 0}
+    found = {
+        value * whole // part
+        for part in parts
+        for whole in mentioned
+        if value * whole % part == 0
+    }
     return sorted(number for number in found if 0 < number < _LARGEST)
 
 
@@ -169,7 +215,9 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from value
-    elif not isinstance(value, (str, bytes, type, types.ModuleType, types.FunctionType)):
+    elif not isinstance(
+        value, (str, bytes, type, types.ModuleType, types.FunctionType)
+    ):
         yield from getattr(value, "__dict__", {}).values()
 
 

@@ -66,19 +66,28 @@ class Mapping:
         """The shapes of one example of an argument, without the mapped dimension."""
         return self._each(_without, position, tree)
 
-    def _each(self, change: Callable[[Any, int | None], Any], position: int | None, tree: Any) -> Any:
+    def _each(
+        self, change: Callable[[Any, int | None], Any], position: int | None, tree: Any
+    ) -> Any:
         axes: Any = 0 if position is None else self.in_axes
         if isinstance(axes, (tuple, list)):
             axes = axes[(position or 0) + self.bound]
         leaves, structure = jax.tree.flatten(tree)
         each = flatten_axes("in_axes", structure, axes)
-        return jax.tree.unflatten(structure, [change(leaf, axis) for leaf, axis in zip(leaves, each, strict=True)])
+        return jax.tree.unflatten(
+            structure,
+            [change(leaf, axis) for leaf, axis in zip(leaves, each, strict=True)],
+        )
 
-    def _leaf(self, leaf: jax.ShapeDtypeStruct, axis: int | None) -> jax.ShapeDtypeStruct:
+    def _leaf(
+        self, leaf: jax.ShapeDtypeStruct, axis: int | None
+    ) -> jax.ShapeDtypeStruct:
         if axis is None:
             return leaf
         at = axis if axis >= 0 else axis + len(leaf.shape) + 1
-        return jax.ShapeDtypeStruct((*leaf.shape[:at], self.size(), *leaf.shape[at:]), leaf.dtype)
+        return jax.ShapeDtypeStruct(
+            (*leaf.shape[:at], self.size(), *leaf.shape[at:]), leaf.dtype
+        )
 
 
 def _without(leaf: Any, axis: int | None) -> Any:
@@ -133,7 +142,9 @@ def _mapping(layer: Any, bound: int) -> Mapping | None:
     mapped = _cells(cells.get("fun"))
     if "in_axes" in mapped and "out_axes" in mapped:
         size = mapped.get("axis_size")
-        return Mapping(mapped["in_axes"], lambda: _MAPPED if size is None else size, bound)
+        return Mapping(
+            mapped["in_axes"], lambda: _MAPPED if size is None else size, bound
+        )
     mapped = _cells(cells.get("infer_params"))
     if "in_axes" in mapped:
         return Mapping(mapped["in_axes"], jax.local_device_count, bound)

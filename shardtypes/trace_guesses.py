@@ -39,7 +39,9 @@ class Guess:
     @property
     def is_used(self) -> bool:
         """Whether a program may depend on the guess: it is a number, or its fields were read."""
-        return bool(self.used) or not dataclasses.is_dataclass(_optional(self.hint) or self.hint)
+        return bool(self.used) or not dataclasses.is_dataclass(
+            _optional(self.hint) or self.hint
+        )
 
     def words(self, names: Iterable[str]) -> str:
         """The value, with names in place of their sizes."""
@@ -81,12 +83,20 @@ class _Name(int):
 
 def shown(value: Any) -> str:
     """A value as messages show it; for one without a ``repr`` of its own the call that makes it."""
-    return f"{type(value).__name__}()" if _inherits("__repr__", type(value)) else repr(value)
+    return (
+        f"{type(value).__name__}()"
+        if _inherits("__repr__", type(value))
+        else repr(value)
+    )
 
 
 def of_defaults(hint: Any) -> Any:
     """An object of a class without arrays, such as a configuration, all of whose fields have defaults; else None."""
-    if not isinstance(hint, type) or hint.__module__ == "builtins" or not _is_record(hint):
+    if (
+        not isinstance(hint, type)
+        or hint.__module__ == "builtins"
+        or not _is_record(hint)
+    ):
         return None
     return hint() if not _required(hint) else None
 
@@ -102,14 +112,20 @@ def guess_of(parameter: inspect.Parameter, hint: Any) -> Guess:
     if missing is None:
         return Guess(hint)
     if missing:
-        raise CannotTell(f"{hint.__name__}{missing} has no default: give an example of {name!r}")
+        raise CannotTell(
+            f"{hint.__name__}{missing} has no default: give an example of {name!r}"
+        )
     what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
     raise CannotTell(f"parameter {name!r} {what} and has no default: give an example")
 
 
 def _is_record(cls: type) -> bool:
     """Whether a class only holds values: a dataclass, a named tuple, or a class without a constructor of its own."""
-    if dataclasses.is_dataclass(cls) or hasattr(cls, "_fields") or hasattr(cls, "__attrs_attrs__"):
+    if (
+        dataclasses.is_dataclass(cls)
+        or hasattr(cls, "_fields")
+        or hasattr(cls, "__attrs_attrs__")
+    ):
         return True
     return not _constructs(cls)
 
@@ -129,14 +145,22 @@ def _required(cls: type) -> dict[str, Any]:
         return {}
     hints = typing.get_type_hints(cls, include_extras=True)
     signature = inspect.signature(cls)
-    return {p.name: hints.get(p.name, _MISSING) for p in signature.parameters.values() if p.default is p.empty}
+    return {
+        p.name: hints.get(p.name, _MISSING)
+        for p in signature.parameters.values()
+        if p.default is p.empty
+    }
 
 
 def _unknown(hint: Any, path: str) -> str | None:
     """The first part of a type that cannot be guessed; None where all can."""
     if hint in (int, float) or _optional(hint) is not None:
         return None
-    if not isinstance(hint, type) or hint.__module__ == "builtins" or not _is_record(hint):
+    if (
+        not isinstance(hint, type)
+        or hint.__module__ == "builtins"
+        or not _is_record(hint)
+    ):
         return path
     for name, inner in _required(hint).items():
         missing = _unknown(inner, f"{path}.{name}")
@@ -147,7 +171,11 @@ def _unknown(hint: Any, path: str) -> str | None:
 
 def _optional(hint: Any) -> Any:
     """The other member of a union of one type with None; None for any other type."""
-    members = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else ()
+    members = (
+        typing.get_args(hint)
+        if typing.get_origin(hint) in (typing.Union, types.UnionType)
+        else ()
+    )
     others = [member for member in members if member is not type(None)]
     return others[0] if len(members) == 2 and len(others) == 1 else None
 
@@ -160,4 +188,9 @@ def _guessed(hint: Any, name: str, sizes: Mapping[str, Any]) -> Any:
         return sizes.get(name, _NUMBER)
     if hint is float:
         return _FRACTION
-    return hint(**{field: _guessed(inner, field, sizes) for field, inner in _required(hint).items()})
+    return hint(
+        **{
+            field: _guessed(inner, field, sizes)
+            for field, inner in _required(hint).items()
+        }
+    )

@@ -20,9 +20,22 @@ from shardtypes.lang import Size
 _EXPRESSION: Any = shape_poly._DimExpr
 _FACTOR: Any = shape_poly._DimFactor
 # What a number is asked of: numpy calls the methods that its functions are named for.
-_AS_NUMBER = ("__float__", "__int__", "__index__", "sqrt", "log", "log2", "log10", "exp", "ceil", "floor")
+_AS_NUMBER = (
+    "__float__",
+    "__int__",
+    "__index__",
+    "sqrt",
+    "log",
+    "log2",
+    "log10",
+    "exp",
+    "ceil",
+    "floor",
+)
 _OPERATORS = ("add", "sub", "mul", "truediv")
-_WITH_FRACTION = tuple(f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r"))
+_WITH_FRACTION = tuple(
+    f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")
+)
 # The module that compares sizes with annotations.
 _CHECKS = "shardtypes.array_check"
 # No size is larger: JAX asks whether an index needs more than 32 bits.
@@ -125,7 +138,11 @@ def _watch_equalities(needs: Needs, replaced: contextlib.ExitStack) -> None:
         # Our annotations are other expressions than JAX's rules make, and JAX does not find all that are equal.
         if before(self, other):
             return True
-        return isinstance(other, _EXPRESSION) and _asked_by_checks() and size_of(self) == size_of(other)
+        return (
+            isinstance(other, _EXPRESSION)
+            and _asked_by_checks()
+            and size_of(self) == size_of(other)
+        )
 
     def equal(self: Any, other: Any) -> bool:
         result = equals(self, other)
@@ -140,11 +157,15 @@ def _watch_equalities(needs: Needs, replaced: contextlib.ExitStack) -> None:
         return result
 
     # A class that gets a new `__eq__` keeps its `__hash__`: only a class body takes that away.
-    before: Callable[[Any, Any], bool] = _replace(_EXPRESSION, "__eq__", equal, replaced)
+    before: Callable[[Any, Any], bool] = _replace(
+        _EXPRESSION, "__eq__", equal, replaced
+    )
     _replace(_EXPRESSION, "__ne__", differs, replaced)
 
 
-def _give_numbers(needs: Needs, supposed: Mapping[str, int], replaced: contextlib.ExitStack) -> None:
+def _give_numbers(
+    needs: Needs, supposed: Mapping[str, int], replaced: contextlib.ExitStack
+) -> None:
     import math
 
     def number(expression: Any, integer: bool = False) -> int:
@@ -154,7 +175,9 @@ def _give_numbers(needs: Needs, supposed: Mapping[str, int], replaced: contextli
 
     def asked(name: str) -> Callable[[Any], Any]:
         before = vars(_EXPRESSION).get(name)
-        compute: Any = {"__float__": float, "__int__": int, "__index__": int}.get(name) or getattr(math, name, None)
+        compute: Any = {"__float__": float, "__int__": int, "__index__": int}.get(
+            name
+        ) or getattr(math, name, None)
         compute = compute or {"sqrt": math.sqrt}[name]
 
         def method(self: Any) -> Any:
@@ -198,4 +221,11 @@ def _asked_by_user() -> bool:
     """Whether the question comes from the user's code, not from JAX, which has a way of its own with such sizes."""
     frame: types.FrameType | None = sys._getframe(2)
     module = "" if frame is None else str(frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] not in ("jax", "jaxlib", "shardtypes", "numpy", "einops", "opt_einsum")
+    return module.partition(".")[0] not in (
+        "jax",
+        "jaxlib",
+        "shardtypes",
+        "numpy",
+        "einops",
+        "opt_einsum",
+    )

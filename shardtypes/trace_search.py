@@ -23,7 +23,14 @@ from shardtypes.trace_calls import Call
 from shardtypes.trace_fits import Fit, Fitter
 from shardtypes.trace_guesses import CannotTell
 from shardtypes.trace_needs import Needs, size_of, watched
-from shardtypes.trace_sizes import CHAINS, COMPOSITES, FAR_APART, PRIMES, Inexpressible, Sizes
+from shardtypes.trace_sizes import (
+    CHAINS,
+    COMPOSITES,
+    FAR_APART,
+    PRIMES,
+    Inexpressible,
+    Sizes,
+)
 
 _MOST_RUNS = 24
 _MOST_FITS = 64
@@ -76,7 +83,9 @@ class Search:
     @property
     def wrong(self) -> bool:
         """Whether it holds nowhere, or only for a few sizes of some name, and runs for others that break it."""
-        return all(trial.few for trial in self.of("holds")) and bool(self.of("broken") or not self.of("holds"))
+        return all(trial.few for trial in self.of("holds")) and bool(
+            self.of("broken") or not self.of("holds")
+        )
 
     @property
     def proved(self) -> bool:
@@ -89,13 +98,21 @@ class Search:
         """Whether all ways through it were followed, and end where JAX's rules for shapes refuse it."""
         ends = [path.error for path in self.paths]
         exact = not any(path.needs.integers for path in self.paths)
-        return exact and all(error is None or why_uncertain(error) is None for error in ends)
+        return exact and all(
+            error is None or why_uncertain(error) is None for error in ends
+        )
 
     @property
     def _failed(self) -> bool:
         return any(trial.outcome != "holds" for trial in self.trials)
 
-    def run(self, sizes: Sizes, pool: frozenset[int], direct: frozenset[str], fields: frozenset[str]) -> None:
+    def run(
+        self,
+        sizes: Sizes,
+        pool: frozenset[int],
+        direct: frozenset[str],
+        fields: frozenset[str],
+    ) -> None:
         """Fill ``paths`` and ``trials``. ``pool`` are numbers of configurations, which a size may have to equal, and
         ``direct`` and ``fields`` the names of sizes that only the signature and only fields of dataclasses have."""
         self.paths = _explore(self.call, sizes)
@@ -103,7 +120,9 @@ class Search:
             raise self.paths[-1].error
         self._try(sizes, PRIMES[0])
         self._try(sizes, PRIMES[1], backwards=True)
-        if not self._failed and all(path.error is None and not path.sizes.partial for path in self.paths):
+        if not self._failed and all(
+            path.error is None and not path.sizes.partial for path in self.paths
+        ):
             return
         self._follow_paths()
         if self.wrong:
@@ -114,11 +133,18 @@ class Search:
             self._try_chains(sizes, backwards=False)
             self._try_chains(sizes, backwards=True)
         if self.wrong:
-            self._fit(Fitter(pool, direct, fields, [path.sizes for path in self.paths] or [sizes]))
+            self._fit(
+                Fitter(
+                    pool, direct, fields, [path.sizes for path in self.paths] or [sizes]
+                )
+            )
 
     def _try_chains(self, sizes: Sizes, backwards: bool) -> None:
         """Try sizes that divide each other; what holds for one such series only does so by chance."""
-        tried = [replace(attempt(self.call, sizes.numbers(series, backwards)), few=True) for series in CHAINS]
+        tried = [
+            replace(attempt(self.call, sizes.numbers(series, backwards)), few=True)
+            for series in CHAINS
+        ]
         if all(trial.outcome == "holds" for trial in tried):
             self.trials += [replace(trial, few=False) for trial in tried]
         else:
@@ -129,7 +155,9 @@ class Search:
         symbols: where only numbers are refused, what the program divides is built in."""
         for path in list(self.paths):
             trials = [self._try(path.sizes, series) for series in PRIMES]
-            if path.error is not None or all(trial.outcome != "refused" for trial in trials):
+            if path.error is not None or all(
+                trial.outcome != "refused" for trial in trials
+            ):
                 continue
             for exact in _explore(self.call, path.sizes, exact=True):
                 if exact.sizes != path.sizes:
@@ -137,7 +165,9 @@ class Search:
                     for series in PRIMES:
                         self._try(exact.sizes, series)
 
-    def _try(self, sizes: Sizes, series: Sequence[int], backwards: bool = False) -> Trial:
+    def _try(
+        self, sizes: Sizes, series: Sequence[int], backwards: bool = False
+    ) -> Trial:
         numbers = sizes.numbers(series, backwards)
         known = next((trial for trial in self.trials if trial.sizes == numbers), None)
         if known is not None:
@@ -149,7 +179,10 @@ class Search:
     def _fit(self, fitter: Fitter) -> None:
         """Let sizes be equal to those of a configuration, and where that does not do to products of others, led by
         what the errors say."""
-        waiting = [(Fit(sizes), self._try(sizes, PRIMES[0])) for sizes in reversed(fitter.starts)]
+        waiting = [
+            (Fit(sizes), self._try(sizes, PRIMES[0]))
+            for sizes in reversed(fitter.starts)
+        ]
         left = _MOST_FITS
         while waiting and left > 0:
             fit, before = waiting.pop(0)
@@ -204,7 +237,11 @@ def _explore(call: Call, sizes: Sizes, exact: bool = False) -> list[Path]:
         more = _ways_on(path, exact)
         waiting += more
         is_last = not more and not (waiting or paths)
-        if is_last or not (more or _is_never_positive(_expected(path.error))) or (path.error is None and not exact):
+        if (
+            is_last
+            or not (more or _is_never_positive(_expected(path.error)))
+            or (path.error is None and not exact)
+        ):
             paths.append(path)
     return paths + [Path(left, _NotExplored(), None, Needs()) for left in waiting]
 
@@ -216,7 +253,9 @@ class _NotExplored(Exception):
 def _symbolic(call: Call, sizes: Sizes) -> Path:
     symbols = sizes.symbols
     made = export.symbolic_shape(", ".join(symbols)) if symbols else ()
-    supposed = dict(zip(symbols, PRIMES[0] * (1 + len(symbols) // len(PRIMES[0])), strict=False))
+    supposed = dict(
+        zip(symbols, PRIMES[0] * (1 + len(symbols) // len(PRIMES[0])), strict=False)
+    )
     before = dict(_stats._reasons)
     error: Exception | None = None
     result = None
@@ -225,7 +264,11 @@ def _symbolic(call: Call, sizes: Sizes) -> Path:
             result = call.evaluate(sizes.valued(dict(zip(symbols, made, strict=True))))
         except Exception as raised:  # noqa: BLE001 - whatever user code raises at symbolic sizes is asked with numbers
             error = raised
-    unbound = tuple(r for r, n in _stats._reasons.items() if n > before.get(r, 0) and r.startswith("size "))
+    unbound = tuple(
+        r
+        for r, n in _stats._reasons.items()
+        if n > before.get(r, 0) and r.startswith("size ")
+    )
     return Path(sizes, error, result, needs, unbound)
 
 
@@ -235,7 +278,10 @@ def _ways_on(path: Path, exact: bool) -> list[Sizes]:
         multiples = _with_divisions(sizes, needs)
         return [] if multiples is None else [multiples]
     if path.error is None:
-        pinned = [sizes.pinned(size, number) for size, number in dict.fromkeys(needs.equalities)]
+        pinned = [
+            sizes.pinned(size, number)
+            for size, number in dict.fromkeys(needs.equalities)
+        ]
         return [found for found in pinned if found is not None]
     if needs.compared is not None:
         return _both_orders(sizes, *needs.compared)
@@ -249,7 +295,11 @@ def _ways_on(path: Path, exact: bool) -> list[Sizes]:
     for first, second in needs.minima:
         if first.constant is None and second.constant is None:
             return _both_orders(sizes, first, second)
-    if expected is not None and positive is not None and not (expected - 1).is_nonnegative:
+    if (
+        expected is not None
+        and positive is not None
+        and not (expected - 1).is_nonnegative
+    ):
         return [positive]
     return []
 

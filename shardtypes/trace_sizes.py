@@ -17,7 +17,10 @@ from typing import Any
 
 from shardtypes.lang import Size
 
-PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107)
+PRIMES = (
+    (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53),
+    (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107),
+)
 # With many divisors, for needs that were not seen.
 COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
 # The same, each many times the one before: for programs that need one size to be far above another.
@@ -49,7 +52,9 @@ class Sizes:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The free symbols, in the order of the names."""
-        found = dict.fromkeys(s for size in self.named.values() for s in sorted(size.symbols))
+        found = dict.fromkeys(
+            s for size in self.named.values() for s in sorted(size.symbols)
+        )
         return tuple(found)
 
     def factor(self, name: str) -> int:
@@ -101,7 +106,10 @@ class Sizes:
             if coefficient == 1:
                 least, exact = _at_least_one(-others)
                 if least is not None:
-                    made = replace(self._with(symbol, least + Size.symbol(_fresh(symbol)) - 1), needs=words)
+                    made = replace(
+                        self._with(symbol, least + Size.symbol(_fresh(symbol)) - 1),
+                        needs=words,
+                    )
                     return replace(made, open=self.open or not exact)
             elif coefficient == -1 and others.constant is not None:
                 if others.constant < 1:
@@ -126,17 +134,29 @@ class Sizes:
         if symbol is None or value < 1:
             return None
         words = f"{self._words(what)} = {value}"
-        return replace(self._with(symbol, Size.const(value)), needs=(*self.needs, words), few=True)
+        return replace(
+            self._with(symbol, Size.const(value)), needs=(*self.needs, words), few=True
+        )
 
     def _with(self, symbol: str, made: Size) -> Sizes:
-        return replace(self, named={name: size.substitute({symbol: made}) for name, size in self.named.items()})
+        return replace(
+            self,
+            named={
+                name: size.substitute({symbol: made})
+                for name, size in self.named.items()
+            },
+        )
 
     def _words(self, size: Size) -> str:
         """A size as the user's names say it, as far as they do."""
         named = {made: Size.symbol(name) for name, made in self.named.items()}
         if size in named:
             return str(named[size])
-        own = {made.symbol_name: Size.symbol(name) for name, made in self.named.items() if made.symbol_name}
+        own = {
+            made.symbol_name: Size.symbol(name)
+            for name, made in self.named.items()
+            if made.symbol_name
+        }
         for name, made in self.named.items():
             for symbol in sorted(made.symbols - {*own}):
                 coefficient, others = _linear(made, symbol)
@@ -145,7 +165,9 @@ class Sizes:
         return str(size.substitute(own))
 
 
-def sizes_of(names: Iterable[str], factors: Mapping[str, int], fixed: Mapping[str, int]) -> Sizes:
+def sizes_of(
+    names: Iterable[str], factors: Mapping[str, int], fixed: Mapping[str, int]
+) -> Sizes:
     """Names whose sizes are multiples of their factors, and those that are fixed."""
     free = {name: Size.symbol(name) * factors.get(name, 1) for name in names}
     return Sizes({**{name: Size.const(size) for name, size in fixed.items()}, **free})
@@ -162,11 +184,17 @@ def _multiple(what: Size, by: Size, symbol: str, rounded: bool) -> Size | None:
     if len(what.terms) == 1:
         content = what.terms[0][1]
         constant = by.constant
-        return by * new if constant is None else abs(constant) // math.gcd(constant, content) * new
+        return (
+            by * new
+            if constant is None
+            else abs(constant) // math.gcd(constant, content) * new
+        )
     coefficient, others = _linear(what, symbol)
     if coefficient == 1 and others.constant is not None and by.constant is not None:
         divisor, rest = abs(by.constant), others.constant % abs(by.constant)
-        return divisor * new if rounded and rest == divisor - 1 else divisor * new - rest
+        return (
+            divisor * new if rounded and rest == divisor - 1 else divisor * new - rest
+        )
     return None
 
 
@@ -178,7 +206,9 @@ def _undivided(rest: Size) -> Size:
             others = rest - Size({monomial: count})
             what, by = monomial[0].args
             if monomial[0] not in others.atoms:
-                return _undivided(what + others * by if count > 0 else (others + 1) * by - 1 - what)
+                return _undivided(
+                    what + others * by if count > 0 else (others + 1) * by - 1 - what
+                )
     return rest
 
 
@@ -186,7 +216,11 @@ def _linear(size: Size, symbol: str) -> tuple[int, Size]:
     """The coefficient of a symbol that occurs in one term, alone, and the other terms; 0 for any other."""
     coefficient, rest = 0, Size.const(0)
     for monomial, count in size.terms:
-        term = reduce(lambda a, b: a * b, (Size({(atom,): 1}) for atom in monomial), Size.const(count))
+        term = reduce(
+            lambda a, b: a * b,
+            (Size({(atom,): 1}) for atom in monomial),
+            Size.const(count),
+        )
         if len(monomial) == 1 and monomial[0].name == symbol and not monomial[0].op:
             coefficient += count
         elif symbol in term.symbols:
@@ -217,7 +251,12 @@ def _cancelled(what: Size, by: Size) -> tuple[Size, Size]:
     common = math.gcd(abs(count), *(c for _, c in what.terms))
 
     def without(size: Size) -> Size:
-        return Size({tuple(sorted((Counter(m) - shared).elements())): c // common for m, c in size.terms})
+        return Size(
+            {
+                tuple(sorted((Counter(m) - shared).elements())): c // common
+                for m, c in size.terms
+            }
+        )
 
     smaller = without(by)
     return without(what), smaller if count > 0 else -smaller

@@ -75,18 +75,26 @@ class Verdict:
     def raise_if_failed(self) -> Verdict:
         """Raise what was found wrong, with the sizes as a note."""
         if self.ok is False:
-            error = self.error if self.error is not None else ShardTypeError(self.reason)
+            error = (
+                self.error if self.error is not None else ShardTypeError(self.reason)
+            )
             if self.sizes:
                 error.add_note(f"fails for {format_witness(dict(self.sizes))}")
             raise error
         return self
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: use .ok, which is True, False or None")
+        raise TypeError(
+            "a verdict has three values: use .ok, which is True, False or None"
+        )
 
 
 def trace(
-    f: Callable[..., Any], *examples: Any, mesh: Any = None, sizes: Mapping[str, int] | None = None, **named: Any
+    f: Callable[..., Any],
+    *examples: Any,
+    mesh: Any = None,
+    sizes: Mapping[str, int] | None = None,
+    **named: Any,
 ) -> Verdict:
     """Check an annotated function without running it.
 
@@ -127,12 +135,20 @@ def _trace(
         verdict = _trace_call(title, f, parameters, mesh, sizes, configured)
         if verdict.ok is False:
             return verdict
-        if not verdicts or not refuses(verdict.error):  # values that do not go together are no fault
+        if not verdicts or not refuses(
+            verdict.error
+        ):  # values that do not go together are no fault
             verdicts.append((title, verdict))
-    title, weakest = min(verdicts, key=lambda pair: (pair[1].ok is not None, pair[1].proved))
+    title, weakest = min(
+        verdicts, key=lambda pair: (pair[1].ok is not None, pair[1].proved)
+    )
     if weakest.ok is None:
         return weakest
-    tried = " or ".join(words for words, _ in calls) if len(calls) < 4 else f"{len(calls)} combinations of values"
+    tried = (
+        " or ".join(words for words, _ in calls)
+        if len(calls) < 4
+        else f"{len(calls)} combinations of values"
+    )
     reason = f"{name}: {weakest.reason.removeprefix(title + ': ')}; with {tried}"
     return replace(weakest, reason=reason, result=verdicts[0][1].result)
 
@@ -146,22 +162,36 @@ def _trace_call(
     configured: frozenset[int],
 ) -> Verdict:
     try:
-        call = Call(f, parameters, mappings(f), _result_of(f), Surroundings(mesh), configured)
+        call = Call(
+            f, parameters, mappings(f), _result_of(f), Surroundings(mesh), configured
+        )
         fixed = {**sizes_of_examples(f, parameters), **sizes}
         shapes = list(shapes_of(parameters))
     except (CannotTell, NameError) as error:
         return Verdict(None, f"{name}: {error}")
     if not any(shape.variadic is not None for shape in shapes):
         return _surrounded(name, call, fixed, shapes, mesh)
-    verdicts = [_surrounded(name, replace(call, more=more), fixed, shapes, mesh) for more in _MORE_DIMENSIONS]
+    verdicts = [
+        _surrounded(name, replace(call, more=more), fixed, shapes, mesh)
+        for more in _MORE_DIMENSIONS
+    ]
     if len({verdict.ok for verdict in verdicts}) == 1:
         return max(verdicts, key=lambda verdict: not verdict.proved)
-    odd = next((at for at, verdict in enumerate(verdicts) if verdict.ok is not verdicts[0].ok), 0)
+    odd = next(
+        (at for at, verdict in enumerate(verdicts) if verdict.ok is not verdicts[0].ok),
+        0,
+    )
     words = f"{name} where `...` is {_MORE_DIMENSIONS[odd]}"
-    return replace(verdicts[odd], ok=None, reason=f"{words}: {verdicts[odd].reason.removeprefix(name + ': ')}")
+    return replace(
+        verdicts[odd],
+        ok=None,
+        reason=f"{words}: {verdicts[odd].reason.removeprefix(name + ': ')}",
+    )
 
 
-def _surrounded(name: str, call: Call, fixed: Mapping[str, int], shapes: list[Shape], mesh: Any) -> Verdict:
+def _surrounded(
+    name: str, call: Call, fixed: Mapping[str, int], shapes: list[Shape], mesh: Any
+) -> Verdict:
     """The verdict in the surroundings that a function needs."""
     verdict = first = _judged(name, call, fixed)
     axes = sorted({axis for shape in shapes for axis in shape.axes})
@@ -176,11 +206,17 @@ def _surrounded(name: str, call: Call, fixed: Mapping[str, int], shapes: list[Sh
     if verdict.error is not None and why_uncertain(verdict.error) is not None:
         return first
     names = ", ".join(mesh_sizes(call.around.mesh))
-    where = f"inside shard_map over {names}" if call.around.manual else f"on a mesh with axes {names}"
+    where = (
+        f"inside shard_map over {names}"
+        if call.around.manual
+        else f"on a mesh with axes {names}"
+    )
     return replace(verdict, reason=f"{verdict.reason} ({where})")
 
 
-def _other_surroundings(verdict: Verdict, now: Surroundings, mesh: Any, axes: list[str]) -> Surroundings | None:
+def _other_surroundings(
+    verdict: Verdict, now: Surroundings, mesh: Any, axes: list[str]
+) -> Surroundings | None:
     """What the function needs around it, where its error says that it lacks something; None where it does not."""
     if verdict.ok is True or verdict.error is None:
         return None
@@ -188,7 +224,9 @@ def _other_surroundings(verdict: Verdict, now: Surroundings, mesh: Any, axes: li
     unbound = unbound_axis(verdict.error)
     if unbound is not None and not (now.manual and unbound in have):
         if mesh is not None:
-            return Surroundings(mesh, True) if unbound in have and not now.manual else None
+            return (
+                Surroundings(mesh, True) if unbound in have and not now.manual else None
+            )
         return Surroundings(_mesh_over((*axes, *have, unbound)), True)
     if mesh is not None:
         return None
@@ -197,16 +235,26 @@ def _other_surroundings(verdict: Verdict, now: Surroundings, mesh: Any, axes: li
         return Surroundings(own, now.manual) if now.mesh is None else None
     if now.mesh is None and needs_mesh(verdict.error):
         return Surroundings(_mesh_over(axes or ["x"]), now.manual)
-    if now.mesh is not None and auto_axes_refused(verdict.error) and axes_of_type(now.mesh, "Auto"):
+    if (
+        now.mesh is not None
+        and auto_axes_refused(verdict.error)
+        and axes_of_type(now.mesh, "Auto")
+    ):
         return Surroundings(_mesh_over(have, AxisType.Explicit), now.manual)
     missing = [axis for axis in missing_axes(verdict.error) if axis not in have]
     if now.mesh is not None and missing:
-        kind = AxisType.Explicit if axes_of_type(now.mesh, "Explicit") else AxisType.Auto
-        return Surroundings(_mesh_over((*(axes if axes else ()), *have, *missing), kind), now.manual)
+        kind = (
+            AxisType.Explicit if axes_of_type(now.mesh, "Explicit") else AxisType.Auto
+        )
+        return Surroundings(
+            _mesh_over((*(axes if axes else ()), *have, *missing), kind), now.manual
+        )
     return None
 
 
-def _mesh_over(names: typing.Iterable[str], kind: AxisType = AxisType.Auto) -> AbstractMesh:
+def _mesh_over(
+    names: typing.Iterable[str], kind: AxisType = AxisType.Auto
+) -> AbstractMesh:
     """Axes of two devices each, so that every one of them splits something."""
     own = tuple(dict.fromkeys(names))
     return AbstractMesh((2,) * len(own), own, axis_types=(kind,) * len(own))
@@ -216,7 +264,9 @@ def _result_of(f: Callable[..., Any]) -> Any:
     """The annotation of the result, None where there is none or it cannot be read: the checks say so."""
     inner = innermost(f)
     try:
-        return typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True).get("return")
+        return typing.get_type_hints(
+            inner, _globals(inner), _closure(inner), include_extras=True
+        ).get("return")
     except (NameError, TypeError, ValueError, AttributeError):
         return None
 
@@ -249,7 +299,9 @@ def _right(name: str, search: Search) -> Verdict:
     result = search.of("holds")[0].result
     unbound = dict.fromkeys(reason for path in search.paths for reason in path.unbound)
     if search.proved:
-        reason = f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
+        reason = (
+            f"{name}: holds for all sizes" + "".join(f"; {r}" for r in unbound) + silent
+        )
         return Verdict(True, reason, search.paths[0].result, proved=not unbound)
     reason = f"{name}: holds for {_where(search)}"
     refused = search.of("refused")
@@ -260,14 +312,21 @@ def _right(name: str, search: Search) -> Verdict:
 
 def _where(search: Search) -> str:
     """The sizes for which it holds: all that have some needs where that is proved, else those that were tried."""
-    held = sorted((trial.sizes for trial in search.of("holds")), key=lambda sizes: list(sizes.values()).count(1))
+    held = sorted(
+        (trial.sizes for trial in search.of("holds")),
+        key=lambda sizes: list(sizes.values()).count(1),
+    )
     proved = [path for path in search.paths if path.proved and path.sizes.needs]
     for path in proved:
         if all(numbers in held for numbers in path.sizes.trials()):
             return f"all sizes where {' and '.join(dict.fromkeys(path.sizes.needs))}"
     tried = "; ".join(format_witness(sizes) for sizes in held[:2]) or "the sizes given"
     first = next((path.error for path in search.paths if path.error is not None), None)
-    return tried if first is None else f"{tried} (for all sizes it cannot be told: {_line(first)})"
+    return (
+        tried
+        if first is None
+        else f"{tried} (for all sizes it cannot be told: {_line(first)})"
+    )
 
 
 def _mixed(name: str, search: Search) -> Verdict:
@@ -285,7 +344,9 @@ def _wrong(name: str, search: Search) -> Verdict:
         return Verdict(None, reason, None, trial.sizes, trial.error)
     trial = broken[0] if broken else _furthest(refused)
     if search.beyond is not None:
-        return Verdict(None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond)
+        return Verdict(
+            None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond
+        )
     if search.only_where:
         equal = " and ".join(search.only_where)
         reason = f"{name}: holds only where {equal}, which its annotations do not say: {_line(trial.error)}"
@@ -298,10 +359,14 @@ def _wrong(name: str, search: Search) -> Verdict:
     if search.refused_everywhere:
         return Verdict(False, _failure(name, trial), None, trial.sizes, trial.error)
     alike = [found for found in refused if found.needs == trial.needs]
-    other = next((found for found in alike if _kind(found.error) != _kind(trial.error)), None)
+    other = next(
+        (found for found in alike if _kind(found.error) != _kind(trial.error)), None
+    )
     if other is not None:
         tried = f"{_witness(trial)}: {_line(trial.error)}; for {_witness(other)}: {_line(other.error)}"
-        return Verdict(None, f"{name}: fails for {tried}", None, trial.sizes, trial.error)
+        return Verdict(
+            None, f"{name}: fails for {tried}", None, trial.sizes, trial.error
+        )
     if not _seen_up_to(search, trial):
         reason = f"{name}: fails for {_witness(trial)}, and other sizes may do: {_line(trial.error)}"
         return Verdict(None, reason, None, trial.sizes, trial.error)
@@ -317,11 +382,17 @@ def _seen_up_to(search: Search, trial: Trial) -> bool:
     """Whether the program was followed with symbols up to where it fails with numbers."""
     place = user_place(trial.error)
     followed = [path for path in search.paths if not path.needs.integers]
-    return any(path.error is None or user_place(path.error) == place for path in followed)
+    return any(
+        path.error is None or user_place(path.error) == place for path in followed
+    )
 
 
 def _failure(name: str, trial: Trial) -> str:
-    return f"{name}: fails for {_witness(trial)}: {trial.error}" if trial.sizes else f"{name}: {trial.error}"
+    return (
+        f"{name}: fails for {_witness(trial)}: {trial.error}"
+        if trial.sizes
+        else f"{name}: {trial.error}"
+    )
 
 
 def _witness(trial: Trial) -> str:
@@ -339,18 +410,31 @@ def _kind(error: Exception | None) -> tuple[type, str]:
 
 def _silent(call: Call) -> str:
     """What a verdict must add: arguments that were supposed, and what was not compared."""
-    supposed = [f"{a.parameter.name}={shown(a.value)}" for a in call.parameters if a.supposed]
+    supposed = [
+        f"{a.parameter.name}={shown(a.value)}" for a in call.parameters if a.supposed
+    ]
     supposed += _guessed(call)
-    return "".join(f"; with {text}" for text in supposed) + _not_compared(call.parameters, call.around.mesh)
+    return "".join(f"; with {text}" for text in supposed) + _not_compared(
+        call.parameters, call.around.mesh
+    )
 
 
 def _guessed(call: Call) -> list[str]:
     names = {symbol for shape in shapes_of(call.parameters) for symbol in _names(shape)}
-    return [f"{a.parameter.name}={a.guess.words(names)}" for a in call.parameters if a.guess is not None]
+    return [
+        f"{a.parameter.name}={a.guess.words(names)}"
+        for a in call.parameters
+        if a.guess is not None
+    ]
 
 
 def _names(shape: Shape) -> set[str]:
-    return {symbol for dim in shape.dims if dim.size is not None for symbol in dim.size.symbols}
+    return {
+        symbol
+        for dim in shape.dims
+        if dim.size is not None
+        for symbol in dim.size.symbols
+    }
 
 
 def _not_compared(parameters: list[Argument], mesh: Any) -> str:
@@ -380,9 +464,13 @@ def _meaningful(sizes: Sizes, parameters: list[Argument]) -> Sizes:
     for shape in shapes_of(parameters):
         for dim in shape.dims:
             size = None if dim.size is None else dim.size.substitute(sizes.named)
-            positive = None if size is None or size.is_nonnegative else sizes.positive(size)
+            positive = (
+                None if size is None or size.is_nonnegative else sizes.positive(size)
+            )
             if positive is not None:  # no need of the program's
-                sizes = replace(positive, needs=sizes.needs, open=sizes.open, partial=False)
+                sizes = replace(
+                    positive, needs=sizes.needs, open=sizes.open, partial=False
+                )
     return sizes
 
 
@@ -403,29 +491,53 @@ def _factors(parameters: list[Argument], mesh: Any) -> dict[str, int]:
 
 def _pool(call: Call) -> frozenset[int]:
     """The numbers of the configurations that a function uses: its arguments', and those of its module."""
-    values: list[Any] = [argument.value for argument in call.parameters if argument.value is not _MISSING]
+    values: list[Any] = [
+        argument.value for argument in call.parameters if argument.value is not _MISSING
+    ]
     values += [value for argument in call.parameters for value in numbers_in(argument)]
     own = numbers_of(values) | call.configured
-    literal = [d.size.constant for shape in shapes_of(call.parameters) for d in shape.dims if d.size is not None]
+    literal = [
+        d.size.constant
+        for shape in shapes_of(call.parameters)
+        for d in shape.dims
+        if d.size is not None
+    ]
     return own | numbers_of(literal) if own else own
 
 
 def _numbers_around(f: Callable[..., Any]) -> frozenset[int]:
     """The numbers that a function and those that it calls take from their defaults, from around them and from their
     modules."""
-    values = [p.default for p in inspect.signature(f).parameters.values() if p.default is not p.empty]
+    values = [
+        p.default
+        for p in inspect.signature(f).parameters.values()
+        if p.default is not p.empty
+    ]
     for function in (called.function for called in reached(f)):
-        values += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+        values += [
+            *(function.__defaults__ or ()),
+            *(function.__kwdefaults__ or {}).values(),
+        ]
         values += _closure(function).values()
-        values += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
+        values += [
+            function.__globals__[name]
+            for name in function.__code__.co_names
+            if name in function.__globals__
+        ]
     return numbers_of(values)
 
 
-def _kinds_of_names(parameters: list[Argument]) -> tuple[frozenset[str], frozenset[str]]:
+def _kinds_of_names(
+    parameters: list[Argument],
+) -> tuple[frozenset[str], frozenset[str]]:
     """The names of sizes that only annotations of the signature itself have, and those that none of these has."""
     arrays = [a for a in parameters if array_annotation(a.annotation) is not None]
     direct = {symbol for a in arrays for symbol in _names_of(a.annotation)}
-    inside = {symbol for shape in shapes_of([a for a in parameters if a not in arrays]) for symbol in _names(shape)}
+    inside = {
+        symbol
+        for shape in shapes_of([a for a in parameters if a not in arrays])
+        for symbol in _names(shape)
+    }
     return frozenset(direct - inside), frozenset(inside - direct)
 
 

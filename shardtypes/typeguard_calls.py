@@ -30,9 +30,18 @@ from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
 
 # typeguard's functions between an instrumented function and our check.
-_ARGUMENT, _RESULT = _functions.check_argument_types_internal.__code__, _functions.check_return_type_internal.__code__
-_YIELD, _SEND = _functions.check_yield_type.__code__, _functions.check_send_type.__code__
-_VARIABLE, _BY_HAND = _functions.check_variable_assignment.__code__, _functions.check_type.__code__
+_ARGUMENT, _RESULT = (
+    _functions.check_argument_types_internal.__code__,
+    _functions.check_return_type_internal.__code__,
+)
+_YIELD, _SEND = (
+    _functions.check_yield_type.__code__,
+    _functions.check_send_type.__code__,
+)
+_VARIABLE, _BY_HAND = (
+    _functions.check_variable_assignment.__code__,
+    _functions.check_type.__code__,
+)
 _ROLES = {_RESULT: "the result", _YIELD: "the yielded value", _SEND: "the value sent"}
 _ENTRIES = {_ARGUMENT, _RESULT, _YIELD, _SEND, _VARIABLE, _BY_HAND}
 
@@ -44,7 +53,9 @@ def checker(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     for extra in extras:
         if type(extra) is ArrayType:
             return functools.partial(_check_type, extra)
-    if not (args and any(holds_arrays(part) for part in args)) and not holds_arrays(origin):
+    if not (args and any(holds_arrays(part) for part in args)) and not holds_arrays(
+        origin
+    ):
         return None
     return functools.partial(_check_type, _annotation(origin, args))
 
@@ -64,7 +75,9 @@ def _annotation(origin: Any, args: tuple[Any, ...]) -> Any:
 _checks: dict[tuple[Any, Any], Checker] = {}
 
 
-def check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+def check_array(
+    value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo
+) -> None:
     """Check a value against ``f32['…']``."""
     __tracebackhide__ = True
     if type(memo) is AroundArrays or not checks_on():
@@ -91,7 +104,9 @@ def check_array(value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckM
         abandon(call.table)
 
 
-def _check_type(annotation: Any, value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo) -> None:
+def _check_type(
+    annotation: Any, value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo
+) -> None:
     """Check a value against another type that holds arrays."""
     __tracebackhide__ = True
     if type(memo) is AroundArrays or not checks_on():
@@ -123,7 +138,12 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
     if code is _VARIABLE:
         _run_statement(check, value, call, local["varname"], entry.f_back, memo)
         return
-    site = _site(local["func_name"], local.get("argname"), _ROLES.get(code, ""), memo.globals.get("__name__", ""))
+    site = _site(
+        local["func_name"],
+        local.get("argname"),
+        _ROLES.get(code, ""),
+        memo.globals.get("__name__", ""),
+    )
     mark = table.mark() if code in (_YIELD, _SEND) else None
     try:
         check(value, table, current_view(), site)
@@ -131,19 +151,32 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
         call.fail(error)
         raise
     if mark is not None and not table.shared:
-        table.rollback(mark)  # names that only one yielded value has may stand for other sizes in the next
+        table.rollback(
+            mark
+        )  # names that only one yielded value has may stand for other sizes in the next
     if code is _RESULT and table.deferred:
         abandon(table)
 
 
 def _run_statement(
-    check: Checker, value: Any, call: _Call, name: str, frame: types.FrameType | None, memo: TypeCheckMemo
+    check: Checker,
+    value: Any,
+    call: _Call,
+    name: str,
+    frame: types.FrameType | None,
+    memo: TypeCheckMemo,
 ) -> None:
     __tracebackhide__ = True
-    assert frame is not None  # typeguard's functions are called by those that it instrumented
+    assert (
+        frame is not None
+    )  # typeguard's functions are called by those that it instrumented
     function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
-    if name in call.parameters:  # programs reshape and cast their arguments: as under our own decorator
-        _stats.count_not_possible(f"{function}: parameter {name!r}, once it is assigned to")
+    if (
+        name in call.parameters
+    ):  # programs reshape and cast their arguments: as under our own decorator
+        _stats.count_not_possible(
+            f"{function}: parameter {name!r}, once it is assigned to"
+        )
         return
     site = Site(function, f"variable {name!r}", memo.globals.get("__name__", ""))
     with call.table.statement((frame.f_code, frame.f_lineno, name)):
@@ -157,7 +190,9 @@ def _count_missing(known: Resolved) -> None:
         return
     local = entry.f_locals
     name = local.get("varname") or local.get("argname") or "return"
-    function = local.get("func_name") or (entry.f_back.f_code.co_qualname if entry.f_back is not None else "")
+    function = local.get("func_name") or (
+        entry.f_back.f_code.co_qualname if entry.f_back is not None else ""
+    )
     for reason in known.reasons(f"{function.rpartition('<locals>.')[2]}({name})"):
         _stats.count_not_possible(reason)
 
@@ -173,7 +208,9 @@ def _entry() -> types.FrameType | None:
 @functools.lru_cache(maxsize=4096)
 def _site(function: str, argument: str | None, role: str, module: str) -> Site:
     """The parameter, or another role, of a function by the name that typeguard gives it."""
-    return Site(function.rpartition("<locals>.")[2], role or f"parameter {argument!r}", module)
+    return Site(
+        function.rpartition("<locals>.")[2], role or f"parameter {argument!r}", module
+    )
 
 
 # --- the table of a call --------------------------------------------------------------------------------------------
@@ -189,7 +226,15 @@ class _Names(dict[str, Any]):
 class _Call:
     """The sizes of one call of a function that typeguard instrumented, and the argument that it is at."""
 
-    __slots__ = ("_arguments", "_function", "_mark", "_module", "parameters", "table", "view")
+    __slots__ = (
+        "_arguments",
+        "_function",
+        "_mark",
+        "_module",
+        "parameters",
+        "table",
+        "view",
+    )
 
     def __init__(self, entry: types.FrameType, module: str) -> None:
         scope = scope_in_force()
@@ -241,14 +286,27 @@ def _bind_object(frame: types.FrameType, call: _Call) -> None:
     code, module = frame.f_code, frame.f_globals.get("__name__", "")
     check = check_of_object(code.co_qualname, module) if code.co_argcount else None
     first = code.co_varnames[0] if check is not None else ""
-    if check is None or first not in frame.f_locals or first in reassigned_parameters(code):
+    if (
+        check is None
+        or first not in frame.f_locals
+        or first in reassigned_parameters(code)
+    ):
         return
-    check(frame.f_locals[first], call.table, call.view, _site(code.co_qualname, first, "", module))
+    check(
+        frame.f_locals[first],
+        call.table,
+        call.view,
+        _site(code.co_qualname, first, "", module),
+    )
 
 
 def _count_names_around(frame: types.FrameType | None) -> None:
     """Count the names of the function around one that is called: it is not known in which call it was defined."""
-    if frame is None or "<locals>" not in frame.f_code.co_qualname or not _is_checked_around(frame):
+    if (
+        frame is None
+        or "<locals>" not in frame.f_code.co_qualname
+        or not _is_checked_around(frame)
+    ):
         return
     name = frame.f_code.co_qualname.rpartition("<locals>.")[2]
     _stats.count_not_possible(

@@ -8,7 +8,12 @@ from typing import Any
 from unittest.mock import Mock
 
 from jax.export import is_symbolic_dim
-from typeguard import CollectionCheckStrategy, TypeCheckConfiguration, TypeCheckError, TypeCheckMemo
+from typeguard import (
+    CollectionCheckStrategy,
+    TypeCheckConfiguration,
+    TypeCheckError,
+    TypeCheckMemo,
+)
 from typeguard._checkers import builtin_checker_lookup, check_type_internal
 from typeguard._utils import qualified_name
 
@@ -18,7 +23,9 @@ from shardtypes.scopes import Site, Table
 
 Checker = Callable[[Any, Table, View, Site], None]
 
-CONFIG = TypeCheckConfiguration(collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS)
+CONFIG = TypeCheckConfiguration(
+    collection_check_strategy=CollectionCheckStrategy.ALL_ITEMS
+)
 
 
 def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
@@ -31,7 +38,10 @@ def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
         except TypeCheckError:
             if not is_symbolic_dim(value):  # it stands for an integer
                 raise
-        except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
+        except (
+            AttributeError,
+            TypeError,
+        ) as error:  # typeguard's own, as for some protocols
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 
     return check
@@ -59,7 +69,10 @@ def around_arrays(annotation: Any, memo: TypeCheckMemo) -> Checker:
             return
         try:
             checker(value, base, args, memo)
-        except (AttributeError, TypeError) as error:  # typeguard's own, as for some protocols
+        except (
+            AttributeError,
+            TypeError,
+        ) as error:  # typeguard's own, as for some protocols
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 
     return check

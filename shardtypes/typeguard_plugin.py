@@ -18,14 +18,20 @@ def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's question: who checks this type? None for a type that holds no arrays of ours."""
     global _known
     if _known is None:
-        if not hasattr(sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"):  # nobody has made an annotation yet
+        if not hasattr(
+            sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"
+        ):  # nobody has made an annotation yet
             return None
         from shardtypes.dtypes import DTypeClass
         from shardtypes.typeguard_calls import check_array, checker
 
         _known = DTypeClass, check_array, checker
     dtype_class, of_array, of_other = _known
-    return of_array if type(origin) is dtype_class and args else of_other(origin, args, extras)
+    return (
+        of_array
+        if type(origin) is dtype_class and args
+        else of_other(origin, args, extras)
+    )
 
 
 def register_with_typeguard() -> None:

@@ -25,7 +25,10 @@ _OURS = {*SHARDTYPES_DTYPES, "Array"}
 def leave_strings_alone(transformer: Any) -> None:
     """Add the entry to the list in ``typeguard._transformer``, once."""
     if not any(isinstance(name, _OurNames) for name in transformer.literal_names):
-        transformer.literal_names = (*transformer.literal_names, _OurNames("shardtypes.*"))
+        transformer.literal_names = (
+            *transformer.literal_names,
+            _OurNames("shardtypes.*"),
+        )
 
 
 class _OurNames(str):
@@ -43,7 +46,10 @@ class _OurNames(str):
 
 
 def _has_text(node: ast.Subscript) -> bool:
-    return any(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in ast.walk(node.slice))
+    return any(
+        isinstance(part, ast.Constant) and isinstance(part.value, str)
+        for part in ast.walk(node.slice)
+    )
 
 
 class _Place:
@@ -52,7 +58,9 @@ class _Place:
     def __init__(self, caller: FrameType) -> None:
         # typeguard asks for the function that it is in, then for those around it and the module.
         memo = caller.f_locals.get("self")
-        self.asked_before = caller.f_back is not None and caller.f_back.f_code is caller.f_code
+        self.asked_before = (
+            caller.f_back is not None and caller.f_back.f_code is caller.f_code
+        )
         self.memo = memo
         self.scopes: list[ast.AST] = []
         # What the module imports for type checkers only: typeguard leaves that out.
@@ -72,7 +80,11 @@ class _Place:
             name, local = frame.f_code.co_name, frame.f_locals
             if name == "instrument" and callable(local.get("f")):
                 self.module = local["f"].__module__
-                self.names = [*_variables_around(frame), local["f"].__globals__, vars(builtins)]
+                self.names = [
+                    *_variables_around(frame),
+                    local["f"].__globals__,
+                    vars(builtins),
+                ]
                 return
             if name == "get_code" and isinstance(local.get("fullname"), str):
                 self.module = local["fullname"]
@@ -83,7 +95,9 @@ class _Place:
 def _variables_around(instrument: FrameType) -> Iterator[dict[str, Any]]:
     """The variables of the functions in which a function is being decorated, innermost first."""
     frame = instrument.f_back
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("typeguard."):
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(
+        "typeguard."
+    ):
         frame = frame.f_back
     if frame is not None and frame.f_locals is not frame.f_globals:
         yield dict(frame.f_locals)
@@ -94,7 +108,9 @@ def _is_ours(base: ast.expr, place: _Place) -> bool:
         return False
     value = _value(base, place.names)
     if value is None:
-        ours = any(_is_our_name(name) for name in origins(base, place.scopes, place.module))
+        ours = any(
+            _is_our_name(name) for name in origins(base, place.scopes, place.module)
+        )
     else:
         ours = getattr(value, "__shardtypes_text__", False) is True
     if not ours:
@@ -104,10 +120,14 @@ def _is_ours(base: ast.expr, place: _Place) -> bool:
     if root in _variables(place.scopes[0]):
         # There the name is no type: typeguard leaves such annotations out, but finds some of these variables too late.
         place.memo.ignored_names.add(root)
-        _stats.count_not_possible(f"annotation {text}[…] of {where} not checked: there {root} is a variable")
+        _stats.count_not_possible(
+            f"annotation {text}[…] of {where} not checked: there {root} is a variable"
+        )
         return False
     if root in place.ignored:
-        _stats.count_not_possible(f"annotation {text}[…] of {where} not checked: {root} exists for type checkers only")
+        _stats.count_not_possible(
+            f"annotation {text}[…] of {where} not checked: {root} exists for type checkers only"
+        )
         return False
     return True
 
@@ -117,13 +137,22 @@ def _variables(scope: ast.AST) -> set[str]:
     if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return set()
     stored = [node for node in own_nodes(scope.body) if isinstance(node, ast.Name)]
-    return parameter_names(scope) | {node.id for node in stored if isinstance(node.ctx, ast.Store)}
+    return parameter_names(scope) | {
+        node.id for node in stored if isinstance(node.ctx, ast.Store)
+    }
 
 
 def _value(expression: ast.expr, names: Sequence[dict[str, Any]]) -> Any:
     """What a dotted name stands for; None if for nothing."""
     if isinstance(expression, ast.Name):
-        return next((variables[expression.id] for variables in names if expression.id in variables), None)
+        return next(
+            (
+                variables[expression.id]
+                for variables in names
+                if expression.id in variables
+            ),
+            None,
+        )
     if isinstance(expression, ast.Attribute):
         return getattr(_value(expression.value, names), expression.attr, None)
     return None
@@ -131,4 +160,6 @@ def _value(expression: ast.expr, names: Sequence[dict[str, Any]]) -> Any:
 
 def _is_our_name(name: str) -> bool:
     module, _, last = name.rpartition(".")
-    return last in _OURS and (module == "shardtypes" or module.startswith("shardtypes."))
+    return last in _OURS and (
+        module == "shardtypes" or module.startswith("shardtypes.")
+    )

@@ -11,8 +11,16 @@ from typing import Any
 from jax._src import source_info_util  # no public way from an equation to its line
 
 _HOME = os.path.dirname(os.path.abspath(__file__))
-_OURS = (_HOME + os.sep, os.path.join(os.path.dirname(_HOME), "pytest_shardtypes") + os.sep)
-_LIBRARIES = tuple({sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")})
+_OURS = (
+    _HOME + os.sep,
+    os.path.join(os.path.dirname(_HOME), "pytest_shardtypes") + os.sep,
+)
+_LIBRARIES = tuple(
+    {
+        sysconfig.get_path(kind) + os.sep
+        for kind in ("stdlib", "platstdlib", "purelib", "platlib")
+    }
+)
 
 
 def is_of_user(file: str) -> bool:
@@ -30,7 +38,11 @@ def frames_of(traceback: Any) -> tuple[Any, ...]:
 @functools.lru_cache(maxsize=4096)
 def frame_of(traceback: Any) -> Any:
     """The innermost frame of the user's own files, else the innermost that is not ours; None where there is none."""
-    others = (frame for frame in source_info_util.user_frames(traceback) if not frame.file_name.startswith(_OURS))
+    others = (
+        frame
+        for frame in source_info_util.user_frames(traceback)
+        if not frame.file_name.startswith(_OURS)
+    )
     return next(iter(frames_of(traceback)), None) or next(others, None)
 
 
@@ -52,11 +64,17 @@ class Calls:
         function = _source_of(jaxpr)
         if function is None:
             return self
-        return Calls(self.line_of(eqn), function) if function[0].startswith(_LIBRARIES) else Calls()
+        return (
+            Calls(self.line_of(eqn), function)
+            if function[0].startswith(_LIBRARIES)
+            else Calls()
+        )
 
     def line_of(self, eqn: Any) -> Any:
         """The equation that has the line which is meant by this one."""
-        if self.library is None or _is_called_by(eqn.source_info.traceback, self.library):
+        if self.library is None or _is_called_by(
+            eqn.source_info.traceback, self.library
+        ):
             return eqn
         return self.caller
 
@@ -64,7 +82,11 @@ class Calls:
 def _source_of(jaxpr: Any) -> tuple[str, int] | None:
     """The file and line where the function of a program begins, where JAX says so."""
     about = getattr(jaxpr, "debug_info", None)
-    file, _, line = str(getattr(about, "func_src_info", "") or "").partition(" at ")[2].rpartition(":")
+    file, _, line = (
+        str(getattr(about, "func_src_info", "") or "")
+        .partition(" at ")[2]
+        .rpartition(":")
+    )
     return (file, int(line)) if file and line.isdecimal() else None
 
 
@@ -80,4 +102,7 @@ def _is_called_by(traceback: Any, function: tuple[str, int]) -> bool:
 
 
 def _has_frame(traceback: Any, function: tuple[str, int]) -> bool:
-    return any((frame.file_name, frame.function_start_line) == function for frame in traceback.frames)
+    return any(
+        (frame.file_name, frame.function_start_line) == function
+        for frame in traceback.frames
+    )

@@ -54,7 +54,13 @@ def local(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
     return value
 
 
-def outer(value: V, name: str, where: str, annotation: Callable[[], Any], kept: Callable[[], Table | None]) -> V:
+def outer(
+    value: V,
+    name: str,
+    where: str,
+    annotation: Callable[[], Any],
+    kept: Callable[[], Table | None],
+) -> V:
     """Check the value that a function assigns to an annotated variable of a function around it.
 
     ``kept`` gives the table of that one's call, which its sizes are of. It raises ``NameError`` where there is none.
@@ -71,7 +77,9 @@ def outer(value: V, name: str, where: str, annotation: Callable[[], Any], kept: 
         table = None
     if table is None:
         if holds_arrays(declared):
-            _stats.count_not_possible(f"{site}: its names for sizes, for the function around it is not checked")
+            _stats.count_not_possible(
+                f"{site}: its names for sizes, for the function around it is not checked"
+            )
         _check_alone(value, check, site)
         return value
     with table.statement(annotation.__code__):
@@ -86,7 +94,9 @@ def table() -> Table | None:
     return table_of_frame(sys._getframe(1))
 
 
-def module_variable(value: V, name: str, where: str, annotation: Callable[[], Any]) -> V:
+def module_variable(
+    value: V, name: str, where: str, annotation: Callable[[], Any]
+) -> V:
     """Check the value of an annotated variable of a module, if it holds arrays; ``where`` is who assigns it."""
     __tracebackhide__ = True
     if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
@@ -106,7 +116,9 @@ def _check_alone(value: Any, check: Checker, site: Site) -> None:
         abandon(own)
 
 
-def _check_of(name: str, where: str, annotation: Callable[[], Any]) -> tuple[Any, Checker | None, Site]:
+def _check_of(
+    name: str, where: str, annotation: Callable[[], Any]
+) -> tuple[Any, Checker | None, Site]:
     """The annotation, its check, and where the variable is; no check for an annotation that names nothing."""
     place = f"{where}, variable {name!r}" if where else f"variable {name!r}"
     try:
@@ -126,11 +138,15 @@ def _check_of(name: str, where: str, annotation: Callable[[], Any]) -> tuple[Any
     return made.declared.annotation, made.check, made.site
 
 
-def _compiled(written: Any, name: str, where: str, annotation: Callable[[], Any]) -> _Made:
+def _compiled(
+    written: Any, name: str, where: str, annotation: Callable[[], Any]
+) -> _Made:
     names = {**annotation.__globals__, **inspect.getclosurevars(annotation).nonlocals}
     site = Site(where, f"variable {name!r}", names.get("__name__", ""))
     declared = resolved(written, names, {})
-    check = compile_annotation(declared.annotation, TypeCheckMemo(names, {}, config=CONFIG))
+    check = compile_annotation(
+        declared.annotation, TypeCheckMemo(names, {}, config=CONFIG)
+    )
     return _Made(written, declared, check, site)
 
 

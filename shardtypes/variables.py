@@ -35,7 +35,13 @@ def annotations_of(body: Sequence[ast.stmt]) -> dict[str, list[ast.expr]]:
 def parameter_names(function: Function) -> set[str]:
     """The names of all parameters."""
     arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
     return {argument.arg for argument in every if argument is not None}
 
 
@@ -45,7 +51,9 @@ class Outer:
 
     owner: Function | ast.Module
     depth: int  # how many scopes are around its owner
-    hidden: frozenset[str]  # the names that stand for something else there than where the variable belongs
+    hidden: frozenset[
+        str
+    ]  # the names that stand for something else there than where the variable belongs
 
 
 def outer_variables(scope: Scope, around: Sequence[Scope]) -> dict[str, Outer]:
@@ -58,7 +66,9 @@ def outer_variables(scope: Scope, around: Sequence[Scope]) -> dict[str, Outer]:
                 owner = around[depth] if depth is not None and around else None
                 if depth is not None and isinstance(owner, (*FUNCTIONS, ast.Module)):
                     between = (*around[depth + 1 :], scope)
-                    found[name] = Outer(owner, depth, frozenset().union(*map(bound_names, between)))
+                    found[name] = Outer(
+                        owner, depth, frozenset().union(*map(bound_names, between))
+                    )
     return found
 
 
@@ -82,7 +92,10 @@ def bound_names(scope: Scope) -> set[str]:
         elif isinstance(node, ast.alias):
             found.add((node.asname or node.name).partition(".")[0])
         else:  # a function, class, exception or pattern
-            found |= {getattr(node, "name", None) or "", getattr(node, "rest", None) or ""}
+            found |= {
+                getattr(node, "name", None) or "",
+                getattr(node, "rest", None) or "",
+            }
     if isinstance(scope, FUNCTIONS):
         found |= parameter_names(scope)
     return found - elsewhere
@@ -98,7 +111,9 @@ def _outside_targets(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
             yield from _outside_targets([*ast.iter_child_nodes(node)])
 
 
-def inner_scopes(scope: Scope, around: Sequence[Scope]) -> Iterator[tuple[Function | ast.ClassDef, tuple[Scope, ...]]]:
+def inner_scopes(
+    scope: Scope, around: Sequence[Scope]
+) -> Iterator[tuple[Function | ast.ClassDef, tuple[Scope, ...]]]:
     """All functions and classes inside of one, at any depth, each with what is around it."""
     inside = (*around, scope)
     for node in own_nodes(scope.body):

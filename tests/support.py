@@ -42,7 +42,9 @@ class Progress:
             return None
         for entry in entries:
             try:
-                fields = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+                fields = (
+                    Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+                )
             except OSError:  # it has ended meanwhile
                 continue
             stats[int(entry)] = (int(fields[1]), f"{fields[11]} {fields[12]}")
@@ -55,15 +57,27 @@ class Progress:
 
 
 def run(
-    command: Sequence[str | Path], cwd: Path = ROOT, env: Mapping[str, str] | None = None, together: bool = False
+    command: Sequence[str | Path],
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    together: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end; the caller judges the exit status. With ``together`` both outputs are one.
 
     Raises:
         TimeoutError: it hangs.
     """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # a pipe that is full would make it wait
-        process = subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT if together else err)
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):  # a pipe that is full would make it wait
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdout=out,
+            stderr=subprocess.STDOUT if together else err,
+        )
         progress = Progress(process.pid)
         while True:
             try:
@@ -73,7 +87,9 @@ def run(
                 if progress.hangs():
                     process.kill()
                     process.wait()
-                    raise TimeoutError(f"{' '.join(map(str, command))} does nothing any more") from None
+                    raise TimeoutError(
+                        f"{' '.join(map(str, command))} does nothing any more"
+                    ) from None
         texts = []
         for file in (out, err):
             file.seek(0)
@@ -81,10 +97,14 @@ def run(
     return subprocess.CompletedProcess(command, process.returncode, *texts)
 
 
-def run_python(*args: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def run_python(
+    *args: str, cwd: Path = ROOT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run this interpreter with ``args``, on this source tree; the caller judges the exit status."""
     merged = {**os.environ, **(env or {})}
-    merged["PYTHONPATH"] = os.pathsep.join(p for p in (str(ROOT), merged.get("PYTHONPATH", "")) if p)
+    merged["PYTHONPATH"] = os.pathsep.join(
+        p for p in (str(ROOT), merged.get("PYTHONPATH", "")) if p
+    )
     return run([sys.executable, *args], cwd, merged)
 
 
@@ -92,7 +112,9 @@ def force_devices(count: int = 8) -> None:
     """That many devices on the CPU; to be called before anything in this process starts JAX's backend."""
     flag = "--xla_force_host_platform_device_count"
     if flag not in os.environ.get("XLA_FLAGS", ""):
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={count}".strip()
+        os.environ["XLA_FLAGS"] = (
+            f"{os.environ.get('XLA_FLAGS', '')} {flag}={count}".strip()
+        )
 
 
 @cache
@@ -111,5 +133,8 @@ def quick_xla_flags() -> str:
 
 
 def _contains(path: Path, text: bytes) -> bool:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
         return content.find(text) >= 0

@@ -16,7 +16,15 @@ from tests.support import ROOT, run
 
 GUIDE = ROOT / "docs" / "contributing.md"
 #: What the commands need.
-SOURCES = ("shardtypes", "shardlint", "pytest_shardtypes", "tests", "docs", "README.md", "pyproject.toml")
+SOURCES = (
+    "shardtypes",
+    "shardlint",
+    "pytest_shardtypes",
+    "tests",
+    "docs",
+    "README.md",
+    "pyproject.toml",
+)
 _FILE = re.compile(r"^--- .*\n\+\+\+ b/(\S+)\n", re.M)
 
 pytestmark = pytest.mark.once
@@ -33,8 +41,15 @@ class Addition:
     def part(self, tests: bool) -> str:
         """The change of the tests, or of what they test."""
         starts = [found.start() for found in _FILE.finditer(self.change)]
-        pieces = [self.change[a:b] for a, b in zip(starts, [*starts[1:], len(self.change)], strict=True)]
-        return "".join(piece for piece in pieces if bool(re.search(r"^\+\+\+ b/tests/", piece, re.M)) is tests)
+        pieces = [
+            self.change[a:b]
+            for a, b in zip(starts, [*starts[1:], len(self.change)], strict=True)
+        ]
+        return "".join(
+            piece
+            for piece in pieces
+            if bool(re.search(r"^\+\+\+ b/tests/", piece, re.M)) is tests
+        )
 
 
 def additions() -> list[Addition]:
@@ -42,7 +57,13 @@ def additions() -> list[Addition]:
     found = []
     for section in GUIDE.read_text().split("\n## ")[1:]:
         blocks = dict(re.findall(r"^```(diff|sh)\n(.*?)^```$", section, re.M | re.S))
-        found.append(Addition(section.partition("\n")[0], blocks["diff"], tuple(blocks["sh"].splitlines())))
+        found.append(
+            Addition(
+                section.partition("\n")[0],
+                blocks["diff"],
+                tuple(blocks["sh"].splitlines()),
+            )
+        )
     return found
 
 
@@ -54,7 +75,11 @@ def copy(tmp_path: Path) -> Path:
     """The sources, to be changed."""
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name,
+                tmp_path / name,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         else:
             shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -75,13 +100,26 @@ def output(command: str, folder: Path) -> tuple[int, str]:
     assert words[len(settings)] == "python", command
     environment = {**os.environ, **settings, "PYTHONPATH": str(folder)}
     options = ["-p", "no:cacheprovider"] if "pytest" in words else []
-    done = run([sys.executable, *words[len(settings) + 1 :], *options], folder, environment, together=True)
+    done = run(
+        [sys.executable, *words[len(settings) + 1 :], *options],
+        folder,
+        environment,
+        together=True,
+    )
     return done.returncode, done.stdout
 
 
 def test_the_guide_has_all_additions() -> None:
-    assert [one.title for one in ADDITIONS] == ["An operation", "A rule", "A collective", "A library"]
-    assert all(one.part(tests=True) and one.part(tests=False) and one.commands for one in ADDITIONS)
+    assert [one.title for one in ADDITIONS] == [
+        "An operation",
+        "A rule",
+        "A collective",
+        "A library",
+    ]
+    assert all(
+        one.part(tests=True) and one.part(tests=False) and one.commands
+        for one in ADDITIONS
+    )
 
 
 @pytest.mark.parametrize("one", ADDITIONS, ids=lambda one: one.title)

@@ -44,7 +44,9 @@ def test_findings_are_read_in_both_orders(demo: ModuleType, tmp_path: Path) -> N
     assert demo.reports(f"{place}7: error: wrong  [shard-axes]", one, "shard-axes")
     assert demo.reports(f"ST102 duplicate-mesh-axis\n  --> {place}7\n", one, "ST102")
     assert not demo.reports(f"{place}7: error: wrong  [shard-axes]", one, "ST102")
-    assert not demo.reports(f"{one.bug.file}:{one.line + 1}:7: ST102 wrong", one, "ST102")
+    assert not demo.reports(
+        f"{one.bug.file}:{one.line + 1}:7: ST102 wrong", one, "ST102"
+    )
 
 
 @pytest.mark.once

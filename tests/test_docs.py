@@ -21,9 +21,21 @@ from shardlint.rules import all_rules
 from tests.support import ROOT
 from tests.support import run as run_command
 
-PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "$ " in p.read_text())
-BLOCK = re.compile(r"(?:<!-- file: (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
-TOOLS = {"shardlint": ["-m", "shardlint"], "mypy": ["-m", "mypy"], "pytest": ["-m", "pytest"], "python": []}
+PAGES = sorted(
+    p
+    for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if "$ " in p.read_text()
+)
+BLOCK = re.compile(
+    r"(?:<!-- file: (?P<name>\S+) -->\n)?```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    re.M | re.S,
+)
+TOOLS = {
+    "shardlint": ["-m", "shardlint"],
+    "mypy": ["-m", "mypy"],
+    "pytest": ["-m", "pytest"],
+    "python": [],
+}
 
 
 @dataclass
@@ -46,7 +58,11 @@ def run(line: str, cwd: Path) -> str:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
     if tool != "python":
         env["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
-    for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):  # where pytest sees a CI it does not shorten lines
+    for name in (
+        "PYTEST_ADDOPTS",
+        "CI",
+        "BUILD_NUMBER",
+    ):  # where pytest sees a CI it does not shorten lines
         env.pop(name, None)
     done = run_command([sys.executable, *TOOLS[tool], *args], cwd, env, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)
@@ -56,9 +72,15 @@ def run(line: str, cwd: Path) -> str:
 
 def rules_page() -> str:
     """All rules: a table, then the page of each."""
-    table = "".join(f"| [{r.code}](#{r.code.lower()}-{r.name}) | {r.name} | {r.summary()} |\n" for r in all_rules())
+    table = "".join(
+        f"| [{r.code}](#{r.code.lower()}-{r.name}) | {r.name} | {r.summary()} |\n"
+        for r in all_rules()
+    )
     pages = "".join(
-        f"\n## {r.code} {r.name}\n\n" + re.sub(r"^## ", "### ", r.text(), flags=re.M) + "\n" for r in all_rules()
+        f"\n## {r.code} {r.name}\n\n"
+        + re.sub(r"^## ", "### ", r.text(), flags=re.M)
+        + "\n"
+        for r in all_rules()
     )
     return (
         "# The rules of shardlint\n\nA rule's code is never used for another. `shardlint explain CODE` prints one of "

@@ -56,9 +56,14 @@ def test_the_probe_reports_code_that_fails() -> None:
 
 def test_the_language_is_standard_library_only() -> None:
     """Everything in ``shardtypes.lang``, not only its front door."""
-    modules = [f"shardtypes.lang.{path.stem}" for path in (ROOT / "shardtypes/lang").glob("*.py")]
+    modules = [
+        f"shardtypes.lang.{path.stem}"
+        for path in (ROOT / "shardtypes/lang").glob("*.py")
+    ]
     assert "shardtypes.lang.__init__" in modules
-    loaded = imported_by("import " + ", ".join(m.removesuffix(".__init__") for m in modules))
+    loaded = imported_by(
+        "import " + ", ".join(m.removesuffix(".__init__") for m in modules)
+    )
     outside = loaded - sys.stdlib_module_names - {"shardtypes"}
     assert not outside & (HEAVY | {"shardlint", "pytest_shardtypes"})
 
@@ -79,7 +84,15 @@ def test_linting_imports_neither_jax_nor_numpy(tmp_path: Path) -> None:
     )
     loaded = imported_by(code, cwd=tmp_path)
     assert "libcst" in loaded
-    assert not loaded & {"jax", "jaxlib", "numpy", "typeguard", "mypy", "pytest", "pytest_shardtypes"}
+    assert not loaded & {
+        "jax",
+        "jaxlib",
+        "numpy",
+        "typeguard",
+        "mypy",
+        "pytest",
+        "pytest_shardtypes",
+    }
 
 
 def test_the_pytest_plugin_is_free_until_asked_for() -> None:
@@ -98,7 +111,9 @@ def test_a_test_run_without_the_option_imports_nothing_heavy(tmp_path: Path) -> 
         "assert status == 0, status"
     )
     # Other installed plugins may import what they like: only ours is loaded.
-    done = run_python("-c", PROBE, code, cwd=tmp_path, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    done = run_python(
+        "-c", PROBE, code, cwd=tmp_path, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     names = set(json.loads(done.stdout.splitlines()[-1])[1])
     assert "pytest_shardtypes" in names
@@ -110,9 +125,31 @@ def test_a_test_run_without_the_option_imports_nothing_heavy(tmp_path: Path) -> 
 # What the modules below a path must not import, the most specific path first. A name covers its submodules;
 # "shardtypes!" means all of shardtypes but its language.
 FORBIDDEN: dict[str, tuple[str, ...]] = {
-    "shardtypes/lang": ("shardtypes!", "shardlint", "pytest_shardtypes", "jax", "numpy", "libcst", "typeguard"),
-    "shardtypes/semantics": ("shardlint", "pytest_shardtypes", "jax", "libcst", "mypy", "typeguard"),
-    "shardtypes": ("shardlint", "pytest_shardtypes", "libcst", "mypy", "pygls", "pytest"),
+    "shardtypes/lang": (
+        "shardtypes!",
+        "shardlint",
+        "pytest_shardtypes",
+        "jax",
+        "numpy",
+        "libcst",
+        "typeguard",
+    ),
+    "shardtypes/semantics": (
+        "shardlint",
+        "pytest_shardtypes",
+        "jax",
+        "libcst",
+        "mypy",
+        "typeguard",
+    ),
+    "shardtypes": (
+        "shardlint",
+        "pytest_shardtypes",
+        "libcst",
+        "mypy",
+        "pygls",
+        "pytest",
+    ),
     "shardlint/ops": (
         "shardtypes!",
         "pytest_shardtypes",
@@ -125,11 +162,47 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
         "jax",
         "numpy",
     ),
-    "shardlint/rules": ("shardtypes!", "pytest_shardtypes", "libcst", "mypy", "jax", "numpy"),
-    "shardlint/engine": ("shardtypes!", "pytest_shardtypes", "shardlint.cli", "libcst", "mypy", "jax", "numpy"),
-    "shardlint/mypy_plugin": ("shardtypes!", "pytest_shardtypes", "shardlint.cli", "jax", "numpy"),
-    "shardlint/evaluation": ("pytest_shardtypes", "shardlint.engine", "shardlint.cli", "libcst", "mypy", "jax"),
-    "shardlint": ("shardtypes!", "pytest_shardtypes", "jax", "numpy", "typeguard", "pytest", "mypy"),
+    "shardlint/rules": (
+        "shardtypes!",
+        "pytest_shardtypes",
+        "libcst",
+        "mypy",
+        "jax",
+        "numpy",
+    ),
+    "shardlint/engine": (
+        "shardtypes!",
+        "pytest_shardtypes",
+        "shardlint.cli",
+        "libcst",
+        "mypy",
+        "jax",
+        "numpy",
+    ),
+    "shardlint/mypy_plugin": (
+        "shardtypes!",
+        "pytest_shardtypes",
+        "shardlint.cli",
+        "jax",
+        "numpy",
+    ),
+    "shardlint/evaluation": (
+        "pytest_shardtypes",
+        "shardlint.engine",
+        "shardlint.cli",
+        "libcst",
+        "mypy",
+        "jax",
+    ),
+    "shardlint": (
+        "shardtypes!",
+        "pytest_shardtypes",
+        "jax",
+        "numpy",
+        "typeguard",
+        "pytest",
+        "mypy",
+    ),
     "pytest_shardtypes": ("shardlint", "libcst", "mypy"),
 }
 
@@ -169,11 +242,17 @@ def violations(path: str, source: str) -> list[str]:
     is_package = module.endswith(".__init__")
     found = imports(source, module.removesuffix(".__init__"), is_package)
     layer = layer_of(path)
-    return [f"{path}:{line}: {layer} imports {name}" for name, line in found if is_forbidden(name, FORBIDDEN[layer])]
+    return [
+        f"{path}:{line}: {layer} imports {name}"
+        for name, line in found
+        if is_forbidden(name, FORBIDDEN[layer])
+    ]
 
 
 def test_findings_are_kept_for_one_build_of_all_that_the_linter_imports() -> None:
-    own = [folder.relative_to(ROOT).as_posix().replace("/", ".") for folder in OWN_FOLDERS]
+    own = [
+        folder.relative_to(ROOT).as_posix().replace("/", ".") for folder in OWN_FOLDERS
+    ]
     used = {
         name
         for path in (ROOT / "shardlint").rglob("*.py")
@@ -181,14 +260,24 @@ def test_findings_are_kept_for_one_build_of_all_that_the_linter_imports() -> Non
         if name.startswith("shardtypes.")
     }
     assert len(used) > 20
-    assert [name for name in used if not name.startswith(tuple(f"{folder}." for folder in own))] == []
+    assert [
+        name
+        for name in used
+        if not name.startswith(tuple(f"{folder}." for folder in own))
+    ] == []
 
 
 @pytest.mark.parametrize("package", ["shardtypes", "shardlint", "pytest_shardtypes"])
 def test_imports_point_one_way(package: str) -> None:
     files = sorted((ROOT / package).rglob("*.py"))
     assert files
-    found = [v for f in files for v in violations(f.relative_to(ROOT).as_posix(), f.read_text(encoding="utf-8"))]
+    found = [
+        v
+        for f in files
+        for v in violations(
+            f.relative_to(ROOT).as_posix(), f.read_text(encoding="utf-8")
+        )
+    ]
     assert not found, "\n".join(found)
 
 
@@ -202,7 +291,10 @@ def test_imports_point_one_way(package: str) -> None:
         ("shardlint/ops/numpy.py", "from ..engine import analyze"),
         ("shardlint/cli.py", "from shardtypes.layout import layout"),
         ("shardlint/cli.py", "import shardtypes"),
-        ("shardlint/rules/__init__.py", "from shardlint import ir\nimport libcst as cst"),
+        (
+            "shardlint/rules/__init__.py",
+            "from shardlint import ir\nimport libcst as cst",
+        ),
         ("pytest_shardtypes/plugin.py", "from shardlint.config import Config"),
     ],
 )
@@ -214,8 +306,14 @@ def test_the_layer_check_can_fail(path: str, source: str) -> None:
     ("path", "source"),
     [
         ("shardtypes/lang/parser.py", "from .size import Size\nimport re"),
-        ("shardtypes/runtime.py", "import jax\nfrom shardtypes.lang import parse\nfrom . import lang"),
-        ("shardlint/cli.py", "from shardtypes.lang import parse\nfrom shardtypes import lang\nimport libcst"),
+        (
+            "shardtypes/runtime.py",
+            "import jax\nfrom shardtypes.lang import parse\nfrom . import lang",
+        ),
+        (
+            "shardlint/cli.py",
+            "from shardtypes.lang import parse\nfrom shardtypes import lang\nimport libcst",
+        ),
         ("shardlint/mypy_plugin/hooks.py", "from mypy.plugin import Plugin"),
         ("pytest_shardtypes/plugin.py", "import shardtypes\nimport pytest"),
     ],

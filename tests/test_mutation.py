@@ -45,9 +45,18 @@ def by_change(program: Program) -> dict[str, Mutant]:
 
 
 def test_mutants_keep_lines_and_are_the_same_every_time(program: Program) -> None:
-    first, second = mutants(program, ["shape", "dtype"], 0, 2), mutants(program, ["shape", "dtype"], 0, 2)
+    first, second = (
+        mutants(program, ["shape", "dtype"], 0, 2),
+        mutants(program, ["shape", "dtype"], 0, 2),
+    )
     assert first == second
-    assert {m.operator for m in first} >= {"einsum letters", "einsum operands", "axis", "drop keepdims", "annotation"}
+    assert {m.operator for m in first} >= {
+        "einsum letters",
+        "einsum operands",
+        "axis",
+        "drop keepdims",
+        "annotation",
+    }
     for mutant in first:
         assert mutant.apply(SOURCE.encode()).count(b"\n") == SOURCE.count("\n")
     assert by_change(program)['"B Q D" -> "Q B D"'].lines == (7, 12)
@@ -100,7 +109,10 @@ def test_truth_of_shardings_is_what_one_device_computes(tmp_path: Path) -> None:
         '"B/d F/t" -> "B/d F"',
         '"F/t M" -> "F M/t"',
     ]
-    cases = [Case(0, program, None), *(Case(1 + i, program, made[what]) for i, what in enumerate(changes))]
+    cases = [
+        Case(0, program, None),
+        *(Case(1 + i, program, made[what]) for i, what in enumerate(changes)),
+    ]
     first, verdicts = truths(cases, "numbers", 120)
     assert first.runs == {"sharded.layer": ["layer"]}
     assert [verdicts[case.number].verdict for case in cases[1:]] == ["wrong"] * 4
@@ -112,28 +124,58 @@ def test_translation_for_each_peer() -> None:
     for form in ("pyrefly", "jaxtyc", "runtime"):
         translated = translate(SOURCE.encode(), form)
         assert 'q: Float32[Array, "B Q D"]' in translated.text
-        where = translated.text.splitlines().index('    out = jnp.einsum("bqd,bkd->bqk", q, k)') + 1
+        where = (
+            translated.text.splitlines().index(
+                '    out = jnp.einsum("bqd,bkd->bqk", q, k)'
+            )
+            + 1
+        )
         assert translated.original(where) == 11
     assert '@static_jaxtyping("B Q D K")' in translate(SOURCE.encode(), "pyrefly").text
-    assert "@jaxtyping.jaxtyped(typechecker=beartype.beartype)" in translate(SOURCE.encode(), "runtime").text
     assert (
-        'Float32[Array, "B_d L"]' in translate(b'from shardtypes import f32\nT = f32["B/d L {U:t}"]\n', "jaxtyc").text
+        "@jaxtyping.jaxtyped(typechecker=beartype.beartype)"
+        in translate(SOURCE.encode(), "runtime").text
+    )
+    assert (
+        'Float32[Array, "B_d L"]'
+        in translate(
+            b'from shardtypes import f32\nT = f32["B/d L {U:t}"]\n', "jaxtyc"
+        ).text
     )
 
 
 def test_a_catch_is_new_and_in_place(program: Program) -> None:
-    original, mutant = Case(0, program, None), Case(1, program, by_change(program)["q, k -> k, q"])
+    original, mutant = (
+        Case(0, program, None),
+        Case(1, program, by_change(program)["q, k -> k, q"]),
+    )
     key = str(program.root / program.name)
     results = Results(
-        [program], [original, mutant], {1: Truth("wrong", "", (("scored", 12),))}, {key: Baseline({}, {})}
+        [program],
+        [original, mutant],
+        {1: Truth("wrong", "", (("scored", 12),))},
+        {key: Baseline({}, {})},
     )
     known = Finding("scored", 3, "an alarm")
     results.add("old", {0: {known}, 1: {known}})
     results.add("far", {0: set(), 1: {Finding("scored", 3, "new")}})
     results.add("near", {0: set(), 1: {Finding("scored", 12, "new")}})
-    results.add("names", {0: set(), 1: {Finding("scored", 3, "new"), Finding("scored", 12, "new: see here", True)}})
+    results.add(
+        "names",
+        {
+            0: set(),
+            1: {
+                Finding("scored", 3, "new"),
+                Finding("scored", 12, "new: see here", True),
+            },
+        },
+    )
     tools = ("old", "far", "near", "names")
-    assert [(c.place, c.named, c.anywhere) for tool in tools for c in results.catches[tool].values()] == [
+    assert [
+        (c.place, c.named, c.anywhere)
+        for tool in tools
+        for c in results.catches[tool].values()
+    ] == [
         (False, False, False),
         (False, False, True),
         (True, True, True),
@@ -159,7 +201,16 @@ def test_a_list_of_rules_is_judged_by_itself(tmp_path: Path) -> None:
     path = tmp_path / "ruled.py"
     path.write_text(RULES)
     program = Program("ruled", tmp_path, {"ruled": path})
-    dropped = [m for m in mutants(program, ["sharding"], 0, 100) if m.operator == "drop rule"]
-    cases = [Case(0, program, None), *(Case(1 + i, program, mutant) for i, mutant in enumerate(dropped))]
+    dropped = [
+        m for m in mutants(program, ["sharding"], 0, 100) if m.operator == "drop rule"
+    ]
+    cases = [
+        Case(0, program, None),
+        *(Case(1 + i, program, mutant) for i, mutant in enumerate(dropped)),
+    ]
     found = run(Tool("shardlint", shardlint), cases)
-    assert [{f.message[:5] for f in found.get(case.number, ())} for case in cases] == [set(), {"ST401"}, {"ST401"}]
+    assert [{f.message[:5] for f in found.get(case.number, ())} for case in cases] == [
+        set(),
+        {"ST401"},
+        {"ST401"},
+    ]

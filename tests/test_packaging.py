@@ -43,18 +43,24 @@ def test_the_installed_metadata_is_this_project(project: dict[str, Any]) -> None
     installed = importlib.metadata.metadata("shardtypes")
     assert installed["Version"] == project["project"]["version"]
     assert installed["Requires-Python"] == project["project"]["requires-python"]
-    assert set(installed.get_all("Provides-Extra") or ()) == set(project["project"]["optional-dependencies"])
+    assert set(installed.get_all("Provides-Extra") or ()) == set(
+        project["project"]["optional-dependencies"]
+    )
 
 
 def test_the_changelog_knows_the_version(project: dict[str, Any]) -> None:
-    assert f"## {project['project']['version']} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## {project['project']['version']} " in (ROOT / "CHANGELOG.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_entry_points_exist(project: dict[str, Any]) -> None:
     assert project["project"]["scripts"] == {"shardlint": "shardlint.cli:main"}
     assert project["project"]["entry-points"] == {
         "pytest11": {"shardtypes": "pytest_shardtypes.plugin"},
-        "typeguard.checker_lookup": {"shardtypes": "shardtypes.typeguard_plugin:lookup"},
+        "typeguard.checker_lookup": {
+            "shardtypes": "shardtypes.typeguard_plugin:lookup"
+        },
     }
     assert callable(importlib.import_module("shardlint.cli").main)
     assert callable(importlib.import_module("shardtypes.typeguard_plugin").lookup)
@@ -79,7 +85,9 @@ def test_packages_are_typed_and_shipped(package: str, project: dict[str, Any]) -
     assert package in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 
 
-MODULES = sorted(path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
+MODULES = sorted(
+    path.relative_to(ROOT) for name in PACKAGES for path in (ROOT / name).rglob("*.py")
+)
 
 
 @pytest.mark.once
@@ -87,11 +95,20 @@ MODULES = sorted(path.relative_to(ROOT) for name in PACKAGES for path in (ROOT /
 def test_every_module_says_what_it_is(path: Path) -> None:
     """A docstring, in a rule's file that of the rule, and postponed annotations: nothing is evaluated at import."""
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    rule = path.parent.name == "rules" and any(ast.get_docstring(n) for n in tree.body if isinstance(n, ast.ClassDef))
+    rule = path.parent.name == "rules" and any(
+        ast.get_docstring(n) for n in tree.body if isinstance(n, ast.ClassDef)
+    )
     assert ast.get_docstring(tree) or rule, f"{path} has no docstring"
-    futures = [a.name for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__" for a in n.names]
+    futures = [
+        a.name
+        for n in tree.body
+        if isinstance(n, ast.ImportFrom) and n.module == "__future__"
+        for a in n.names
+    ]
     has_code = any(not isinstance(n, ast.Expr | ast.ImportFrom) for n in tree.body)
-    assert "annotations" in futures or not has_code, f"{path}: from __future__ import annotations"
+    assert "annotations" in futures or not has_code, (
+        f"{path}: from __future__ import annotations"
+    )
 
 
 # --- the interpreter that make uses -----------------------------------------------------------------------------
@@ -121,17 +138,31 @@ def test_no_usable_interpreter_is_one_clear_message(tmp_path: Path) -> None:
 
 @pytest.mark.once
 def test_the_second_interpreter_is_another_version_or_none(tmp_path: Path) -> None:
-    assert find_python("second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)).stdout == ""
+    assert (
+        find_python(
+            "second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)
+        ).stdout
+        == ""
+    )
     # A name is not believed: this one runs, but is the version that we have already.
-    (tmp_path / ("python3.12" if sys.version_info[:2] == (3, 13) else "python3.13")).symlink_to(sys.executable)
-    assert find_python("second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)).stdout == ""
+    (
+        tmp_path / ("python3.12" if sys.version_info[:2] == (3, 13) else "python3.13")
+    ).symlink_to(sys.executable)
+    assert (
+        find_python(
+            "second", sys.executable, PATH=str(tmp_path), HOME=str(tmp_path)
+        ).stdout
+        == ""
+    )
 
 
 # --- pre-commit -------------------------------------------------------------------------------------------------
 
 
 def test_the_hook_is_the_command() -> None:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    (hook,) = yaml.safe_load(
+        (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    )
     assert hook["id"] == "shardlint"
     assert hook["language"] == "python"
     assert hook["entry"].split() == ["shardlint", "check", "--force-exclude"]
@@ -151,8 +182,17 @@ def project(x: f32['B/d L M'], w: f32['M F/t']) -> f32['B/d F/t L']:
 
 
 def git(*args: str, cwd: Path) -> str:
-    identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *identity, *args], cwd=cwd, capture_output=True, text=True, check=True)
+    identity = [
+        "-c",
+        "user.name=Test",
+        "-c",
+        "user.email=test@example.org",
+        "-c",
+        "commit.gpgsign=false",
+    ]
+    done = subprocess.run(
+        ["git", *identity, *args], cwd=cwd, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -171,7 +211,9 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
         shutil.copy(ROOT / name, ours / name)
     for package in PACKAGES:
-        shutil.copytree(ROOT / package, ours / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, ours / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     revision = commit_all(ours)
 
     theirs = tmp_path / "model"
@@ -182,15 +224,27 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     (theirs / "old" / "model.py").write_text(WRONG)
     (theirs / "shardlint.toml").write_text('extend-exclude = ["old"]\n')
     (theirs / ".pre-commit-config.yaml").write_text(
-        yaml.safe_dump({"repos": [{"repo": str(ours), "rev": revision, "hooks": [{"id": "shardlint"}]}]})
+        yaml.safe_dump(
+            {
+                "repos": [
+                    {"repo": str(ours), "rev": revision, "hooks": [{"id": "shardlint"}]}
+                ]
+            }
+        )
     )
     commit_all(theirs)
 
     def pre_commit() -> subprocess.CompletedProcess[str]:
         # A pre-commit that runs these tests sets GIT_DIR and the like for its own repository.
-        env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") and k != "PYTHONPATH"}
+        env = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith("GIT_") and k != "PYTHONPATH"
+        }
         env |= {"PRE_COMMIT_HOME": str(tmp_path / "home"), "PRE_COMMIT_COLOR": "never"}
-        return run([sys.executable, "-m", "pre_commit", "run", "--all-files"], theirs, env)
+        return run(
+            [sys.executable, "-m", "pre_commit", "run", "--all-files"], theirs, env
+        )
 
     failing = pre_commit()
     assert failing.returncode == 1, failing.stdout + failing.stderr
@@ -203,6 +257,8 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     passing = pre_commit()
     assert passing.returncode == 0, passing.stdout + passing.stderr
     assert "Passed" in passing.stdout
-    installed = next((tmp_path / "home").glob("repo*/py_env-*/lib/python*/site-packages"))
+    installed = next(
+        (tmp_path / "home").glob("repo*/py_env-*/lib/python*/site-packages")
+    )
     assert (installed / "numpy").exists()
     assert not (installed / "jax").exists()

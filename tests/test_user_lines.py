@@ -69,7 +69,11 @@ def _lines(f: Callable[..., Any], primitive: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("f", "primitive", "line"),
     [
-        (first, "select_n", "return jnp.where(x > 0, x, 0)  # JAX keeps the program of where with this line"),
+        (
+            first,
+            "select_n",
+            "return jnp.where(x > 0, x, 0)  # JAX keeps the program of where with this line",
+        ),
         (second, "select_n", "return jnp.where(x > 1, x, 0)"),
         (calls_jitted, "sin", "return lax.sin(x)"),
         (jax.pmap(mapped, axis_name="i"), "sin", "y = lax.sin(x)"),
@@ -80,7 +84,9 @@ def _lines(f: Callable[..., Any], primitive: str) -> Iterator[str]:
         (remade, "sin", "return jax.checkpoint(lambda row: lax.sin(row))(x)"),
     ],
 )
-def test_the_line_is_the_users(f: Callable[..., Any], primitive: str, line: str) -> None:
+def test_the_line_is_the_users(
+    f: Callable[..., Any], primitive: str, line: str
+) -> None:
     jax.make_jaxpr(first)(X)
     jax.make_jaxpr(calls_jitted)(X)
     assert set(_lines(f, primitive)) == {line}

@@ -15,7 +15,14 @@ from benchmarks.whole_programs.__main__ import main
 from benchmarks.whole_programs.cases import Change, Edit, Program, digest, programs
 from benchmarks.whole_programs.catches import Catch, catch, changed_lines, read
 from benchmarks.whole_programs.compiled import costs, difference
-from benchmarks.whole_programs.outcomes import ORIGINAL, Outcome, record, recorded, stale, verify
+from benchmarks.whole_programs.outcomes import (
+    ORIGINAL,
+    Outcome,
+    record,
+    recorded,
+    stale,
+    verify,
+)
 from benchmarks.whole_programs.report import Mistake, Results, markdown, missed
 from benchmarks.whole_programs.worker import compare
 
@@ -35,7 +42,9 @@ def test_there_are_ten_programs_with_ten_changes_each() -> None:
 
 
 @pytest.mark.parametrize(("program", "change"), CHANGES)
-def test_a_change_alters_the_lines_it_names_and_gives_valid_python(program: Program, change: Change) -> None:
+def test_a_change_alters_the_lines_it_names_and_gives_valid_python(
+    program: Program, change: Change
+) -> None:
     changed = change.apply(program.source)
     ast.parse(changed)
     named: set[int] = set()
@@ -55,10 +64,21 @@ def test_the_outcomes_are_of_the_texts_as_they_are(program: Program) -> None:
     assert found.keys() == {ORIGINAL, *(change.name for change in program.changes)}
     assert found[ORIGINAL].outcome == "agrees"
     # JAX does not take over a donated batch that no result has the shape of, so it may still be read.
-    harmless = {name for name, outcome in found.items() if name and outcome.outcome == "agrees"}
-    assert harmless == ({"batch_donated_too"} if program.name == "llama_fsdp" else set())
-    assert {outcome.outcome for outcome in found.values()} <= {"agrees", "raises", "differs", "slow"}
-    assert all(outcome.detail for outcome in found.values() if outcome.outcome != "agrees")
+    harmless = {
+        name for name, outcome in found.items() if name and outcome.outcome == "agrees"
+    }
+    assert harmless == (
+        {"batch_donated_too"} if program.name == "llama_fsdp" else set()
+    )
+    assert {outcome.outcome for outcome in found.values()} <= {
+        "agrees",
+        "raises",
+        "differs",
+        "slow",
+    }
+    assert all(
+        outcome.detail for outcome in found.values() if outcome.outcome != "agrees"
+    )
 
 
 def test_an_outcome_of_another_text_is_stale() -> None:
@@ -66,19 +86,25 @@ def test_an_outcome_of_another_text_is_stale() -> None:
     found = recorded()["knn_index"]
     edited = Program("knn_index", program.source + "\n", program.changes[:1])
     assert stale(edited, found) == [ORIGINAL, program.changes[0].name]
-    assert stale(program, {name: outcome for name, outcome in found.items() if name}) == [ORIGINAL]
+    assert stale(
+        program, {name: outcome for name, outcome in found.items() if name}
+    ) == [ORIGINAL]
 
 
 def test_an_edit_whose_lines_are_not_there_once_is_refused() -> None:
     change = Change("twice", "", "", (Edit("x = 1\n", "x = 2\n"),))
-    with pytest.raises(ValueError, match=r"twice: these lines occur 2 times, not once:\nx = 1"):
+    with pytest.raises(
+        ValueError, match=r"twice: these lines occur 2 times, not once:\nx = 1"
+    ):
         change.apply("x = 1\nx = 1\n")
     with pytest.raises(ValueError, match="occur 0 times"):
         change.apply("y = 1\n")
 
 
 def test_an_unknown_program_is_named_with_those_there_are() -> None:
-    with pytest.raises(SystemExit, match=r"no program is named vit; there are eqx_vit, gpipe_mixer,"):
+    with pytest.raises(
+        SystemExit, match=r"no program is named vit; there are eqx_vit, gpipe_mixer,"
+    ):
         main(["vit"])
 
 
@@ -94,9 +120,16 @@ def test_the_linter_is_silent_on_a_correct_program(name: str) -> None:
 
 def test_the_linter_finds_more_logical_names_than_dimensions() -> None:
     program = PROGRAMS["linen_encoder"]
-    (change,) = (change for change in program.changes if change.name == "names_longer_than_rank")
+    (change,) = (
+        change for change in program.changes if change.name == "names_longer_than_rank"
+    )
     changed = change.apply(program.source)
-    result = catch(program.source, changed, said_of(program.name), read(SHARDLINT, program.name, changed))
+    result = catch(
+        program.source,
+        changed,
+        said_of(program.name),
+        read(SHARDLINT, program.name, changed),
+    )
     assert result.anywhere
     assert result.messages[0].startswith("ST404 ")
 
@@ -115,7 +148,9 @@ def f(x):
     e = g(d)
     return g(e)
 """
-AFTER = BEFORE.replace("    a = g(x)\n", "    y = x\n    a = g(y)\n").replace("axis=0", "axis=1")
+AFTER = BEFORE.replace("    a = g(x)\n", "    y = x\n    a = g(y)\n").replace(
+    "axis=0", "axis=1"
+)
 
 
 def found(line: int, message: str = "ST302 here", related: bool = False) -> Finding:
@@ -134,7 +169,12 @@ def test_lines_that_are_new_or_stand_where_others_were() -> None:
     [
         ([], False, False, False),
         ([found(3)], True, True, True),
-        ([found(4)], True, True, True),  # the statement begins there, the changed argument is on line 6
+        (
+            [found(4)],
+            True,
+            True,
+            True,
+        ),  # the statement begins there, the changed argument is on line 6
         ([found(10)], False, True, True),
         ([found(11)], False, False, True),
         ([found(11), found(6, related=True)], False, True, True),
@@ -142,16 +182,24 @@ def test_lines_that_are_new_or_stand_where_others_were() -> None:
         ([found(6, related=True)], False, False, False),  # a place without a finding
     ],
 )
-def test_how_near_a_finding_is(after: list[Finding], place: bool, near: bool, anywhere: bool) -> None:
+def test_how_near_a_finding_is(
+    after: list[Finding], place: bool, near: bool, anywhere: bool
+) -> None:
     result = catch(BEFORE, AFTER, [], after)
     assert (result.place, result.near, result.anywhere) == (place, near, anywhere)
 
 
 def test_what_is_said_of_the_correct_program_does_not_count() -> None:
     before = [found(2), found(8, "ST204 elsewhere")]
-    assert catch(BEFORE, AFTER, before, [found(3), found(9, "ST204 elsewhere")]) == Catch()
-    assert catch(BEFORE, AFTER, before, [found(2), found(8, "ST204 elsewhere")]).messages == ("ST204 elsewhere",)
-    assert catch(BEFORE, AFTER, before, [found(3, "ST301 new"), found(9, "ST301 new")]).messages == (
+    assert (
+        catch(BEFORE, AFTER, before, [found(3), found(9, "ST204 elsewhere")]) == Catch()
+    )
+    assert catch(
+        BEFORE, AFTER, before, [found(2), found(8, "ST204 elsewhere")]
+    ).messages == ("ST204 elsewhere",)
+    assert catch(
+        BEFORE, AFTER, before, [found(3, "ST301 new"), found(9, "ST301 new")]
+    ).messages == (
         "ST301 new",
         "ST301 new",
     )
@@ -160,16 +208,26 @@ def test_what_is_said_of_the_correct_program_does_not_count() -> None:
 def test_a_decorator_belongs_to_its_definition() -> None:
     source = b"def f():\n    @jit\n    @partial(g, n=1)\n    def h():\n        return 1\n    return h\n\n\n"
     lines = [("m", line) for line in (3, 5, 6, 8)]
-    assert list(statements({"m": source}, lines)) == [("m", 2, 4), ("m", 5, 5), ("m", 6, 6), ("m", 8, 8)]
+    assert list(statements({"m": source}, lines)) == [
+        ("m", 2, 4),
+        ("m", 5, 5),
+        ("m", 6, 6),
+        ("m", 8, 8),
+    ]
 
 
 def results() -> Results:
-    changes = [Change(name, "kind", f"What {name} does.", ()) for name in ("loud", "silent", "second", "slow", "ended")]
+    changes = [
+        Change(name, "kind", f"What {name} does.", ())
+        for name in ("loud", "silent", "second", "slow", "ended")
+    ]
     program = Program("model", BEFORE, tuple(changes))
     outcomes = ["raises", "differs", "differs", "slow", "differs"]
     alone = {"silent": "agrees", "second": "differs"}
     mistakes = [
-        Mistake(program, change, Outcome(outcome, "", "", "", alone.get(change.name, "")))
+        Mistake(
+            program, change, Outcome(outcome, "", "", "", alone.get(change.name, ""))
+        )
         for change, outcome in zip(changes, outcomes, strict=True)
     ]
     said = {
@@ -184,7 +242,12 @@ def results() -> Results:
         ("model", "loud"): Catch(False, False, True, ("no",))
     }
     alarms = {"model": [found(1, "ST202 e")]}
-    return Results([program], mistakes, {LINTER: caught, "peer": peer}, {LINTER: alarms, "peer": {"model": []}})
+    return Results(
+        [program],
+        mistakes,
+        {LINTER: caught, "peer": peer},
+        {LINTER: alarms, "peer": {"model": []}},
+    )
 
 
 def test_the_tables_count() -> None:
@@ -192,13 +255,22 @@ def test_the_tables_count() -> None:
     assert lines[0].startswith(
         "**4 mistakes that are wrong on eight devices**, in 1 programs: JAX raises for 1, 3 give"
     )
-    assert "1 of these give other numbers on a mesh of one device, too; 3 are wrong by the mesh." in lines[0]
+    assert (
+        "1 of these give other numbers on a mesh of one device, too; 3 are wrong by the mesh."
+        in lines[0]
+    )
     shares = ["1 (25.0%)", "2 (50.0%)", "2 (50.0%)", "2 (66.7%)", "2 (66.7%)"]
     shares += ["1 (100.0%)", "1 (33.3%)", "1 (100.0%)"]
     assert f"| shardlint | {' | '.join(shares)} | 1 |" in lines
     shares = ["1 (33.3%)", "1 (100.0%)", "0 (0.0%)", "0 (0.0%)"]
-    assert f"| peer | 0 (0.0%) | 0 (0.0%) | 1 (25.0%) | 0 (0.0%) | {' | '.join(shares)} | 0 |" in lines
-    assert f"| JAX itself, on eight devices | – | – | 1 (25.0%) | – | {' | '.join(shares)} | 0 |" in lines
+    assert (
+        f"| peer | 0 (0.0%) | 0 (0.0%) | 1 (25.0%) | 0 (0.0%) | {' | '.join(shares)} | 0 |"
+        in lines
+    )
+    assert (
+        f"| JAX itself, on eight devices | – | – | 1 (25.0%) | – | {' | '.join(shares)} | 0 |"
+        in lines
+    )
     assert "shardlint was ended for taking too long at model: ended." in lines
     assert "| `model` | 4 | 1 | 2 | 2 | 1 | 1 | 1 | 1 | 1 |" in lines
     assert lines[-4:] == [
@@ -212,7 +284,10 @@ def test_the_tables_count() -> None:
 def test_what_is_missed_is_listed() -> None:
     text = missed(results(), LINTER)
     assert "- `model` second (differs): What second does." in text
-    assert [line.split()[2] for line in text.splitlines() if line.startswith("- ")] == ["second", "ended"]
+    assert [line.split()[2] for line in text.splitlines() if line.startswith("- ")] == [
+        "second",
+        "ended",
+    ]
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------------
@@ -222,9 +297,17 @@ def test_numbers_are_compared_with_those_of_one_device() -> None:
     wanted = {"a": np.array([1.0, 2.0]), "b": np.array(3.0)}
     assert compare(wanted, wanted) == ("agrees", "")
     assert compare({**wanted, "b": np.array(3.0003)}, wanted) == ("agrees", "")
-    assert compare({**wanted, "b": np.array(3.5), "a": np.array([1.0, 2.25])}, wanted) == ("differs", "by 0.5 in b")
-    assert compare({**wanted, "a": np.array([np.nan, 2.0])}, wanted) == ("differs", "by nan in a")
-    assert compare({**wanted, "a": np.array([1.0])}, wanted) == ("differs", "a has shape (1,), on one device (2,)")
+    assert compare(
+        {**wanted, "b": np.array(3.5), "a": np.array([1.0, 2.25])}, wanted
+    ) == ("differs", "by 0.5 in b")
+    assert compare({**wanted, "a": np.array([np.nan, 2.0])}, wanted) == (
+        "differs",
+        "by nan in a",
+    )
+    assert compare({**wanted, "a": np.array([1.0])}, wanted) == (
+        "differs",
+        "a has shape (1,), on one device (2,)",
+    )
     assert compare({"a": wanted["a"]}, wanted)[0] == "differs"
 
 
@@ -237,12 +320,22 @@ HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[4,8]{1,0},
 
 def test_what_a_compiled_program_costs(tmp_path: Path) -> None:
     (tmp_path / "module_0001.jit_step.cpu_after_optimizations.txt").write_text(HLO)
-    (tmp_path / "module_0002.one.cpu_after_optimizations.txt").write_text(HLO.replace("num_partitions=8", "x=1"))
+    (tmp_path / "module_0002.one.cpu_after_optimizations.txt").write_text(
+        HLO.replace("num_partitions=8", "x=1")
+    )
     (tmp_path / "module_0001.jit_step.before_optimizations.txt").write_text(HLO)
     found = costs(tmp_path)
-    wanted = {"argument bytes": 132, "result bytes": 8, "all-reduce": 1, "all-reduce bytes": 16, "dot bytes": 19}
+    wanted = {
+        "argument bytes": 132,
+        "result bytes": 8,
+        "all-reduce": 1,
+        "all-reduce bytes": 16,
+        "dot bytes": 19,
+    }
     assert dict(found) == wanted
-    (tmp_path / "module_0003.jit_step.cpu_after_optimizations.txt").write_text(HLO.replace("all-reduce", "all-gather"))
+    (tmp_path / "module_0003.jit_step.cpu_after_optimizations.txt").write_text(
+        HLO.replace("all-reduce", "all-gather")
+    )
     assert difference(found, costs(tmp_path)).startswith(
         "all-gather 0 -> 1, all-gather bytes 0 -> 16, argument bytes 132"
     )
@@ -291,11 +384,18 @@ def test_programs_run_on_eight_devices() -> None:
         "whole": (Edit('in_specs=P("d")', "in_specs=P()"),),
         "sum on a Mesh": (
             Edit("lax.pmean", "lax.psum"),
-            Edit('jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))', 'Mesh(jax.devices(), "d")'),
+            Edit(
+                'jax.make_mesh((8,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))',
+                'Mesh(jax.devices(), "d")',
+            ),
             Edit("import PartitionSpec as P", "import Mesh, PartitionSpec as P"),
         ),
     }
-    program = Program("mean", MEAN, tuple(Change(name, "", "", edits) for name, edits in changes.items()))
+    program = Program(
+        "mean",
+        MEAN,
+        tuple(Change(name, "", "", edits) for name, edits in changes.items()),
+    )
     found = verify(program, 300)
     assert {name: outcome.outcome for name, outcome in found.items()} == {
         ORIGINAL: "agrees",
@@ -305,18 +405,27 @@ def test_programs_run_on_eight_devices() -> None:
         "whole": "slow",
         "sum on a Mesh": "differs",
     }
-    assert {name: outcome.alone for name, outcome in found.items() if outcome.alone} == {
+    assert {
+        name: outcome.alone for name, outcome in found.items() if outcome.alone
+    } == {
         "sum": "agrees",
         "twice": "differs",
         "sum on a Mesh": "agrees",
     }
     assert found["sum"].detail == "by 52.5 in ['mean']"
-    assert found["name"].detail == "AttributeError: module 'jax.lax' has no attribute 'pmeans'"
+    assert (
+        found["name"].detail
+        == "AttributeError: module 'jax.lax' has no attribute 'pmeans'"
+    )
     assert "argument bytes 8 -> 64" in found["whole"].detail
     assert stale(program, found) == []
 
 
 def test_a_run_that_takes_too_long_hangs() -> None:
-    slow = Program("mean", MEAN.replace("import jax\n", "import jax, time\ntime.sleep(600)\n", 1), ())
+    slow = Program(
+        "mean",
+        MEAN.replace("import jax\n", "import jax, time\ntime.sleep(600)\n", 1),
+        (),
+    )
     with pytest.raises(RuntimeError, match="mean itself hangs: not done after 1 s"):
         verify(slow, 1)

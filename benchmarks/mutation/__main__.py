@@ -36,9 +36,15 @@ def main() -> None:
     options = _options()
     started = time.perf_counter()
     found = programs(options.paths)
-    made = [(p, m) for p in found for m in mutants(p, options.family, options.seed, options.each)]
+    made = [
+        (p, m)
+        for p in found
+        for m in mutants(p, options.family, options.seed, options.each)
+    ]
     if options.limit is not None and options.limit < len(made):
-        kept = sorted(random.Random(options.seed).sample(range(len(made)), options.limit))
+        kept = sorted(
+            random.Random(options.seed).sample(range(len(made)), options.limit)
+        )
         made = [made[i] for i in kept]
     cases: list[Case] = []
     for program in found:
@@ -52,13 +58,17 @@ def main() -> None:
     baselines: dict[str, Baseline] = {}
     with ThreadPoolExecutor(_JOBS) as pool:
         for (key, group), (first, verdicts) in zip(
-            groups.items(), pool.map(lambda g: truths(g, way, options.timeout), groups.values()), strict=True
+            groups.items(),
+            pool.map(lambda g: truths(g, way, options.timeout), groups.values()),
+            strict=True,
         ):
             del group
             baselines[key] = first
             judged |= verdicts
     results = Results(found, cases, judged, baselines)
-    _say(f"{len(results.wrong)} are really wrong ({time.perf_counter() - started:.0f} s)")
+    _say(
+        f"{len(results.wrong)} are really wrong ({time.perf_counter() - started:.0f} s)"
+    )
     wanted = [c for c in cases if c.mutant is None] + results.wrong
     for tool in tools(options.peers):
         if options.tools and tool.name not in options.tools:
@@ -83,15 +93,34 @@ def _write(results: Results, options: argparse.Namespace) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.mutation", description=__doc__)
-    parser.add_argument("paths", nargs="+", help="programs: files, folders of files, or folders with a package")
-    parser.add_argument("--family", nargs="+", default=["shape", "dtype"], choices=["shape", "dtype", "sharding"])
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        help="programs: files, folders of files, or folders with a package",
+    )
+    parser.add_argument(
+        "--family",
+        nargs="+",
+        default=["shape", "dtype"],
+        choices=["shape", "dtype", "sharding"],
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--each", type=int, default=2, help="mutants of one operator in one function")
+    parser.add_argument(
+        "--each", type=int, default=2, help="mutants of one operator in one function"
+    )
     parser.add_argument("--limit", type=int, help="a random sample of so many mutants")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for one evaluation")
+    parser.add_argument(
+        "--timeout", type=float, default=120, help="seconds for one evaluation"
+    )
     parser.add_argument("--tools", nargs="+", help="only these")
-    parser.add_argument("--peers", type=Path, help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc")
-    parser.add_argument("--run-time", action="store_true", help="jaxtyping and beartype, too")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc",
+    )
+    parser.add_argument(
+        "--run-time", action="store_true", help="jaxtyping and beartype, too"
+    )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     return parser.parse_args()

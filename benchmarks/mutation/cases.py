@@ -48,7 +48,9 @@ class Layout:
             if entry is not None:
                 case, module, translated = entry
                 where = translated.original(line) if translated else line
-                found[case.number].add(Finding(module, where, re.sub(r"_\d{5}\b", "", message), related))
+                found[case.number].add(
+                    Finding(module, where, re.sub(r"_\d{5}\b", "", message), related)
+                )
         return found
 
 
@@ -63,7 +65,12 @@ def lay_out(cases: Iterable[Case], folder: Path, transform: Transform | None) ->
             parts = [new, *module.split(".")[1:], *(["__init__"] if package else [])]
             path = folder.joinpath(*parts).with_suffix(".py")
             path.parent.mkdir(parents=True, exist_ok=True)
-            renamed = re.sub(rf"^(\s*(?:from|import) ){name}\b".encode(), rf"\g<1>{new}".encode(), source, flags=re.M)
+            renamed = re.sub(
+                rf"^(\s*(?:from|import) ){name}\b".encode(),
+                rf"\g<1>{new}".encode(),
+                source,
+                flags=re.M,
+            )
             translated = transform(renamed) if transform else None
             path.write_bytes(translated.text.encode() if translated else renamed)
             files[path.resolve()] = (case, module, translated)

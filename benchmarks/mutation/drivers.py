@@ -22,12 +22,16 @@ def _transformer(modules: Mapping[str, types.ModuleType]) -> Calls:
 
     def step(primes: tuple[int, ...]) -> Any:
         p = primes
-        config = model.Config(p[0], 8 * p[1], 8 * p[2], p[3], 4 * p[4], 2 * p[5], 8 * p[6])
+        config = model.Config(
+            p[0], 8 * p[1], 8 * p[2], p[3], 4 * p[4], 2 * p[5], 8 * p[6]
+        )
         with jax.set_mesh(train.make_mesh(2, 4)):
             state = jax.eval_shape(lambda: train.init_state(0, config))
             tokens = jax.ShapeDtypeStruct((2 * p[7], p[8]), jnp.uint32)
             batch = model.Batch(tokens=tokens, targets=tokens)
-            return jax.eval_shape(train.train_step, state, jax.ShapeDtypeStruct((), jnp.uint32), batch)
+            return jax.eval_shape(
+                train.train_step, state, jax.ShapeDtypeStruct((), jnp.uint32), batch
+            )
 
     return {"train_step": step}
 
@@ -54,14 +58,22 @@ def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> Calls:
 
     def arguments(primes: tuple[int, ...]) -> tuple[Any, ...]:
         p = primes
-        params = jax.eval_shape(lambda: model.init(jax.random.key(0), 16, p[0], p[1], p[2]))
+        params = jax.eval_shape(
+            lambda: model.init(jax.random.key(0), 16, p[0], p[1], p[2])
+        )
         images = jax.ShapeDtypeStruct((8, p[3], 8, 12), jnp.float32)
         return params, images, jax.ShapeDtypeStruct((8, p[3]), jnp.int32)
 
     def step(primes: tuple[int, ...]) -> Any:
         params, images, labels = arguments(primes)
         state = train.State(params=params, momentum=params)
-        return jax.eval_shape(train.make_train_step(8), state, images, labels, jax.ShapeDtypeStruct((), jnp.float32))
+        return jax.eval_shape(
+            train.make_train_step(8),
+            state,
+            images,
+            labels,
+            jax.ShapeDtypeStruct((), jnp.float32),
+        )
 
     def evaluate(primes: tuple[int, ...]) -> Any:
         return jax.eval_shape(train.make_evaluate(8), *arguments(primes))
@@ -73,12 +85,17 @@ def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> Calls:
 
 
 def _equinox_jaxtyping(modules: Mapping[str, types.ModuleType]) -> Calls:
-    model, train = modules["equinox_jaxtyping.model"], modules["equinox_jaxtyping.train"]
+    model, train = (
+        modules["equinox_jaxtyping.model"],
+        modules["equinox_jaxtyping.train"],
+    )
 
     def step(primes: tuple[int, ...]) -> Any:
         p = primes
         key = jax.random.key(0)
-        encoder = jax.eval_shape(lambda: model.Encoder(p[0], p[1], dim=p[2], heads=p[3], width=p[4], key=key))
+        encoder = jax.eval_shape(
+            lambda: model.Encoder(p[0], p[1], dim=p[2], heads=p[3], width=p[4], key=key)
+        )
         state = jax.eval_shape(train.OPTIMIZER.init, encoder)
         xs = jax.ShapeDtypeStruct((p[5], p[6], p[0]), jnp.float32)
         mask = jax.ShapeDtypeStruct((p[5], p[6]), jnp.bool_)

@@ -47,10 +47,19 @@ class Scope:
         strings = _AnnotationStrings()
         node.visit(strings)
         words = itertools.chain.from_iterable(s.split() for s in strings.found)
-        names = dict.fromkeys(w for w in words if re.fullmatch(r"[A-Za-z]\w*(/\w+)*", w))
+        names = dict.fromkeys(
+            w for w in words if re.fullmatch(r"[A-Za-z]\w*(/\w+)*", w)
+        )
         name = f"{outer.name}.{node.name.value}" if outer.name else node.name.value
-        inside = isinstance(node, cst.FunctionDef) and outer.annotated and bool(outer.names) and not outer.is_class
-        return cls(name, tuple(names), bool(names) or inside, isinstance(node, cst.ClassDef))
+        inside = (
+            isinstance(node, cst.FunctionDef)
+            and outer.annotated
+            and bool(outer.names)
+            and not outer.is_class
+        )
+        return cls(
+            name, tuple(names), bool(names) or inside, isinstance(node, cst.ClassDef)
+        )
 
 
 class _AnnotationStrings(cst.CSTVisitor):
@@ -85,7 +94,9 @@ def operator(family: str, *kinds: type[cst.CSTNode]) -> Callable[[Operator], Ope
     return add
 
 
-def edits_at(node: cst.CSTNode, file: File, scope: Scope, family: str) -> Iterator[Edit]:
+def edits_at(
+    node: cst.CSTNode, file: File, scope: Scope, family: str
+) -> Iterator[Edit]:
     """Every edit that an operator of the family makes at this node."""
     for kind, function in _OPERATORS.get(family, ()):
         if isinstance(node, kind):
@@ -116,7 +127,11 @@ def dotted(node: cst.CSTNode) -> str:
 
 def last_name(call: cst.Call) -> str:
     """The last part of what is called: ``sum`` of both ``jnp.sum(x)`` and ``f(x).sum()``."""
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    return (
+        call.func.attr.value
+        if isinstance(call.func, cst.Attribute)
+        else dotted(call.func)
+    )
 
 
 def is_method(call: cst.Call) -> bool:
@@ -130,7 +145,10 @@ _MODULES = frozenset({"jnp", "jax", "lax", "np", "nn", "einops", "eqx", "optax"}
 
 def keyword(call: cst.Call, name: str) -> cst.Arg | None:
     """The argument of that keyword."""
-    return next((a for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+    return next(
+        (a for a in call.args if a.keyword is not None and a.keyword.value == name),
+        None,
+    )
 
 
 def positional(call: cst.Call) -> list[cst.Arg]:
@@ -140,4 +158,8 @@ def positional(call: cst.Call) -> list[cst.Arg]:
 
 def elements(node: cst.CSTNode) -> list[cst.BaseExpression]:
     """What a tuple or list display holds."""
-    return [e.value for e in node.elements] if isinstance(node, (cst.Tuple, cst.List)) else []
+    return (
+        [e.value for e in node.elements]
+        if isinstance(node, (cst.Tuple, cst.List))
+        else []
+    )

@@ -55,7 +55,9 @@ class Process:
             text=True,
         )
         self._lines = queue.Queue()
-        threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
+        threading.Thread(
+            target=_read, args=(self._process, self._lines), daemon=True
+        ).start()
 
     def ask(self, job: Mapping[str, Any], seconds: float) -> Any:
         """The answer; None if the process died or took too long."""
@@ -90,7 +92,11 @@ class Worker:
         self._process = Process("benchmarks.mutation.worker")
         answer = self._start(True)
         failed = {original.program.name: "no answer"}
-        self.baseline = Baseline({}, failed) if answer is None else Baseline(answer["runs"], answer["failed"])
+        self.baseline = (
+            Baseline({}, failed)
+            if answer is None
+            else Baseline(answer["runs"], answer["failed"])
+        )
 
     def judge(self, case: Case, first: Baseline) -> Truth:
         """A mutant, judged by those of the calls that run what was changed."""
@@ -109,7 +115,9 @@ class Worker:
 
     def _start(self, baseline: bool) -> Any:
         self._process.start()
-        return self._process.ask({**self._first, "baseline": baseline}, 5 * self._seconds)
+        return self._process.ask(
+            {**self._first, "baseline": baseline}, 5 * self._seconds
+        )
 
 
 def calls_of(case: Case, first: Baseline) -> list[str]:
@@ -117,7 +125,9 @@ def calls_of(case: Case, first: Baseline) -> list[str]:
     if case.mutant is None:
         return list(first.runs)
     function = case.mutant.function
-    return [name for name, entered in first.runs.items() if function in entered] or list(first.runs)
+    return [
+        name for name, entered in first.runs.items() if function in entered
+    ] or list(first.runs)
 
 
 def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
@@ -133,21 +143,29 @@ def sources_of(case: Case, way: str) -> dict[str, str]:
     return {m: s.decode() for m, s in case.sources.items()}
 
 
-def truths(cases: Sequence[Case], way: str, seconds: float) -> tuple[Baseline, dict[int, Truth]]:
+def truths(
+    cases: Sequence[Case], way: str, seconds: float
+) -> tuple[Baseline, dict[int, Truth]]:
     """The original's calls, and the truth about every mutant of one program; ``cases[0]`` is the original."""
     worker = Worker(cases[0], way, seconds)
     try:
-        return worker.baseline, {c.number: worker.judge(c, worker.baseline) for c in cases[1:]}
+        return worker.baseline, {
+            c.number: worker.judge(c, worker.baseline) for c in cases[1:]
+        }
     finally:
         worker.close()
 
 
-def run_time(cases: Sequence[Case], first: Baseline, seconds: float) -> tuple[dict[str, str], dict[int, Truth]]:
+def run_time(
+    cases: Sequence[Case], first: Baseline, seconds: float
+) -> tuple[dict[str, str], dict[int, Truth]]:
     """What jaxtyping and beartype say when the same calls run: of the original, and of every mutant."""
     worker = Worker(cases[0], "bare", seconds)
     try:
         theirs = worker.baseline
-        alarms = {name: why for name, why in theirs.failed.items() if name in first.runs}
+        alarms = {
+            name: why for name, why in theirs.failed.items() if name in first.runs
+        }
         able = Baseline({n: e for n, e in first.runs.items() if n in theirs.runs}, {})
         return alarms, {c.number: worker.judge(c, able) for c in cases[1:]}
     finally:

@@ -12,7 +12,9 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, PositionProvider
 
-from benchmarks.mutation import shape_operators as shape_operators  # registers its operators, as the next one does
+from benchmarks.mutation import (
+    shape_operators as shape_operators,
+)  # registers its operators, as the next one does
 from benchmarks.mutation import sharding_operators as sharding_operators
 from benchmarks.mutation.edits import Edit, Scope, edits_at
 
@@ -58,19 +60,27 @@ def programs(paths: Iterable[str]) -> list[Program]:
         if path.is_file():
             found.append(Program(path.stem, path.parent, {path.stem: path}))
             continue
-        packages = sorted(p.parent for p in path.glob("*/__init__.py") if p.parent.name != "tests")
+        packages = sorted(
+            p.parent for p in path.glob("*/__init__.py") if p.parent.name != "tests"
+        )
         for package in packages:
             files = {
-                ".".join(p.relative_to(path).with_suffix("").parts).removesuffix(".__init__"): p
+                ".".join(p.relative_to(path).with_suffix("").parts).removesuffix(
+                    ".__init__"
+                ): p
                 for p in sorted(package.rglob("*.py"))
             }
             found.append(Program(package.name, path, files))
         if not packages:
-            found += [Program(p.stem, path, {p.stem: p}) for p in sorted(path.glob("*.py"))]
+            found += [
+                Program(p.stem, path, {p.stem: p}) for p in sorted(path.glob("*.py"))
+            ]
     return found
 
 
-def mutants(program: Program, families: Sequence[str], seed: int, each: int) -> list[Mutant]:
+def mutants(
+    program: Program, families: Sequence[str], seed: int, each: int
+) -> list[Mutant]:
     """At most ``each`` mutants of every operator in every function; the same seed gives the same ones."""
     chosen = []
     for module, source in program.sources.items():
@@ -78,7 +88,9 @@ def mutants(program: Program, families: Sequence[str], seed: int, each: int) -> 
         for mutant in _all_mutants(module, source, families):
             sites[mutant.function, mutant.operator].append(mutant)
         for (function, operator), group in sites.items():
-            drawn = random.Random(f"{seed} {program.name} {module} {function} {operator}")
+            drawn = random.Random(
+                f"{seed} {program.name} {module} {function} {operator}"
+            )
             chosen += drawn.sample(group, min(each, len(group)))
     return sorted(chosen, key=lambda m: (m.module, m.lines, m.operator, m.what))
 
@@ -134,7 +146,11 @@ class _Sites(cst.CSTVisitor):
         return about.start, about.start + about.length
 
     def visit_Module(self, node: cst.Module) -> None:
-        names = {s.name.value for s in node.body if isinstance(s, (cst.FunctionDef, cst.ClassDef))}
+        names = {
+            s.name.value
+            for s in node.body
+            if isinstance(s, (cst.FunctionDef, cst.ClassDef))
+        }
         self.functions = frozenset(names)
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -149,8 +165,15 @@ class _Sites(cst.CSTVisitor):
             if not scope.name and family != "sharding":
                 continue  # outside functions and classes there are lists of rules, and no shapes
             # An annotation's subscripts are no indexing, and its strings no calls: only operators of annotations apply.
-            if self.annotations == 0 or family == "sharding" or isinstance(node, cst.Annotation):
-                self.found += [(family, e, scope.name, self._lines()) for e in edits_at(node, self, scope, family)]
+            if (
+                self.annotations == 0
+                or family == "sharding"
+                or isinstance(node, cst.Annotation)
+            ):
+                self.found += [
+                    (family, e, scope.name, self._lines())
+                    for e in edits_at(node, self, scope, family)
+                ]
         return super().on_visit(node)
 
     def on_leave(self, original_node: cst.CSTNode) -> None:

@@ -24,9 +24,17 @@ from shardtypes.dtypes import ArrayType, accepts, array_spec, numpy_dtype, shape
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape, parse
 
-PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53), (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107))
+PRIMES = (
+    (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53),
+    (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107),
+)
 
-_STANDS_FOR = {"floating": jnp.float32, "integer": jnp.int32, "anydtype": jnp.float32, "unsignedinteger": jnp.uint32}
+_STANDS_FOR = {
+    "floating": jnp.float32,
+    "integer": jnp.int32,
+    "anydtype": jnp.float32,
+    "unsignedinteger": jnp.uint32,
+}
 
 
 class BrokenPromise(Exception):
@@ -52,17 +60,24 @@ def described(hint: Any) -> Described | None:
     if isinstance(hint, ArrayType):
         spec = array_spec(hint)
         dtype = numpy_dtype(spec.dtype) or _STANDS_FOR.get(spec.dtype.name, jnp.float32)
-        return Described(shape_of_type(hint), lambda d: accepts(spec.dtype, d), dtype, repr(hint))
+        return Described(
+            shape_of_type(hint), lambda d: accepts(spec.dtype, d), dtype, repr(hint)
+        )
     names = getattr(hint, "dtypes", None)
     if isinstance(hint, type) and hasattr(hint, "dim_str") and hasattr(hint, "dims"):
         listed = tuple(map(str, names)) if isinstance(names, (list, tuple)) else ()
         choices = ("float32", "int32", "bool", "uint32")
-        dtype = next((c for c in choices if c in listed), listed[0] if listed else "float32")
+        dtype = next(
+            (c for c in choices if c in listed), listed[0] if listed else "float32"
+        )
         wanted = set(listed)
         if "prng_key" in wanted:
             return None
         return Described(
-            parse(hint.dim_str, "jaxtyping"), lambda d: not wanted or str(d) in wanted, jnp.dtype(dtype), hint.__name__
+            parse(hint.dim_str, "jaxtyping"),
+            lambda d: not wanted or str(d) in wanted,
+            jnp.dtype(dtype),
+            hint.__name__,
         )
     return None
 
@@ -79,7 +94,9 @@ class Table:
     def match(self, array: Described, value: Any, what: str) -> None:
         """Bind and compare the dimensions of one value."""
         if not array.accepts(value.dtype):
-            raise BrokenPromise(f"{self.name}: {what} is {value.dtype}, not {array.text}")
+            raise BrokenPromise(
+                f"{self.name}: {what} is {value.dtype}, not {array.text}"
+            )
         actual = tuple(value.shape)
         dims = array.shape.dims
         at = array.shape.variadic
@@ -89,7 +106,11 @@ class Table:
         if at is not None:
             count = len(actual) - len(dims) + 1
             name = dims[at].name
-            if name and self.variadics.setdefault(name, actual[at : at + count]) != actual[at : at + count]:
+            if (
+                name
+                and self.variadics.setdefault(name, actual[at : at + count])
+                != actual[at : at + count]
+            ):
                 raise BrokenPromise(wrong)
             actual = actual[:at] + actual[at + count :]
             dims = dims[:at] + dims[at + 1 :]
@@ -99,29 +120,45 @@ class Table:
             size = local * math.prod(_axis_sizes().get(a, 1) for a in dim.axes)
             if dim.name:
                 if self.sizes.setdefault(dim.name, size) != size:
-                    raise BrokenPromise(f"{wrong} with {dim.name}={self.sizes[dim.name]}")
+                    raise BrokenPromise(
+                        f"{wrong} with {dim.name}={self.sizes[dim.name]}"
+                    )
             else:
                 self.waiting.append((dim.size, size, wrong))
 
     def settle(self) -> None:
         """Compare the expressions whose names are known by now."""
         for size, actual, wrong in self.waiting:
-            if size.symbols <= self.sizes.keys() and size.evaluate(self.sizes) != actual:
+            if (
+                size.symbols <= self.sizes.keys()
+                and size.evaluate(self.sizes) != actual
+            ):
                 raise BrokenPromise(wrong)
-        self.waiting = [w for w in self.waiting if not w[0].symbols <= self.sizes.keys()]
+        self.waiting = [
+            w for w in self.waiting if not w[0].symbols <= self.sizes.keys()
+        ]
 
     def check(self, value: Any, hint: Any, what: str) -> None:
         """Compare a value with an annotation, arrays inside containers included."""
         array = described(hint)
         if array is not None:
             if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-                raise BrokenPromise(f"{self.name}: {what} is {type(value).__name__}, not {array.text}")
+                raise BrokenPromise(
+                    f"{self.name}: {what} is {type(value).__name__}, not {array.text}"
+                )
             self.match(array, value, what)
             return
         origin, args = typing.get_origin(hint), typing.get_args(hint)
-        if origin is tuple and isinstance(value, tuple) and args and args[-1] is not Ellipsis:
+        if (
+            origin is tuple
+            and isinstance(value, tuple)
+            and args
+            and args[-1] is not Ellipsis
+        ):
             if len(value) != len(args):
-                raise BrokenPromise(f"{self.name}: {what} has {len(value)} entries, not {len(args)}")
+                raise BrokenPromise(
+                    f"{self.name}: {what} has {len(value)} entries, not {len(args)}"
+                )
             for i, (part, wanted) in enumerate(zip(value, args, strict=True)):
                 self.check(part, wanted, f"{what}[{i}]")
         elif origin is tuple and args and not isinstance(value, tuple):
@@ -132,7 +169,9 @@ class Table:
                 self.check(value, wanted[0], what)
         elif is_pytree_dataclass(hint):
             if not isinstance(value, hint):
-                raise BrokenPromise(f"{self.name}: {what} is {type(value).__name__}, not {hint.__name__}")
+                raise BrokenPromise(
+                    f"{self.name}: {what} is {type(value).__name__}, not {hint.__name__}"
+                )
             for field, wanted in field_types(hint).items():
                 self.check(getattr(value, field), wanted, f"{what}.{field}")
 
@@ -148,7 +187,9 @@ class Checks:
     def __init__(self) -> None:
         self.entered: set[str] = set()
 
-    def enter(self, name: str, *parameters: tuple[Any, Callable[[], Any], str]) -> Table:
+    def enter(
+        self, name: str, *parameters: tuple[Any, Callable[[], Any], str]
+    ) -> Table:
         self.entered.add(name)
         table = Table(name)
         for value, hint, what in parameters:
@@ -156,7 +197,9 @@ class Checks:
         table.settle()
         return table
 
-    def later(self, table: Table, value: Any, hint: Callable[[], Any], what: str) -> Any:
+    def later(
+        self, table: Table, value: Any, hint: Callable[[], Any], what: str
+    ) -> Any:
         table.check(value, _resolved(hint), what)
         table.settle()
         return value
@@ -186,7 +229,9 @@ class _Instrument(ast.NodeTransformer):
         self.names.append(node.name)
         self.results.append(None)
         # Annotations in a class body are fields, not locals.
-        node.body = [s if isinstance(s, ast.AnnAssign) else self.visit(s) for s in node.body]
+        node.body = [
+            s if isinstance(s, ast.AnnAssign) else self.visit(s) for s in node.body
+        ]
         self.names.pop()
         self.results.pop()
         return node
@@ -200,7 +245,14 @@ class _Instrument(ast.NodeTransformer):
         self.results.append(node.returns)
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         parameters = [
-            ast.Tuple([ast.Name(a.arg, ast.Load()), _thunk(a.annotation), ast.Constant(a.arg)], ast.Load())
+            ast.Tuple(
+                [
+                    ast.Name(a.arg, ast.Load()),
+                    _thunk(a.annotation),
+                    ast.Constant(a.arg),
+                ],
+                ast.Load(),
+            )
             for a in arguments
             if a.annotation is not None
         ]
@@ -208,7 +260,9 @@ class _Instrument(ast.NodeTransformer):
         body = [self.visit(s) for s in node.body]
         node.body = [
             ast.Assign([ast.Name("__table__", ast.Store())], enter),
-            *itertools.chain.from_iterable(s if isinstance(s, list) else [s] for s in body),
+            *itertools.chain.from_iterable(
+                s if isinstance(s, list) else [s] for s in body
+            ),
         ]
         self.names.pop()
         self.results.pop()
@@ -218,25 +272,39 @@ class _Instrument(ast.NodeTransformer):
         result = self.results[-1] if self.results else None
         if result is not None and node.value is not None:
             table = ast.Name("__table__", ast.Load())
-            node.value = _call("later", table, node.value, _thunk(result), ast.Constant("the result"))
+            node.value = _call(
+                "later", table, node.value, _thunk(result), ast.Constant("the result")
+            )
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if self.results and node.value is not None:
             what = ast.Constant(ast.unparse(node.target))
-            node.value = _call("later", ast.Name("__table__", ast.Load()), node.value, _thunk(node.annotation), what)
+            node.value = _call(
+                "later",
+                ast.Name("__table__", ast.Load()),
+                node.value,
+                _thunk(node.annotation),
+                what,
+            )
         return node
 
 
 def _thunk(annotation: ast.expr) -> ast.expr:
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         annotation = ast.parse(annotation.value, mode="eval").body
-    empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    empty = ast.arguments(
+        posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
     return ast.Lambda(empty, annotation)
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.expr:
-    return ast.Call(ast.Attribute(ast.Name("__checks__", ast.Load()), name, ast.Load()), list(arguments), [])
+    return ast.Call(
+        ast.Attribute(ast.Name("__checks__", ast.Load()), name, ast.Load()),
+        list(arguments),
+        [],
+    )
 
 
 # --- arguments from annotations --------------------------------------------------------------------------------------
@@ -246,7 +314,9 @@ class Maker:
     """Arguments for one call; every name gets the next prime."""
 
     def __init__(self, primes: tuple[int, ...]) -> None:
-        self._primes: Iterator[int] = itertools.chain(primes, (primes[-1] + 2 * i for i in itertools.count(1)))
+        self._primes: Iterator[int] = itertools.chain(
+            primes, (primes[-1] + 2 * i for i in itertools.count(1))
+        )
         self.sizes: dict[str, int] = {}
 
     def make(self, hint: Any, name: str) -> Any:
@@ -273,8 +343,12 @@ class Maker:
                 return self.make(wanted[0], name)
         if is_pytree_dataclass(hint):
             return hint(**{f: self.make(t, f) for f, t in field_types(hint).items()})
-        if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
-            return hint(**{f: self.make(t, f) for f, t in typing.get_type_hints(hint).items()})
+        if isinstance(hint, type) and (
+            dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")
+        ):
+            return hint(
+                **{f: self.make(t, f) for f, t in typing.get_type_hints(hint).items()}
+            )
         raise CannotMake(f"{name}: {hint}")
 
     def _dims(self, shape: Shape) -> Iterator[int]:

@@ -41,12 +41,16 @@ def questions(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
 def _transformer(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
     model, train = modules["transformer.model"], modules["transformer.train"]
     tokens = np.random.default_rng(0).integers(0, 32, (4, 9)).astype(np.uint32)
-    batch = model.Batch(tokens=jnp.asarray(tokens[:, :-1]), targets=jnp.asarray(tokens[:, 1:]))
+    batch = model.Batch(
+        tokens=jnp.asarray(tokens[:, :-1]), targets=jnp.asarray(tokens[:, 1:])
+    )
     with jax.set_mesh(numbers.make_mesh(1, 1)):
         state = train.init_state(0, model.Config())
     return {
         "train_step": Question(
-            train.train_step, [jax.tree.map(np.asarray, state), np.uint32(1), batch], numbers.make_mesh(2, 4)
+            train.train_step,
+            [jax.tree.map(np.asarray, state), np.uint32(1), batch],
+            numbers.make_mesh(2, 4),
         )
     }
 
@@ -54,11 +58,17 @@ def _transformer(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]
 def _flax_logical(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
     model, train = modules["flax_logical.model"], modules["flax_logical.train"]
     draw = np.random.default_rng(0)
-    tokens, labels = (jnp.asarray(draw.integers(0, n, (4, 8)), jnp.int32) for n in (32, 5))
+    tokens, labels = (
+        jnp.asarray(draw.integers(0, n, (4, 8)), jnp.int32) for n in (32, 5)
+    )
     mesh = numbers.make_mesh(2, 4)
     with jax.set_mesh(mesh):
         state = train.init_state(model.Tagger(), 0, mesh)
-    return {"train_step": Question(train.train_step, [state, tokens, labels, jnp.ones((4, 8), jnp.bool_)], mesh)}
+    return {
+        "train_step": Question(
+            train.train_step, [state, tokens, labels, jnp.ones((4, 8), jnp.bool_)], mesh
+        )
+    }
 
 
 def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> dict[str, Question]:
@@ -68,8 +78,12 @@ def _pmap_classifier(modules: Mapping[str, types.ModuleType]) -> dict[str, Quest
     labels = train.split(draw.integers(0, 6, 16).astype(np.int32), 8)
     state = train.init_state(0)
     return {
-        "step": Question(train.make_train_step(8), [state, images, labels, np.float32(0.1)], None),
-        "evaluate": Question(train.make_evaluate(8), [state.params, images, labels], None),
+        "step": Question(
+            train.make_train_step(8), [state, images, labels, np.float32(0.1)], None
+        ),
+        "evaluate": Question(
+            train.make_evaluate(8), [state.params, images, labels], None
+        ),
     }
 
 

@@ -28,7 +28,14 @@ from benchmarks.mutation.cases import Case
 from benchmarks.mutation.evaluation import Baseline, Process, calls_of, sources_of
 from benchmarks.mutation.mutants import Program, mutants, programs
 from benchmarks.mutation.proof_questions import Question, questions
-from benchmarks.mutation.worker import Session, compiled_quickly, encoded, first_job, imported, limit
+from benchmarks.mutation.worker import (
+    Session,
+    compiled_quickly,
+    encoded,
+    first_job,
+    imported,
+    limit,
+)
 from shardtypes.proving import Proof, prove
 
 _SECONDS = 90
@@ -53,7 +60,9 @@ class Said:
     def head(self) -> str:
         if self.raised:
             return "raises"
-        return "agrees in numbers" if self.ok is None and self.agrees else _HEADS[self.ok]
+        return (
+            "agrees in numbers" if self.ok is None and self.agrees else _HEADS[self.ok]
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,11 @@ class Answer:
 
     @property
     def is_wrong_proof(self) -> bool:
-        return self.said.ok is True and not self.said.raised and self.facts.alone == "wrong"
+        return (
+            self.said.ok is True
+            and not self.said.raised
+            and self.facts.alone == "wrong"
+        )
 
     @property
     def in_place(self) -> bool:
@@ -112,7 +125,9 @@ class Prover:
         with imported(self.originals, None) as modules:
             return {"runs": {name: [] for name in questions(modules)}, "failed": {}}
 
-    def facts(self, sources: Mapping[str, bytes], names: Sequence[str]) -> dict[str, Facts]:
+    def facts(
+        self, sources: Mapping[str, bytes], names: Sequence[str]
+    ) -> dict[str, Facts]:
         """What eight devices do."""
         if not self.on_devices:
             return dict.fromkeys(names, Facts("not run", "not run"))
@@ -121,10 +136,14 @@ class Prover:
             ready, tolerance = numbers.runs(modules)
             for name in names:
                 if name in ready:
-                    found[name] = self._facts(ready[name], self.session.wanted[name], tolerance)
+                    found[name] = self._facts(
+                        ready[name], self.session.wanted[name], tolerance
+                    )
         return found
 
-    def _facts(self, run: numbers.Run, wanted: numbers.Outcome, tolerance: float) -> Facts:
+    def _facts(
+        self, run: numbers.Run, wanted: numbers.Outcome, tolerance: float
+    ) -> Facts:
         many = _attempt(lambda: run(2, 4))
         if isinstance(many, Exception):
             return Facts("raises", "raises")
@@ -135,7 +154,10 @@ class Prover:
         return Facts(original, "right" if _agree(many, one, tolerance) else "wrong")
 
     def said(
-        self, sources: Mapping[str, bytes], names: Sequence[str], wanted: Mapping[str, Any] | None
+        self,
+        sources: Mapping[str, bytes],
+        names: Sequence[str],
+        wanted: Mapping[str, Any] | None,
     ) -> dict[str, Said]:
         """What ``prove`` says, beside the original functions ``wanted`` if there are any."""
         found = {}
@@ -154,10 +176,17 @@ class Prover:
         try:
             facts = job["facts"]
             if facts is None:
-                facts = {name: asdict(one) for name, one in self.facts(sources, calls).items()}
+                facts = {
+                    name: asdict(one)
+                    for name, one in self.facts(sources, calls).items()
+                }
             said = self.said(sources, calls, None)
             # What is wrong on one device, too, shows beside the original alone.
-            left = [name for name in said if facts[name]["original"] == "wrong" and said[name].ok is not False]
+            left = [
+                name
+                for name in said
+                if facts[name]["original"] == "wrong" and said[name].ok is not False
+            ]
             beside: dict[str, Said] = {}
             if left and job["reference"]:
                 with imported(self.originals, None) as modules:
@@ -168,7 +197,11 @@ class Prover:
         finally:
             limit(0)
         told = {name: asdict(one) for name, one in said.items()}
-        return {"facts": facts, "said": told, "beside": {name: asdict(one) for name, one in beside.items()}}
+        return {
+            "facts": facts,
+            "said": told,
+            "beside": {name: asdict(one) for name, one in beside.items()},
+        }
 
 
 def _attempt(call: Callable[[], numbers.Outcome]) -> Any:
@@ -197,7 +230,10 @@ def _said(asked: Question, reference: Any) -> Said:
             proof = prove(asked.f, *asked.arguments, reference=reference)
     except Exception as error:  # noqa: BLE001 - a mutant that JAX refuses
         text = " ".join(str(error).split())[:200]
-        return Said(raised=f"{type(error).__name__}: {text}", seconds=time.perf_counter() - start)
+        return Said(
+            raised=f"{type(error).__name__}: {text}",
+            seconds=time.perf_counter() - start,
+        )
     finally:
         limit(0)
     return _summary(proof, time.perf_counter() - start)
@@ -209,7 +245,14 @@ def _summary(proof: Proof, seconds: float) -> Said:
         return Said(proof.ok, proof.agrees, proof.reason, seconds=seconds)
     related = tuple(place.line for place, _ in where.related)
     return Said(
-        proof.ok, proof.agrees, proof.reason, where.line, f"{where.operation}: {where.what}", related, "", seconds
+        proof.ok,
+        proof.agrees,
+        proof.reason,
+        where.line,
+        f"{where.operation}: {where.what}",
+        related,
+        "",
+        seconds,
     )
 
 
@@ -229,7 +272,10 @@ def serve() -> None:
 
 
 def answers(
-    program: Program, cases: Sequence[Case], known: dict[str, Any], options: argparse.Namespace
+    program: Program,
+    cases: Sequence[Case],
+    known: dict[str, Any],
+    options: argparse.Namespace,
 ) -> Iterator[Answer]:
     """What is said of one program, one function after another."""
     process = Process("benchmarks.mutation.proofs")
@@ -239,7 +285,11 @@ def answers(
             if not process.running:
                 process.start()
                 began = process.ask(
-                    {"sources": sources_of(cases[0], "numbers"), "on devices": not options.originals}, 3600
+                    {
+                        "sources": sources_of(cases[0], "numbers"),
+                        "on devices": not options.originals,
+                    },
+                    3600,
                 )
                 if began is None:
                     print(f"{program.name}: no answer", file=sys.stderr)
@@ -252,10 +302,18 @@ def answers(
 
 
 def _answers(
-    process: Process, case: Case, first: Baseline, known: dict[str, Any], options: argparse.Namespace
+    process: Process,
+    case: Case,
+    first: Baseline,
+    known: dict[str, Any],
+    options: argparse.Namespace,
 ) -> Iterator[Answer]:
     mutant = case.mutant
-    text = "the original" if mutant is None else f"{mutant.function}:{mutant.lines[0]} {mutant.operator} {mutant.what}"
+    text = (
+        "the original"
+        if mutant is None
+        else f"{mutant.function}:{mutant.lines[0]} {mutant.operator} {mutant.what}"
+    )
     key = f"{case.program.name} {'' if mutant is None else mutant.name}"
     calls = calls_of(case, first)
     job = {
@@ -266,7 +324,10 @@ def _answers(
     }
     found = process.ask(job, 1200 + 200 * len(calls))
     if found is None or "failed" in found:
-        print(f"{case.program.name} {text}: {'no answer' if found is None else found['failed']}", flush=True)
+        print(
+            f"{case.program.name} {text}: {'no answer' if found is None else found['failed']}",
+            flush=True,
+        )
         return
     known[key] = found["facts"]
     for name, said in found["said"].items():
@@ -295,8 +356,14 @@ def main() -> None:
         known = json.loads(options.truths.read_text())
     found: list[Answer] = []
     for program in programs(options.paths):
-        made = [] if options.originals else mutants(program, ["sharding"], options.seed, options.each)
-        cases = [Case(number, program, mutant) for number, mutant in enumerate([None, *made])]
+        made = (
+            []
+            if options.originals
+            else mutants(program, ["sharding"], options.seed, options.each)
+        )
+        cases = [
+            Case(number, program, mutant) for number, mutant in enumerate([None, *made])
+        ]
         for answer in answers(program, cases, known, options):
             found.append(answer)
             _show(answer, options.full)
@@ -309,25 +376,48 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.mutation.proofs", description=__doc__)
-    parser.add_argument("paths", nargs="+", help="programs: files, folders of files, or folders with a package")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.mutation.proofs", description=__doc__
+    )
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        help="programs: files, folders of files, or folders with a package",
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--each", type=int, default=1, help="mutants of one operator in one function")
-    parser.add_argument("--originals", action="store_true", help="without mutants, and without running anything")
-    parser.add_argument("--reference", action="store_true", help="mutants beside the original, too")
+    parser.add_argument(
+        "--each", type=int, default=1, help="mutants of one operator in one function"
+    )
+    parser.add_argument(
+        "--originals",
+        action="store_true",
+        help="without mutants, and without running anything",
+    )
+    parser.add_argument(
+        "--reference", action="store_true", help="mutants beside the original, too"
+    )
     parser.add_argument("--full", action="store_true", help="print every answer")
-    parser.add_argument("--truths", type=Path, help="a file that keeps what eight devices do")
+    parser.add_argument(
+        "--truths", type=Path, help="a file that keeps what eight devices do"
+    )
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
 def _show(one: Answer, full: bool) -> None:
-    silent = one.said.ok is True if one.case == "the original" else one.said.ok is False or one.facts.alone != "wrong"
+    silent = (
+        one.said.ok is True
+        if one.case == "the original"
+        else one.said.ok is False or one.facts.alone != "wrong"
+    )
     if silent and not full and not one.is_wrong_proof:
         return
     wrong = "WRONG PROOF: " if one.is_wrong_proof else ""
     said = one.said.raised or f"{one.said.reason} | {one.said.line}: {one.said.end}"
-    print(f"{wrong}{one.name}, {one.case}: {one.said.head} ({one.said.seconds:.1f} s): {said}", flush=True)
+    print(
+        f"{wrong}{one.name}, {one.case}: {one.said.head} ({one.said.seconds:.1f} s): {said}",
+        flush=True,
+    )
 
 
 def table(found: Sequence[Answer]) -> str:
@@ -341,7 +431,14 @@ def table(found: Sequence[Answer]) -> str:
         "| | functions | proved | agree in numbers only | could not tell | refuted | JAX raises |",
         "|---|---|---|---|---|---|---|",
         _row("originals", originals),
-        _row("mutants that are right", [one for one in changed if one.facts.original == one.facts.alone == "right"]),
+        _row(
+            "mutants that are right",
+            [
+                one
+                for one in changed
+                if one.facts.original == one.facts.alone == "right"
+            ],
+        ),
         _row("mutants wrong by the mesh", by_mesh),
         _row("mutants wrong in numbers", in_numbers),
     ]
@@ -356,7 +453,9 @@ def table(found: Sequence[Answer]) -> str:
         f"wrong proofs: {sum(one.is_wrong_proof for one in found)}",
         "",
     ]
-    reasons = Counter(_reason(one.said) for one in originals if one.said.head != "proved")
+    reasons = Counter(
+        _reason(one.said) for one in originals if one.said.head != "proved"
+    )
     lines += [f"{count} × {why}" for why, count in reasons.most_common()]
     return "\n".join(lines)
 
@@ -364,11 +463,17 @@ def table(found: Sequence[Answer]) -> str:
 def _row(title: str, chosen: Sequence[Answer], *, beside: bool = False) -> str:
     heads = Counter((one.best if beside else one.said).head for one in chosen)
     names = ("proved", "agrees in numbers", "could not tell", "refuted", "raises")
-    return f"| {title} | {len(chosen)} | " + " | ".join(str(heads[name]) for name in names) + " |"
+    return (
+        f"| {title} | {len(chosen)} | "
+        + " | ".join(str(heads[name]) for name in names)
+        + " |"
+    )
 
 
 def _reason(said: Said) -> str:
-    return re.sub(r"^\S+: knowledge ends at ", "", said.end) or said.raised or said.reason
+    return (
+        re.sub(r"^\S+: knowledge ends at ", "", said.end) or said.raised or said.reason
+    )
 
 
 if __name__ == "__main__":

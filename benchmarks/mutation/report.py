@@ -40,25 +40,44 @@ class Results:
     @property
     def wrong(self) -> list[Case]:
         """The mutants that are really wrong."""
-        return [c for c in self.cases if c.mutant and self.truths[c.number].verdict == "wrong"]
+        return [
+            c
+            for c in self.cases
+            if c.mutant and self.truths[c.number].verdict == "wrong"
+        ]
 
     def add(self, tool: str, findings: dict[int, set[Finding]]) -> None:
         """Compare what a tool said of each mutant with what it said of the original."""
-        originals = {str(c.program.root / c.program.name): findings.get(c.number, set()) for c in self._originals()}
+        originals = {
+            str(c.program.root / c.program.name): findings.get(c.number, set())
+            for c in self._originals()
+        }
         self.alarms[tool] = [
-            f"{f.module}:{f.line}: {f.message}" for said in originals.values() for f in sorted(said) if not f.related
+            f"{f.module}:{f.line}: {f.message}"
+            for said in originals.values()
+            for f in sorted(said)
+            if not f.related
         ]
         caught = self.catches[tool] = {}
         for case in self.wrong:
             assert case.mutant is not None
-            said = findings.get(case.number, set()) - originals[str(case.program.root / case.program.name)]
+            said = (
+                findings.get(case.number, set())
+                - originals[str(case.program.root / case.program.name)]
+            )
             new = {f for f in said if not f.related}
             places = [(case.mutant.module, *case.mutant.lines)]
             places += statements(case.sources, self.truths[case.number].lines)
-            near = [f for f in sorted(said) if any(m == f.module and a <= f.line <= b for m, a, b in places)]
+            near = [
+                f
+                for f in sorted(said)
+                if any(m == f.module and a <= f.line <= b for m, a, b in places)
+            ]
             here = [f for f in near if not f.related]
             texts = [f"{f.module}:{f.line}: {f.message}" for f in here or sorted(new)]
-            caught[case.number] = Catch(bool(here), bool(new), texts[0] if texts else "", bool(near and new))
+            caught[case.number] = Catch(
+                bool(here), bool(new), texts[0] if texts else "", bool(near and new)
+            )
 
     def _originals(self) -> Iterable[Case]:
         return (c for c in self.cases if c.mutant is None)
@@ -84,7 +103,12 @@ class Results:
                     "verdict": self.truths[c.number].verdict,
                     "why": self.truths[c.number].why,
                     "caught": {
-                        tool: {"place": k.place, "named": k.named, "anywhere": k.anywhere, "said": k.said}
+                        tool: {
+                            "place": k.place,
+                            "named": k.named,
+                            "anywhere": k.anywhere,
+                            "said": k.said,
+                        }
                         for tool, catches in self.catches.items()
                         if (k := catches.get(c.number)) is not None
                     },
@@ -99,7 +123,9 @@ class Results:
 def markdown(results: Results) -> str:
     """The tables: tools, then operators."""
     lines = []
-    families = sorted({c.mutant.family for c in results.wrong if c.mutant}, reverse=True)
+    families = sorted(
+        {c.mutant.family for c in results.wrong if c.mutant}, reverse=True
+    )
     for family in families:
         wrong = [c for c in results.wrong if c.mutant and c.mutant.family == family]
         lines += _tools(family, wrong, results)
@@ -120,7 +146,11 @@ def _tools(family: str, wrong: list[Case], results: Results) -> list[str]:
         "|---|---|---|---|",
     ]
     for tool, catches in results.catches.items():
-        at = "–" if tool == RUN_TIME else _share(wrong, lambda c, k=catches: k[c.number].place)
+        at = (
+            "–"
+            if tool == RUN_TIME
+            else _share(wrong, lambda c, k=catches: k[c.number].place)
+        )
         anywhere = _share(wrong, lambda c, k=catches: k[c.number].anywhere)
         lines.append(f"| {tool} | {at} | {anywhere} | {len(results.alarms[tool])} |")
     peers = [results.catches[t] for t in PEERS if t in results.catches]
@@ -133,11 +163,17 @@ def _tools(family: str, wrong: list[Case], results: Results) -> list[str]:
 
 def _groups(wrong: list[Case], results: Results) -> list[str]:
     """The same of annotations and of everything else by themselves, with the places that findings name."""
-    lines = ["| tool | mutants of | wrong | in place | in place, or named by the finding | caught at all |"]
+    lines = [
+        "| tool | mutants of | wrong | in place | in place, or named by the finding | caught at all |"
+    ]
     lines.append("|---|---|---|---|---|---|")
     for tool, catches in results.catches.items():
         for what, of_annotations in (("annotations", True), ("anything else", False)):
-            cases = [c for c in wrong if c.mutant and ("annotated" in c.mutant.operator) == of_annotations]
+            cases = [
+                c
+                for c in wrong
+                if c.mutant and ("annotated" in c.mutant.operator) == of_annotations
+            ]
             shares = [
                 _share(cases, lambda c, k=catches: k[c.number].place),
                 _share(cases, lambda c, k=catches: k[c.number].named),
@@ -149,10 +185,16 @@ def _groups(wrong: list[Case], results: Results) -> list[str]:
 
 def _operators(wrong: list[Case], results: Results) -> list[str]:
     tools = list(results.catches)
-    lines = [f"| operator | wrong | {' | '.join(tools)} |", f"|---|---|{'---|' * len(tools)}"]
+    lines = [
+        f"| operator | wrong | {' | '.join(tools)} |",
+        f"|---|---|{'---|' * len(tools)}",
+    ]
     for operator in sorted({c.mutant.operator for c in wrong if c.mutant}):
         cases = [c for c in wrong if c.mutant and c.mutant.operator == operator]
-        counts = [str(sum(results.catches[t][c.number].anywhere for c in cases)) for t in tools]
+        counts = [
+            str(sum(results.catches[t][c.number].anywhere for c in cases))
+            for t in tools
+        ]
         lines.append(f"| {operator} | {len(cases)} | {' | '.join(counts)} |")
     return [*lines, ""]
 

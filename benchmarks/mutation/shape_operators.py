@@ -30,7 +30,11 @@ from benchmarks.mutation.edits import (
 @operator("shape", cst.Call)
 def einsum(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
     """Two letters of a term change places, one letter becomes another, or two operands change places."""
-    if last_name(node) != "einsum" or not node.args or not isinstance(node.args[0].value, cst.SimpleString):
+    if (
+        last_name(node) != "einsum"
+        or not node.args
+        or not isinstance(node.args[0].value, cst.SimpleString)
+    ):
         return
     spec = node.args[0].value
     for changed in _respelled(spec.raw_value):
@@ -47,7 +51,14 @@ def _respelled(spec: str) -> Iterator[str]:
         word, start = term.group(), term.start()
         for i in range(len(word)):
             if i + 1 < len(word) and word[i] != word[i + 1]:
-                yield spec[:start] + word[:i] + word[i + 1] + word[i] + word[i + 2 :] + spec[term.end() :]
+                yield (
+                    spec[:start]
+                    + word[:i]
+                    + word[i + 1]
+                    + word[i]
+                    + word[i + 2 :]
+                    + spec[term.end() :]
+                )
             for letter in letters:
                 if letter not in word:
                     yield spec[: start + i] + letter + spec[start + i + 1 :]
@@ -57,10 +68,16 @@ def _respelled(spec: str) -> Iterator[str]:
 def matmul(node: cst.BinaryOperation, file: File, scope: Scope) -> Iterator[Edit]:
     """The operands of a matrix product change places, or one is transposed."""
     if isinstance(node.operator, cst.MatrixMultiply):
-        if not node.left.lpar and not node.right.lpar and not isinstance(node.left, cst.BinaryOperation):
+        if (
+            not node.left.lpar
+            and not node.right.lpar
+            and not isinstance(node.left, cst.BinaryOperation)
+        ):
             yield swap("matmul operands", file, node.left, node.right)
         for side in (node.left, node.right):
-            if isinstance(side, (cst.Name, cst.Attribute)) and not file.text(side).endswith(".T"):
+            if isinstance(side, (cst.Name, cst.Attribute)) and not file.text(
+                side
+            ).endswith(".T"):
                 yield replace("add transpose", file, side, file.text(side) + ".T")
 
 
@@ -107,7 +124,11 @@ def reshape(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
     given = [a.value for a in positional(node)]
     if last_name(node) in {"reshape", "broadcast_to"} and not is_method(node):
         given = given[1:]
-    sizes = elements(given[0]) if given and isinstance(given[0], (cst.Tuple, cst.List)) else given
+    sizes = (
+        elements(given[0])
+        if given and isinstance(given[0], (cst.Tuple, cst.List))
+        else given
+    )
     if not sizes or (last_name(node) not in {"reshape"} and sizes is given):
         return
     name = "reshape" if last_name(node) == "reshape" else "constructor shape"
@@ -126,13 +147,21 @@ def _other_numbers(text: str) -> list[str]:
     if not re.fullmatch(r"-?\d+", text):
         return []
     number = int(text)
-    return [str(n) for n in (number - 1, number + 1) if (n < 0) == (number < 0)] + [str(-1 if number >= 0 else 0)]
+    return [str(n) for n in (number - 1, number + 1) if (n < 0) == (number < 0)] + [
+        str(-1 if number >= 0 else 0)
+    ]
 
 
 @operator("shape", cst.Arg)
 def axis(node: cst.Arg, file: File, scope: Scope) -> Iterator[Edit]:
     """Another number for ``axis=`` and its kin, or one entry of several is left out."""
-    if node.keyword is None or node.keyword.value not in {"axis", "axes", "dimension", "axis1", "axis2"}:
+    if node.keyword is None or node.keyword.value not in {
+        "axis",
+        "axes",
+        "dimension",
+        "axis1",
+        "axis2",
+    }:
         return
     for number in elements(node.value) or [node.value]:
         for changed in _other_numbers(file.text(number)):
@@ -148,12 +177,36 @@ def dropped_keywords(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]
     """``axis=`` or ``keepdims=`` is forgotten."""
     for name in ("axis", "keepdims"):
         found = keyword(node, name)
-        if found is not None and len(node.args) > 1 and last_name(node) not in {"take_along_axis"}:
+        if (
+            found is not None
+            and len(node.args) > 1
+            and last_name(node) not in {"take_along_axis"}
+        ):
             index = node.args.index(found)
             if index > 0:
-                yield Edit(f"drop {name}", file.span(node.args[index - 1])[1], file.span(found)[1], "")
-    reduces = last_name(node) in {"sum", "mean", "max", "min", "std", "var", "prod", "any", "all", "norm"}
-    if reduces and keyword(node, "axis") is not None and keyword(node, "keepdims") is None:
+                yield Edit(
+                    f"drop {name}",
+                    file.span(node.args[index - 1])[1],
+                    file.span(found)[1],
+                    "",
+                )
+    reduces = last_name(node) in {
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "std",
+        "var",
+        "prod",
+        "any",
+        "all",
+        "norm",
+    }
+    if (
+        reduces
+        and keyword(node, "axis") is not None
+        and keyword(node, "keepdims") is None
+    ):
         last = node.args[-1]
         yield replace("add keepdims", file, last, file.text(last) + ", keepdims=True")
 
@@ -161,10 +214,19 @@ def dropped_keywords(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]
 @operator("shape", cst.Call)
 def counts(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
     """Another number of parts, repeats or classes."""
-    if last_name(node) in {"split", "array_split", "repeat", "tile", "top_k", "one_hot"}:
+    if last_name(node) in {
+        "split",
+        "array_split",
+        "repeat",
+        "tile",
+        "top_k",
+        "one_hot",
+    }:
         for argument in positional(node):
             if isinstance(argument.value, cst.Integer):
-                yield replace("count", file, argument, str(int(argument.value.value) + 1))
+                yield replace(
+                    "count", file, argument, str(int(argument.value.value) + 1)
+                )
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------
@@ -175,7 +237,15 @@ def call_arguments(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
     """Two neighbouring arguments of a function of the program, or of a function of arrays, change places."""
     name = dotted(node.func)
     own = name in file.functions
-    if own or name.split(".")[-1] in {"where", "matmul", "dot", "solve", "take", "take_along_axis", "tensordot"}:
+    if own or name.split(".")[-1] in {
+        "where",
+        "matmul",
+        "dot",
+        "solve",
+        "take",
+        "take_along_axis",
+        "tensordot",
+    }:
         for left, right in itertools.pairwise(positional(node)):
             yield swap("call arguments", file, left.value, right.value)
 
@@ -199,7 +269,12 @@ def mapped_axes(node: cst.Arg, file: File, scope: Scope) -> Iterator[Edit]:
         for changed in ("1", "None") if text == "0" else ("0",):
             yield replace("in_axes", file, entry, changed)
     if len(parts) > 1:
-        yield replace("in_axes", file, node.value, f"({', '.join(file.text(p) for p in parts[1:])},)")
+        yield replace(
+            "in_axes",
+            file,
+            node.value,
+            f"({', '.join(file.text(p) for p in parts[1:])},)",
+        )
 
 
 @operator("shape", cst.Call)
@@ -211,7 +286,11 @@ def carry(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
         initial = given[place].value
         for part in elements(initial) or [initial]:
             text = file.text(part)
-            text = text if isinstance(part, (cst.Name, cst.Call, cst.Attribute, cst.Subscript)) else f"({text})"
+            text = (
+                text
+                if isinstance(part, (cst.Name, cst.Call, cst.Attribute, cst.Subscript))
+                else f"({text})"
+            )
             for change in ("[None]", "[0]", ".astype(jnp.bfloat16)"):
                 yield replace("scan carry", file, part, text + change)
 
@@ -241,7 +320,9 @@ def index(node: cst.Subscript, file: File, scope: Scope) -> Iterator[Edit]:
         part = entry.slice
         if isinstance(part, cst.Slice) and part.upper is not None and part.step is None:
             yield replace("slice", file, part.upper, f"{file.text(part.upper)} - 1")
-        elif isinstance(part, cst.Slice) and part.lower is not None and part.step is None:
+        elif (
+            isinstance(part, cst.Slice) and part.lower is not None and part.step is None
+        ):
             yield replace("slice", file, part.lower, f"{file.text(part.lower)} + 1")
 
 
@@ -260,7 +341,12 @@ def unpacking(node: cst.AssignTarget, file: File, scope: Scope) -> Iterator[Edit
     for left, right in itertools.pairwise(parts):
         yield swap("unpacking", file, left, right)
     if len(parts) > 1:
-        yield Edit("unpacking", file.span(parts[0])[0], file.span(parts[1])[1], file.text(parts[1]))
+        yield Edit(
+            "unpacking",
+            file.span(parts[0])[0],
+            file.span(parts[1])[1],
+            file.text(parts[1]),
+        )
 
 
 # --- dtypes ---------------------------------------------------------------------------------------------------------
@@ -277,7 +363,11 @@ def cast(node: cst.Call, file: File, scope: Scope) -> Iterator[Edit]:
 @operator("dtype", cst.Attribute)
 def dtype(node: cst.Attribute, file: File, scope: Scope) -> Iterator[Edit]:
     """Another dtype of JAX."""
-    other = {"jnp.float32": "bfloat16", "jnp.bfloat16": "float32", "jnp.int32": "float32"}.get(dotted(node))
+    other = {
+        "jnp.float32": "bfloat16",
+        "jnp.bfloat16": "float32",
+        "jnp.int32": "float32",
+    }.get(dotted(node))
     if other is not None:
         yield replace("another dtype", file, node.attr, other)
 
@@ -300,7 +390,9 @@ def annotated_dtype(node: cst.Annotation, file: File, scope: Scope) -> Iterator[
     """An annotation promises another dtype, one that the file imports."""
     for subscript in _subscripts(node):
         other = _OTHER_DTYPES.get(dotted(subscript.value))
-        if other is not None and re.search(rf"import .*\b{other}\b", file.source.decode()):
+        if other is not None and re.search(
+            rf"import .*\b{other}\b", file.source.decode()
+        ):
             yield replace("annotated dtype", file, subscript.value, other)
 
 
@@ -320,7 +412,12 @@ def annotation(node: cst.Annotation, file: File, scope: Scope) -> Iterator[Edit]
     for string in strings(node):
         words = string.raw_value.split()
         for changed in _other_shapes(words, scope.names):
-            yield replace("annotation", file, string, string.quote + " ".join(changed) + string.quote)
+            yield replace(
+                "annotation",
+                file,
+                string,
+                string.quote + " ".join(changed) + string.quote,
+            )
 
 
 def _other_shapes(words: list[str], names: Sequence[str]) -> Iterator[list[str]]:
@@ -328,7 +425,11 @@ def _other_shapes(words: list[str], names: Sequence[str]) -> Iterator[list[str]]
         if word.startswith("{"):
             continue
         yield words[:i] + words[i + 1 :]
-        if i + 1 < len(words) and words[i + 1] != word and not words[i + 1].startswith("{"):
+        if (
+            i + 1 < len(words)
+            and words[i + 1] != word
+            and not words[i + 1].startswith("{")
+        ):
             yield [*words[:i], words[i + 1], word, *words[i + 2 :]]
         for other in names:
             if other != word and re.fullmatch(r"[A-Za-z]\w*(/\w+)*", word):

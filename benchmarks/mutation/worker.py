@@ -27,7 +27,14 @@ import jax
 import shardtypes
 from benchmarks.mutation import numbers
 from benchmarks.mutation.drivers import DRIVERS, Calls
-from benchmarks.mutation.promises import PRIMES, CannotMake, Checks, Maker, described, instrumented
+from benchmarks.mutation.promises import (
+    PRIMES,
+    CannotMake,
+    Checks,
+    Maker,
+    described,
+    instrumented,
+)
 
 #: A mutant that fails in one of these ways is no shape bug but a broken edit.
 _NO_SHAPE_BUG = (NameError, SyntaxError, ImportError, AttributeError, UnboundLocalError)
@@ -42,7 +49,9 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.sources = sources
         self.checks = checks
 
-    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: object, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
         if name not in self.sources:
             return None
         package = any(other.startswith(f"{name}.") for other in self.sources)
@@ -59,7 +68,9 @@ class _Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 @contextmanager
-def imported(sources: Mapping[str, bytes], checks: Checks | None) -> Iterator[dict[str, types.ModuleType]]:
+def imported(
+    sources: Mapping[str, bytes], checks: Checks | None
+) -> Iterator[dict[str, types.ModuleType]]:
     """The program's modules, fresh; gone afterwards."""
     finder = _Modules(sources, checks)
     sys.meta_path.insert(0, finder)
@@ -79,7 +90,10 @@ def calls(modules: Mapping[str, types.ModuleType]) -> Calls:
             return DRIVERS[module](modules)
     for module, loaded in modules.items():
         for name, value in vars(loaded).items():
-            if inspect.isroutine(value) and getattr(value, "__module__", None) == module:
+            if (
+                inspect.isroutine(value)
+                and getattr(value, "__module__", None) == module
+            ):
                 found[f"{module}.{name}"] = lambda primes, f=value: _evaluate(f, primes)
     return found
 
@@ -92,7 +106,9 @@ def _evaluate(function: Callable[..., Any], primes: tuple[int, ...]) -> None:
     if not any(_has_array(h) for h in hints.values()):
         raise CannotMake("no annotated array")
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is not parameter.empty and not _has_array(hints.get(parameter.name)):
+        if parameter.default is not parameter.empty and not _has_array(
+            hints.get(parameter.name)
+        ):
             continue
         made = maker.make(hints.get(parameter.name), parameter.name)
         (static if isinstance(made, int) else traced)[parameter.name] = made
@@ -105,11 +121,15 @@ def _has_array(hint: Any) -> bool:
     return any(_has_array(a) for a in typing.get_args(hint))
 
 
-def sharded_calls(modules: Mapping[str, types.ModuleType], wanted: Mapping[str, numbers.Outcome]) -> Calls:
+def sharded_calls(
+    modules: Mapping[str, types.ModuleType], wanted: Mapping[str, numbers.Outcome]
+) -> Calls:
     """Calls that fail where eight devices do not compute what the original computes on one."""
     ready, tolerance = numbers.runs(modules)
     return {
-        name: lambda primes, name=name, run=run: numbers.compare(run(2, 4), wanted[name], tolerance)
+        name: lambda primes, name=name, run=run: numbers.compare(
+            run(2, 4), wanted[name], tolerance
+        )
         for name, run in ready.items()
         if name in wanted
     }
@@ -121,7 +141,10 @@ def single_device(sources: Mapping[str, bytes]) -> dict[str, numbers.Outcome]:
     with imported(sources, None) as modules:
         for name, run in numbers.runs(modules)[0].items():
             try:
-                found[name] = run(1, 1)[0], run(2, 4)[1] if numbers.has_layouts(modules) else []
+                found[name] = (
+                    run(1, 1)[0],
+                    run(2, 4)[1] if numbers.has_layouts(modules) else [],
+                )
             except Exception as error:  # noqa: BLE001 - a helper that is no program of its own
                 print(f"{name}: {_said(error)}", file=sys.stderr)
     return found
@@ -145,7 +168,9 @@ Verdict = tuple[str, str, list[tuple[str, int]]]
 """``right``, ``wrong``, or ``none`` for a failure that says nothing about shapes; why; the traceback's lines."""
 
 
-def _outcome(call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes], times: int) -> Verdict:
+def _outcome(
+    call: Callable[[tuple[int, ...]], Any], sources: Mapping[str, bytes], times: int
+) -> Verdict:
     for primes in PRIMES[:times]:
         limit(_SECONDS)
         try:
@@ -166,7 +191,11 @@ def _said(error: Exception) -> str:
 def _lines(error: Exception, sources: Mapping[str, bytes]) -> list[tuple[str, int]]:
     """Where the program stood when it failed."""
     frames = traceback.walk_tb(error.__traceback__)
-    return [(f.f_code.co_filename, n) for f, n in frames if f.f_code.co_filename in sources and n is not None]
+    return [
+        (f.f_code.co_filename, n)
+        for f, n in frames
+        if f.f_code.co_filename in sources and n is not None
+    ]
 
 
 class Session:
@@ -180,7 +209,11 @@ class Session:
 
     def calls(self, modules: Mapping[str, types.ModuleType]) -> Calls:
         """What to evaluate."""
-        return sharded_calls(modules, self.wanted) if self.way == "numbers" else calls(modules)
+        return (
+            sharded_calls(modules, self.wanted)
+            if self.way == "numbers"
+            else calls(modules)
+        )
 
     @property
     def times(self) -> int:
@@ -190,7 +223,9 @@ class Session:
     def baseline(self) -> dict[str, Any]:
         """Which calls succeed on the original, and which functions each of them runs."""
         checks = Checks()
-        with imported(self.originals, None if self.way == "bare" else checks) as modules:
+        with imported(
+            self.originals, None if self.way == "bare" else checks
+        ) as modules:
             runs: dict[str, list[str]] = {}
             failed: dict[str, str] = {}
             for name, call in self.calls(modules).items():
@@ -210,7 +245,11 @@ class Session:
                 limit(0)
                 ready = self.calls(modules)
                 for name in names:
-                    verdict = _outcome(ready[name], sources, self.times) if name in ready else ("none", "gone", [])
+                    verdict = (
+                        _outcome(ready[name], sources, self.times)
+                        if name in ready
+                        else ("none", "gone", [])
+                    )
                     if verdict[0] != "right":
                         return verdict
         except (TimeoutError, *_NO_SHAPE_BUG) as error:
@@ -230,7 +269,10 @@ def main() -> None:
         print(json.dumps(session.baseline() if first["baseline"] else {}), flush=True)
         for line in sys.stdin:
             job = json.loads(line)
-            print(json.dumps(session.judge(encoded(job["sources"]), job["calls"])), flush=True)
+            print(
+                json.dumps(session.judge(encoded(job["sources"]), job["calls"])),
+                flush=True,
+            )
 
 
 def first_job() -> dict[str, Any]:

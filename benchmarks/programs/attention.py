@@ -54,12 +54,20 @@ def multi_head(x: f32["B L M"], w: Projections) -> f32["B L M"]:
     return jnp.einsum("bhld,hdm->blm", mixed, w.out)
 
 
-def cross(x: f32["B Q M"], memory: f32["B K N"], wq: f32["M D"], wk: f32["N D"], wv: f32["N E"]) -> f32["B Q E"]:
+def cross(
+    x: f32["B Q M"],
+    memory: f32["B K N"],
+    wq: f32["M D"],
+    wk: f32["N D"],
+    wv: f32["N E"],
+) -> f32["B Q E"]:
     q, k, v = x @ wq, memory @ wk, memory @ wv
     return attend(q, k, v)
 
 
-def grouped(q: f32["B L G H D"], k: f32["B L G D"], v: f32["B L G D"], length: i32["B"]) -> f32["B L G H D"]:
+def grouped(
+    q: f32["B L G H D"], k: f32["B L G D"], v: f32["B L G D"], length: i32["B"]
+) -> f32["B L G H D"]:
     logits = jnp.einsum("blghd,bmgd->bghlm", q, k) * q.shape[-1] ** -0.5
     valid = jnp.arange(k.shape[1])[None, :] < length[:, None]
     logits = jnp.where(valid[:, None, None, None, :], logits, -jnp.inf)
@@ -71,7 +79,9 @@ def rotate(angles: f32["L D"], x: f32["B L H 2*D"]) -> f32["B L H 2*D"]:
     first, second = jnp.split(x, 2, axis=-1)
     sin = jnp.sin(angles)[None, :, None, :]
     cos = jnp.cos(angles)[None, :, None, :]
-    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+    return jnp.concatenate(
+        [first * cos - second * sin, second * cos + first * sin], axis=-1
+    )
 
 
 def interleaved(angles: f32["L D"], x: f32["B L 2*D"]) -> f32["B L 2*D"]:
@@ -85,7 +95,9 @@ def extend_cache(cache: bf16["B T H D"], new: bf16["B 1 H D"]) -> bf16["B T+1 H 
     return jnp.concatenate([cache, new], axis=1)
 
 
-def decode(x: f32["B M"], keys: f32["B T H D"], values: f32["B T H D"], w: Projections) -> f32["B M"]:
+def decode(
+    x: f32["B M"], keys: f32["B T H D"], values: f32["B T H D"], w: Projections
+) -> f32["B M"]:
     q = jnp.einsum("bm,mhd->bhd", x, w.query)
     logits = jnp.einsum("bhd,bthd->bht", q, keys)
     weights = jnp.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -101,17 +113,23 @@ def relative_bias(table: f32["R H"], queries: i32["Q"], keys: i32["K"]) -> f32["
 
 
 def linear_attention(q: f32["B L D"], k: f32["B L D"], v: f32["B L E"]) -> f32["B L E"]:
-    def step(state: f32["B D E"], qkv: tuple[f32["B D"], f32["B D"], f32["B E"]]) -> tuple[f32["B D E"], f32["B E"]]:
+    def step(
+        state: f32["B D E"], qkv: tuple[f32["B D"], f32["B D"], f32["B E"]]
+    ) -> tuple[f32["B D E"], f32["B E"]]:
         q_t, k_t, v_t = qkv
         state = state + k_t[:, :, None] * v_t[:, None, :]
         return state, jnp.einsum("bd,bde->be", q_t, state)
 
     initial = jnp.zeros((q.shape[0], q.shape[-1], v.shape[-1]))
-    _, out = jax.lax.scan(step, initial, (q.swapaxes(0, 1), k.swapaxes(0, 1), v.swapaxes(0, 1)))
+    _, out = jax.lax.scan(
+        step, initial, (q.swapaxes(0, 1), k.swapaxes(0, 1), v.swapaxes(0, 1))
+    )
     return out.swapaxes(0, 1)
 
 
-def pooled(query: f32["H D"], keys: f32["B L H D"], values: f32["B L H D"], mask: bool_["B L"]) -> f32["B H*D"]:
+def pooled(
+    query: f32["H D"], keys: f32["B L H D"], values: f32["B L H D"], mask: bool_["B L"]
+) -> f32["B H*D"]:
     logits = jnp.einsum("hd,blhd->bhl", query, keys)
     weights = jax.nn.softmax(jnp.where(mask[:, None, :], logits, -1e9), axis=-1)
     mixed = jnp.einsum("bhl,blhd->bhd", weights, values)

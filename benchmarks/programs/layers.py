@@ -9,7 +9,9 @@ from jaxtyping import Bool, Float, Float32, Int
 
 
 def layer_norm(
-    x: Float32[Array, "batch length width"], scale: Float32[Array, "width"], bias: Float32[Array, "width"]
+    x: Float32[Array, "batch length width"],
+    scale: Float32[Array, "width"],
+    bias: Float32[Array, "width"],
 ) -> Float32[Array, "batch length width"]:
     mean = jnp.mean(x, axis=-1, keepdims=True)
     variance = jnp.mean(jnp.square(x - mean), axis=-1, keepdims=True)
@@ -25,18 +27,23 @@ def batch_norm(
 
 
 def group_norm(
-    scale: Float32[Array, "groups share"], x: Float32[Array, "batch length groups*share"]
+    scale: Float32[Array, "groups share"],
+    x: Float32[Array, "batch length groups*share"],
 ) -> Float32[Array, "batch length groups*share"]:
     groups, share = scale.shape
     parts = x.reshape(x.shape[0], x.shape[1], groups, share)
     mean = parts.mean(axis=(1, 3), keepdims=True)
     deviation = parts.std(axis=(1, 3), keepdims=True)
-    normed: Float32[Array, "batch length groups share"] = (parts - mean) / (deviation + 1e-5) * scale
+    normed: Float32[Array, "batch length groups share"] = (
+        (parts - mean) / (deviation + 1e-5) * scale
+    )
     return normed.reshape(x.shape)
 
 
 def dense(
-    x: Float32[Array, "*rows inputs"], kernel: Float32[Array, "inputs outputs"], bias: Float32[Array, "outputs"]
+    x: Float32[Array, "*rows inputs"],
+    kernel: Float32[Array, "inputs outputs"],
+    bias: Float32[Array, "outputs"],
 ) -> Float32[Array, "*rows outputs"]:
     return x @ kernel + bias
 
@@ -69,14 +76,18 @@ def residual(
 
 
 def embed(
-    tokens: Int[Array, "batch length"], table: Float32[Array, "vocab width"], positions: Float32[Array, "limit width"]
+    tokens: Int[Array, "batch length"],
+    table: Float32[Array, "vocab width"],
+    positions: Float32[Array, "limit width"],
 ) -> Float32[Array, "batch length width"]:
     found = jnp.take(table, tokens, axis=0)
     places = jnp.arange(tokens.shape[1])
     return found + positions[places][None, :, :]
 
 
-def sinusoids(times: Float32[Array, "batch"], rates: Float32[Array, "half"]) -> Float32[Array, "batch 2*half"]:
+def sinusoids(
+    times: Float32[Array, "batch"], rates: Float32[Array, "half"]
+) -> Float32[Array, "batch 2*half"]:
     angles = times[:, None] * rates[None, :]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
@@ -96,11 +107,15 @@ def experts(
     down: Float32[Array, "experts hidden width"],
 ) -> Float32[Array, "tokens width"]:
     hidden = jax.nn.relu(jnp.einsum("tw,ewh->teh", x, up))
-    out: Float32[Array, "tokens experts width"] = jnp.einsum("teh,ehw->tew", hidden, down)
+    out: Float32[Array, "tokens experts width"] = jnp.einsum(
+        "teh,ehw->tew", hidden, down
+    )
     return jnp.sum(out * weights[:, :, None], axis=1)
 
 
-def load_balance(scores: Float32[Array, "tokens experts"], chosen: Int[Array, "tokens"]) -> Float32[Array, ""]:
+def load_balance(
+    scores: Float32[Array, "tokens experts"], chosen: Int[Array, "tokens"]
+) -> Float32[Array, ""]:
     hits = jax.nn.one_hot(chosen, scores.shape[-1])
     share = jnp.mean(hits, axis=0)
     weight = jnp.mean(scores, axis=0)
@@ -117,7 +132,9 @@ def lora(
 
 
 def highway(
-    x: Float32[Array, "batch width"], gate: Float32[Array, "width width"], kernel: Float32[Array, "width width"]
+    x: Float32[Array, "batch width"],
+    gate: Float32[Array, "width width"],
+    kernel: Float32[Array, "width width"],
 ) -> Float32[Array, "batch width"]:
     share = jax.nn.sigmoid(x @ gate)
     return share * jnp.tanh(x @ kernel) + (1 - share) * x
@@ -150,7 +167,9 @@ def masked_mean(
 
 
 def bilinear(
-    x: Float[Array, "batch m"], y: Float[Array, "batch n"], kernel: Float[Array, "m n out"]
+    x: Float[Array, "batch m"],
+    y: Float[Array, "batch n"],
+    kernel: Float[Array, "m n out"],
 ) -> Float[Array, "batch out"]:
     return jnp.einsum("bm,bn,mno->bo", x, y, kernel)
 

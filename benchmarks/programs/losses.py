@@ -27,7 +27,9 @@ def next_token(
     return -jnp.sum(logprobs * targets, axis=-1)
 
 
-def smoothed(logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]) -> Float32[Array, "batch"]:
+def smoothed(
+    logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]
+) -> Float32[Array, "batch"]:
     hot = jax.nn.one_hot(labels, logits.shape[1])
     soft = hot * 0.9 + 0.1 / logits.shape[1]
     logprobs = logits - jax.nn.logsumexp(logits, axis=1, keepdims=True)
@@ -35,7 +37,9 @@ def smoothed(logits: Float32[Array, "batch classes"], labels: Int32[Array, "batc
 
 
 def contrastive(
-    images: Float32[Array, "batch width"], texts: Float32[Array, "batch width"], scale: Float32[Array, ""]
+    images: Float32[Array, "batch width"],
+    texts: Float32[Array, "batch width"],
+    scale: Float32[Array, ""],
 ) -> Float32[Array, ""]:
     images = images / jnp.linalg.norm(images, axis=1, keepdims=True)
     texts = texts / jnp.linalg.norm(texts, axis=1, keepdims=True)
@@ -46,29 +50,41 @@ def contrastive(
     return -jnp.mean(rows + columns) / 2
 
 
-def distill(student: Float32[Array, "batch classes"], teacher: Float32[Array, "batch classes"]) -> Float32[Array, ""]:
+def distill(
+    student: Float32[Array, "batch classes"], teacher: Float32[Array, "batch classes"]
+) -> Float32[Array, ""]:
     target = jax.nn.softmax(teacher, axis=-1)
-    divergence: Float32[Array, "batch"] = jnp.sum(target * (jnp.log(target) - jax.nn.log_softmax(student)), axis=-1)
+    divergence: Float32[Array, "batch"] = jnp.sum(
+        target * (jnp.log(target) - jax.nn.log_softmax(student)), axis=-1
+    )
     return divergence.mean()
 
 
-def kl(mean: Float32[Array, "batch latent"], logvar: Float32[Array, "batch latent"]) -> Float32[Array, "batch"]:
+def kl(
+    mean: Float32[Array, "batch latent"], logvar: Float32[Array, "batch latent"]
+) -> Float32[Array, "batch"]:
     return 0.5 * jnp.sum(jnp.exp(logvar) + mean**2 - 1 - logvar, axis=1)
 
 
-def accuracy(logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]) -> Float32[Array, ""]:
+def accuracy(
+    logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]
+) -> Float32[Array, ""]:
     right = jnp.argmax(logits, axis=-1) == labels
     return jnp.mean(right.astype(jnp.float32))
 
 
-def top_accuracy(logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]) -> Float32[Array, ""]:
+def top_accuracy(
+    logits: Float32[Array, "batch classes"], labels: Int32[Array, "batch"]
+) -> Float32[Array, ""]:
     _, best = jax.lax.top_k(logits, 5)
     hit = jnp.any(best == labels[:, None], axis=-1)
     return jnp.mean(hit.astype(jnp.float32))
 
 
 def confusion(
-    predicted: Int32[Array, "batch"], labels: Int32[Array, "batch"], weights: Float32[Array, "classes"]
+    predicted: Int32[Array, "batch"],
+    labels: Int32[Array, "batch"],
+    weights: Float32[Array, "classes"],
 ) -> Float32[Array, "classes classes"]:
     classes = weights.shape[0]
     counts = jnp.zeros((classes, classes), jnp.float32)
@@ -77,7 +93,9 @@ def confusion(
 
 
 def calibration(
-    probs: Float32[Array, "batch classes"], labels: Int32[Array, "batch"], edges: Float32[Array, "bins"]
+    probs: Float32[Array, "batch classes"],
+    labels: Int32[Array, "batch"],
+    edges: Float32[Array, "bins"],
 ) -> Float32[Array, "bins"]:
     confidence = jnp.max(probs, axis=-1)
     right = (jnp.argmax(probs, axis=-1) == labels).astype(jnp.float32)
@@ -105,13 +123,17 @@ def focal(
 
 
 def sample(
-    key: Array, logits: Float32[Array, "batch vocab"], temperature: Float32[Array, "batch"]
+    key: Array,
+    logits: Float32[Array, "batch vocab"],
+    temperature: Float32[Array, "batch"],
 ) -> Int32[Array, "batch"]:
     scaled = logits / temperature[:, None]
     return jax.random.categorical(key, scaled, axis=-1)
 
 
-def nucleus(logits: Float32[Array, "batch vocab"], threshold: Float32[Array, "batch"]) -> Float32[Array, "batch vocab"]:
+def nucleus(
+    logits: Float32[Array, "batch vocab"], threshold: Float32[Array, "batch"]
+) -> Float32[Array, "batch vocab"]:
     ordered = jnp.sort(logits, axis=-1)[:, ::-1]
     mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
     kept = jnp.sum(mass < threshold[:, None], axis=-1, keepdims=True)
@@ -120,7 +142,9 @@ def nucleus(logits: Float32[Array, "batch vocab"], threshold: Float32[Array, "ba
 
 
 def gradient_step(
-    kernel: Float32[Array, "inputs classes"], x: Float32[Array, "batch inputs"], labels: Int32[Array, "batch"]
+    kernel: Float32[Array, "inputs classes"],
+    x: Float32[Array, "batch inputs"],
+    labels: Int32[Array, "batch"],
 ) -> tuple[Float32[Array, ""], Float32[Array, "inputs classes"]]:
     def loss(kernel: Float32[Array, "inputs classes"]) -> Float32[Array, ""]:
         return smoothed(x @ kernel, labels).mean()
@@ -130,12 +154,14 @@ def gradient_step(
 
 
 def per_example_norms(
-    kernel: Float32[Array, "inputs classes"], x: Float32[Array, "batch inputs"], labels: Int32[Array, "batch"]
+    kernel: Float32[Array, "inputs classes"],
+    x: Float32[Array, "batch inputs"],
+    labels: Int32[Array, "batch"],
 ) -> Float32[Array, "batch"]:
     def loss(kernel, row, label):
         return smoothed((row @ kernel)[None], label[None])[0]
 
-    gradients: Float32[Array, "batch inputs classes"] = jax.vmap(jax.grad(loss), in_axes=(None, 0, 0))(
-        kernel, x, labels
-    )
+    gradients: Float32[Array, "batch inputs classes"] = jax.vmap(
+        jax.grad(loss), in_axes=(None, 0, 0)
+    )(kernel, x, labels)
     return jnp.sqrt(jnp.sum(gradients**2, axis=(1, 2)))

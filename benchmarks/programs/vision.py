@@ -8,7 +8,9 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int32
 
 
-def patches(images: Float32[Array, "batch 32 32 channels"]) -> Float32[Array, "batch 64 16*channels"]:
+def patches(
+    images: Float32[Array, "batch 32 32 channels"],
+) -> Float32[Array, "batch 64 16*channels"]:
     batch, _, _, channels = images.shape
     blocks = images.reshape(batch, 8, 4, 8, 4, channels)
     return blocks.transpose(0, 1, 3, 2, 4, 5).reshape(batch, 64, 16 * channels)
@@ -26,9 +28,12 @@ def embed_patches(
 
 
 def conv(
-    x: Float32[Array, "batch height width inputs"], kernel: Float32[Array, "3 3 inputs outputs"]
+    x: Float32[Array, "batch height width inputs"],
+    kernel: Float32[Array, "3 3 inputs outputs"],
 ) -> Float32[Array, "batch height width outputs"]:
-    return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return jax.lax.conv_general_dilated(
+        x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
 
 
 def residual_block(
@@ -58,7 +63,9 @@ def classifier(
     return x.mean(axis=(1, 2)) @ kernel + bias
 
 
-def upsample(x: Float32[Array, "batch height width channels"]) -> Float32[Array, "batch 2*height 2*width channels"]:
+def upsample(
+    x: Float32[Array, "batch height width channels"],
+) -> Float32[Array, "batch 2*height 2*width channels"]:
     tall = jnp.repeat(x, 2, axis=1)
     return jnp.repeat(tall, 2, axis=2)
 
@@ -68,25 +75,38 @@ def depth_to_space(
 ) -> Float32[Array, "batch 2*height 2*width channels"]:
     batch, height, width, wide = x.shape
     parts = x.reshape(batch, height, width, 2, 2, wide // 4)
-    return parts.transpose(0, 1, 3, 2, 4, 5).reshape(batch, 2 * height, 2 * width, wide // 4) + bias
+    return (
+        parts.transpose(0, 1, 3, 2, 4, 5).reshape(
+            batch, 2 * height, 2 * width, wide // 4
+        )
+        + bias
+    )
 
 
 def normalize(
-    images: Float32[Array, "batch height width 3"], mean: Float32[Array, "3"], deviation: Float32[Array, "3"]
+    images: Float32[Array, "batch height width 3"],
+    mean: Float32[Array, "3"],
+    deviation: Float32[Array, "3"],
 ) -> Float32[Array, "batch height width 3"]:
     return (images - mean) / deviation
 
 
-def luminance(images: Float32[Array, "batch height width 3"]) -> Float32[Array, "batch height width"]:
+def luminance(
+    images: Float32[Array, "batch height width 3"],
+) -> Float32[Array, "batch height width"]:
     weights = jnp.array([0.3, 0.59, 0.11])
     return jnp.sum(images * weights, axis=-1)
 
 
-def channels_first(x: Float32[Array, "batch height width channels"]) -> Float32[Array, "batch channels height width"]:
+def channels_first(
+    x: Float32[Array, "batch height width channels"],
+) -> Float32[Array, "batch channels height width"]:
     return jnp.moveaxis(x, -1, 1)
 
 
-def coordinates(heat: Float32[Array, "batch height width points"]) -> Float32[Array, "batch points 2"]:
+def coordinates(
+    heat: Float32[Array, "batch height width points"],
+) -> Float32[Array, "batch points 2"]:
     batch, height, width, points = heat.shape
     weights = jax.nn.softmax(heat.reshape(batch, height * width, points), axis=1)
     weights = weights.reshape(heat.shape)
@@ -95,7 +115,9 @@ def coordinates(heat: Float32[Array, "batch height width points"]) -> Float32[Ar
     return jnp.stack([rows, columns], axis=-1)
 
 
-def overlap(boxes: Float32[Array, "boxes 4"], others: Float32[Array, "others 4"]) -> Float32[Array, "boxes others"]:
+def overlap(
+    boxes: Float32[Array, "boxes 4"], others: Float32[Array, "others 4"]
+) -> Float32[Array, "boxes others"]:
     low = jnp.maximum(boxes[:, None, :2], others[None, :, :2])
     high = jnp.minimum(boxes[:, None, 2:], others[None, :, 2:])
     size = jnp.maximum(high - low, 0.0)
@@ -115,7 +137,9 @@ def nearest(
 def chamfer(
     points: Float32[Array, "batch points 3"], others: Float32[Array, "batch others 3"]
 ) -> Float32[Array, "batch"]:
-    def one(a: Float32[Array, "points 3"], b: Float32[Array, "others 3"]) -> Float32[Array, ""]:
+    def one(
+        a: Float32[Array, "points 3"], b: Float32[Array, "others 3"]
+    ) -> Float32[Array, ""]:
         near, _ = nearest(a, b)
         back, _ = nearest(b, a)
         return near.mean() + back.mean()
@@ -124,7 +148,9 @@ def chamfer(
 
 
 def rotate_points(
-    points: Float32[Array, "batch points 3"], rotation: Float32[Array, "batch 3 3"], shift: Float32[Array, "batch 3"]
+    points: Float32[Array, "batch points 3"],
+    rotation: Float32[Array, "batch 3 3"],
+    shift: Float32[Array, "batch 3"],
 ) -> Float32[Array, "batch points 3"]:
     return jnp.einsum("bpi,bij->bpj", points, rotation) + shift[:, None, :]
 
@@ -150,14 +176,17 @@ def graph_convolution(
 
 
 def crop(
-    images: Float32[Array, "batch height width channels"], mask: Bool[Array, "batch height width"]
+    images: Float32[Array, "batch height width channels"],
+    mask: Bool[Array, "batch height width"],
 ) -> Float32[Array, "batch height-2 width-2 channels"]:
     kept = jnp.where(mask[..., None], images, 0.0)
     return kept[:, 1:-1, 1:-1, :]
 
 
 def render(
-    colors: Float32[Array, "rays samples 3"], density: Float32[Array, "rays samples"], step: Float32[Array, "samples"]
+    colors: Float32[Array, "rays samples 3"],
+    density: Float32[Array, "rays samples"],
+    step: Float32[Array, "samples"],
 ) -> Float32[Array, "rays 3"]:
     alpha = 1.0 - jnp.exp(-density * step)
     passed = jnp.cumprod(1.0 - alpha[:, :-1] + 1e-10, axis=1)

@@ -41,9 +41,17 @@ class Outcome:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables. The exit status."""
     parser = argparse.ArgumentParser(prog="benchmarks.spmd_types", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="PROGRAM", help="all if none is named")
-    parser.add_argument("--peers", type=Path, help="an environment with torch and spmd_types")
-    parser.add_argument("--verify", action="store_true", help="run all on eight CPU devices, record the outcomes")
+    parser.add_argument(
+        "names", nargs="*", metavar="PROGRAM", help="all if none is named"
+    )
+    parser.add_argument(
+        "--peers", type=Path, help="an environment with torch and spmd_types"
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="run all on eight CPU devices, record the outcomes",
+    )
     options = parser.parse_args(arguments)
     chosen = cases(options.names)
     if options.verify:
@@ -51,9 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error("--verify needs --peers VENV")
         verify(chosen, options.peers)
     known = recorded()
-    old = [case.name for case in chosen if case.name not in known or known[case.name].digest != digest(case)]
+    old = [
+        case.name
+        for case in chosen
+        if case.name not in known or known[case.name].digest != digest(case)
+    ]
     if old:
-        parser.error(f"not recorded as they are now: {', '.join(old)}; run --verify --peers VENV")
+        parser.error(
+            f"not recorded as they are now: {', '.join(old)}; run --verify --peers VENV"
+        )
     return report(chosen, known, findings(chosen))
 
 
@@ -66,7 +80,9 @@ def recorded() -> dict[str, Outcome]:
     """What was recorded, by the name of the case."""
     if not RECORD.exists():
         return {}
-    return {name: Outcome(**one) for name, one in json.loads(RECORD.read_text()).items()}
+    return {
+        name: Outcome(**one) for name, one in json.loads(RECORD.read_text()).items()
+    }
 
 
 def verify(chosen: Sequence[Case], peers: Path) -> None:
@@ -74,7 +90,12 @@ def verify(chosen: Sequence[Case], peers: Path) -> None:
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": _FLAGS}
     devices = [sys.executable, "-m", "benchmarks.spmd_types.devices"]
     truths = _run(chosen, lambda case: case.jax, devices, environment)
-    said = _run(chosen, lambda case: case.torch, [f"{peers}/bin/python", str(_HERE / "peer.py")], dict(os.environ))
+    said = _run(
+        chosen,
+        lambda case: case.torch,
+        [f"{peers}/bin/python", str(_HERE / "peer.py")],
+        dict(os.environ),
+    )
     found = recorded()
     for case in chosen:
         first = said[case.name].partition("\n")[0]
@@ -85,11 +106,20 @@ def verify(chosen: Sequence[Case], peers: Path) -> None:
 
 
 def _run(
-    chosen: Sequence[Case], text: Callable[[Case], str], command: list[str], environment: dict[str, str]
+    chosen: Sequence[Case],
+    text: Callable[[Case], str],
+    command: list[str],
+    environment: dict[str, str],
 ) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         _write(chosen, text, Path(folder))
-        done = subprocess.run([*command, folder], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [*command, folder],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     answers: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
     return answers
 
@@ -112,7 +142,9 @@ def findings(chosen: Sequence[Case]) -> dict[str, list[str]]:
     return found
 
 
-def report(chosen: Sequence[Case], known: dict[str, Outcome], found: dict[str, list[str]]) -> int:
+def report(
+    chosen: Sequence[Case], known: dict[str, Outcome], found: dict[str, list[str]]
+) -> int:
     """Print the table by class, then where the tools differ. The exit status."""
     right = [case for case in chosen if not case.mistake]
     mistakes = [case for case in chosen if case.mistake]
@@ -136,13 +168,22 @@ def report(chosen: Sequence[Case], known: dict[str, Outcome], found: dict[str, l
         if case not in wrong:
             said = "; ".join([known[case.name].peer, *found[case.name]])
             print(f"right in numbers: {case.name} ({case.kind}): {said}")
-    alarms = [case for case in chosen if known[case.name].truth == "right" and found[case.name]]
+    alarms = [
+        case
+        for case in chosen
+        if known[case.name].truth == "right" and found[case.name]
+    ]
     for case in alarms:
         print(f"alarm of shardlint: {case.name}: {'; '.join(found[case.name])}")
     return 1 if alarms else 0
 
 
-def _row(title: str, here: Sequence[Case], known: dict[str, Outcome], found: dict[str, list[str]]) -> None:
+def _row(
+    title: str,
+    here: Sequence[Case],
+    known: dict[str, Outcome],
+    found: dict[str, list[str]],
+) -> None:
     peer = sum(bool(known[case.name].peer) for case in here)
     linter = sum(bool(found[case.name]) for case in here)
     print(f"| {title} | {len(here)} | {peer} | {linter} |")

@@ -81,10 +81,20 @@ def cases(names: Collection[str] = ()) -> list[Case]:
 def _cases(program: str, data: dict[str, Any]) -> list[Case]:
     axes = data["axes"]
     sizes, names = tuple(axes.values()), tuple(axes)
-    jax = _JAX.format(sizes=sizes, names=names, count=len(names)) + data["jax"].lstrip() + _RUN
-    torch = _TORCH.format(axes=axes, local=data.get("local", False)) + data["torch"].lstrip()
+    jax = (
+        _JAX.format(sizes=sizes, names=names, count=len(names))
+        + data["jax"].lstrip()
+        + _RUN
+    )
+    torch = (
+        _TORCH.format(axes=axes, local=data.get("local", False))
+        + data["torch"].lstrip()
+    )
     right = Case(program, "", "", jax, torch)
-    return [right, *(_wrong(right, name, one) for name, one in data["mistakes"].items())]
+    return [
+        right,
+        *(_wrong(right, name, one) for name, one in data["mistakes"].items()),
+    ]
 
 
 def _wrong(right: Case, name: str, mistake: dict[str, Any]) -> Case:
@@ -97,5 +107,7 @@ def _wrong(right: Case, name: str, mistake: dict[str, Any]) -> Case:
 def _replaced(text: str, edit: list[str], where: str) -> str:
     old, new = edit
     if text.count(old) != 1:
-        raise ValueError(f"{where}: this occurs {text.count(old)} times, not once:\n{old}")
+        raise ValueError(
+            f"{where}: this occurs {text.count(old)} times, not once:\n{old}"
+        )
     return text.replace(old, new)

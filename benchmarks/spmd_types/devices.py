@@ -44,8 +44,17 @@ def _same_array(found: Any, wanted: Any) -> bool:
     if found.shape != wanted.shape:
         return False
     shards = found.addressable_shards
-    return all(np.allclose(one.data, wanted[one.index], rtol=1e-3, atol=1e-4) for one in shards)
+    return all(
+        np.allclose(one.data, wanted[one.index], rtol=1e-3, atol=1e-4) for one in shards
+    )
 
 
 if __name__ == "__main__":
-    print(json.dumps({path.stem: outcome(path) for path in sorted(Path(sys.argv[1]).glob("*.py"))}))
+    print(
+        json.dumps(
+            {
+                path.stem: outcome(path)
+                for path in sorted(Path(sys.argv[1]).glob("*.py"))
+            }
+        )
+    )

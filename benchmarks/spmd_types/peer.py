@@ -22,7 +22,9 @@ from spmd_types.checker import typecheck
 def said(module: types.ModuleType) -> str:
     """The first error, or nothing."""
     sizes, names = tuple(module.AXES.values()), tuple(module.AXES)
-    torch.distributed.init_process_group(backend="fake", rank=0, world_size=8, store=FakeStore())
+    torch.distributed.init_process_group(
+        backend="fake", rank=0, world_size=8, store=FakeStore()
+    )
     try:
         mesh = init_device_mesh("cpu", sizes, mesh_dim_names=names)
         with spmd.set_current_mesh(mesh), typecheck(local=module.LOCAL):
@@ -43,4 +45,11 @@ def _load(path: Path) -> types.ModuleType:
 
 
 if __name__ == "__main__":
-    print(json.dumps({path.stem: said(_load(path)) for path in sorted(Path(sys.argv[1]).glob("*.py"))}))
+    print(
+        json.dumps(
+            {
+                path.stem: said(_load(path))
+                for path in sorted(Path(sys.argv[1]).glob("*.py"))
+            }
+        )
+    )

@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     results = Results(chosen, _mistakes(chosen, recorded()))
     # mypy takes half a minute for each folder that imports JAX, and its plugin sees less than the linter.
-    wanted = [tool for tool in tools(options.peers, options.timeout) if tool.name != PLUGIN]
+    wanted = [
+        tool for tool in tools(options.peers, options.timeout) if tool.name != PLUGIN
+    ]
     for tool in wanted:
         measure(tool, results)
         if options.missed:
@@ -44,12 +46,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.whole_programs", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="programs; all if none is named")
-    parser.add_argument("--peers", type=Path, help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc")
-    parser.add_argument("--missed", action="store_true", help="list what is not found, too")
-    parser.add_argument("--verify", action="store_true", help="run all on eight CPU devices, record the outcomes")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds that one run of a tool or program may take")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.whole_programs", description=__doc__
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="programs; all if none is named"
+    )
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc",
+    )
+    parser.add_argument(
+        "--missed", action="store_true", help="list what is not found, too"
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="run all on eight CPU devices, record the outcomes",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600,
+        help="seconds that one run of a tool or program may take",
+    )
     return parser.parse_args(arguments)
 
 
@@ -58,7 +79,9 @@ def _verify(chosen: Sequence[Program], seconds: float) -> None:
         found = verify(program, seconds)
         record(program.name, found)
         for name, outcome in found.items():
-            _say(f"{program.name} {name or 'as it is'}: {outcome.outcome} {outcome.detail}")
+            _say(
+                f"{program.name} {name or 'as it is'}: {outcome.outcome} {outcome.detail}"
+            )
 
 
 def _mistakes(chosen: Sequence[Program], known: Outcomes) -> list[Mistake]:
@@ -71,7 +94,10 @@ def _mistakes(chosen: Sequence[Program], known: Outcomes) -> list[Mistake]:
                 f"benchmarks.whole_programs: what is recorded of {program.name} is not of its present text"
                 f" ({', '.join(name or 'as it is' for name in old)}): run --verify {program.name}"
             )
-        found += [Mistake(program, change, outcomes[change.name]) for change in program.changes]
+        found += [
+            Mistake(program, change, outcomes[change.name])
+            for change in program.changes
+        ]
     return found
 
 
@@ -81,7 +107,9 @@ def measure(tool: Tool, results: Results) -> None:
     caught: dict[Key, Catch] = {}
     for program in results.programs:
         before = read(tool, program.name, program.source)
-        alarms[program.name] = [finding for finding in sorted(before) if not finding.related]
+        alarms[program.name] = [
+            finding for finding in sorted(before) if not finding.related
+        ]
         for change in program.changes:
             changed = change.apply(program.source)
             try:
@@ -89,7 +117,9 @@ def measure(tool: Tool, results: Results) -> None:
             except subprocess.TimeoutExpired:
                 caught[program.name, change.name] = Catch(ended=True)
             else:
-                caught[program.name, change.name] = catch(program.source, changed, before, after)
+                caught[program.name, change.name] = catch(
+                    program.source, changed, before, after
+                )
         _say(f"{tool.name}: {program.name}")
     results.alarms[tool.name] = alarms
     results.catches[tool.name] = caught

@@ -38,7 +38,9 @@ class Change:
         for edit in self.edits:
             count = source.count(edit.old)
             if count != 1:
-                raise ValueError(f"{self.name}: these lines occur {count} times, not once:\n{edit.old}")
+                raise ValueError(
+                    f"{self.name}: these lines occur {count} times, not once:\n{edit.old}"
+                )
             source = source.replace(edit.old, edit.new)
         return source
 
@@ -61,14 +63,18 @@ def programs(names: Collection[str] = ()) -> list[Program]:
     known = sorted(path.stem for path in (_HERE / "programs").glob("*.py"))
     unknown = sorted(set(names) - set(known))
     if unknown:
-        raise ValueError(f"no program is named {', '.join(unknown)}; there are {', '.join(known)}")
+        raise ValueError(
+            f"no program is named {', '.join(unknown)}; there are {', '.join(known)}"
+        )
     return [_program(name) for name in known if name in names or not names]
 
 
 def _program(name: str) -> Program:
     source = (_HERE / "programs" / f"{name}.py").read_text()
     changes = tomllib.loads((_HERE / "changes" / f"{name}.toml").read_text())
-    return Program(name, source, tuple(_change(change, said) for change, said in changes.items()))
+    return Program(
+        name, source, tuple(_change(change, said) for change, said in changes.items())
+    )
 
 
 def _change(name: str, said: dict[str, Any]) -> Change:

@@ -28,7 +28,14 @@ def read(tool: Tool, name: str, source: str) -> set[Finding]:
         said = [one for one in tool.run(path.parent) if one[0].resolve() == path]
     found = set()
     for _, line, message, related in said:
-        found.add(Finding(name, translated.original(line) if translated else line, message, related))
+        found.add(
+            Finding(
+                name,
+                translated.original(line) if translated else line,
+                message,
+                related,
+            )
+        )
     return found
 
 
@@ -46,23 +53,38 @@ class Catch:
     ended: bool = False
 
 
-def catch(original: str, changed: str, before: Collection[Finding], after: Collection[Finding]) -> Catch:
+def catch(
+    original: str, changed: str, before: Collection[Finding], after: Collection[Finding]
+) -> Catch:
     """Compare what a tool said of the correct program with what it said of the changed one."""
     earlier, lines = _compared(original, changed)
     known = {(f.line, f.message, f.related) for f in before}
-    new = [f for f in sorted(after) if not any((line, f.message, f.related) in known for line in earlier[f.line])]
+    new = [
+        f
+        for f in sorted(after)
+        if not any((line, f.message, f.related) in known for line in earlier[f.line])
+    ]
     reported = [f for f in new if not f.related]
-    places = [(first, last) for _, first, last in statements({"": changed.encode()}, (("", line) for line in lines))]
+    places = [
+        (first, last)
+        for _, first, last in statements(
+            {"": changed.encode()}, (("", line) for line in lines)
+        )
+    ]
     here = [f for f in reported if _within(f, places, 0)]
     near = [f for f in reported if _within(f, places, NEAR)]
     named = [f for f in new if f.related and _within(f, places, 0)]
     others = [f for f in reported if f not in here]
     messages = tuple(f.message for f in (*here, *others))
-    return Catch(bool(here), bool(reported and (near or named)), bool(reported), messages)
+    return Catch(
+        bool(here), bool(reported and (near or named)), bool(reported), messages
+    )
 
 
 def _within(finding: Finding, places: Collection[tuple[int, int]], margin: int) -> bool:
-    return any(first - margin <= finding.line <= last + margin for first, last in places)
+    return any(
+        first - margin <= finding.line <= last + margin for first, last in places
+    )
 
 
 def changed_lines(original: str, changed: str) -> list[int]:
@@ -79,9 +101,13 @@ def _compared(original: str, changed: str) -> tuple[dict[int, range], list[int]]
     for kind, start, stop, first, last in matcher.get_opcodes():
         if kind == "equal":
             for offset in range(last - first):
-                earlier[first + offset + 1] = range(start + offset + 1, start + offset + 2)
+                earlier[first + offset + 1] = range(
+                    start + offset + 1, start + offset + 2
+                )
             continue
         for line in range(first + 1, last + 1):
             earlier[line] = range(start + 1, stop + 1)
-        lines += range(first + 1, last + 1) if last > first else [min(first + 1, len(after))]
+        lines += (
+            range(first + 1, last + 1) if last > first else [min(first + 1, len(after))]
+        )
     return earlier, lines

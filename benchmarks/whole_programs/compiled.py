@@ -9,8 +9,12 @@ from pathlib import Path
 
 _COLLECTIVES = "all-gather|all-reduce|reduce-scatter|collective-permute|all-to-all"
 _NAMES = f"{_COLLECTIVES}|dot|convolution"
-_OPERATION = re.compile(rf"^\s*(?:ROOT )?%?\S+ = (?P<result>.*?) (?P<name>{_NAMES})(?:-start)?\(", re.M)
-_LAYOUT = re.compile(r"entry_computation_layout=\{\((?P<arguments>.*)\)->(?P<results>.*)\}")
+_OPERATION = re.compile(
+    rf"^\s*(?:ROOT )?%?\S+ = (?P<result>.*?) (?P<name>{_NAMES})(?:-start)?\(", re.M
+)
+_LAYOUT = re.compile(
+    r"entry_computation_layout=\{\((?P<arguments>.*)\)->(?P<results>.*)\}"
+)
 _ON_EIGHT = re.compile(r"(?:num_partitions|replica_count)=8")
 _ARRAY = re.compile(r"\b(?P<dtype>pred|[a-z]+\d+)\[(?P<sizes>[\d,]*)\]")
 
@@ -37,11 +41,18 @@ def costs(dump: Path) -> Counter[str]:
 def difference(before: Counter[str], after: Counter[str]) -> str:
     """What costs more or less, such as ``all-reduce 30 -> 64``; empty if nothing does."""
     names = sorted(before.keys() | after.keys())
-    return ", ".join(f"{name} {before[name]} -> {after[name]}" for name in names if before[name] != after[name])
+    return ", ".join(
+        f"{name} {before[name]} -> {after[name]}"
+        for name in names
+        if before[name] != after[name]
+    )
 
 
 def _bytes(text: str) -> int:
-    return sum(_width(array["dtype"]) * _elements(array["sizes"]) for array in _ARRAY.finditer(text))
+    return sum(
+        _width(array["dtype"]) * _elements(array["sizes"])
+        for array in _ARRAY.finditer(text)
+    )
 
 
 def _elements(sizes: str) -> int:

@@ -49,31 +49,47 @@ def recorded(path: Path = RECORD) -> dict[str, dict[str, Outcome]]:
     if not path.exists():
         return {}
     data = json.loads(path.read_text())
-    return {program: {name: Outcome(**said) for name, said in found.items()} for program, found in data.items()}
+    return {
+        program: {name: Outcome(**said) for name, said in found.items()}
+        for program, found in data.items()
+    }
 
 
 def record(program: str, found: Mapping[str, Outcome], path: Path = RECORD) -> None:
     """Replace what is recorded of one program; a run that is ended early leaves the file whole."""
     known = {**recorded(path), program: found}
-    data = {name: {change: _fields(outcome) for change, outcome in known[name].items()} for name in sorted(known)}
+    data = {
+        name: {change: _fields(outcome) for change, outcome in known[name].items()}
+        for name in sorted(known)
+    }
     fresh = path.with_suffix(".tmp")
     fresh.write_text(json.dumps(data, indent=1) + "\n")
     os.replace(fresh, path)
 
 
 def _fields(outcome: Outcome) -> dict[str, str]:
-    return {name: value for name, value in asdict(outcome).items() if value or name != "alone"}
+    return {
+        name: value
+        for name, value in asdict(outcome).items()
+        if value or name != "alone"
+    }
 
 
 def stale(program: Program, found: Mapping[str, Outcome]) -> list[str]:
     """Changes of which no outcome is recorded, or one of another text."""
     texts = sources(program)
-    return [name for name, text in texts.items() if name not in found or found[name].digest != digest(text)]
+    return [
+        name
+        for name, text in texts.items()
+        if name not in found or found[name].digest != digest(text)
+    ]
 
 
 def sources(program: Program) -> dict[str, str]:
     """The correct program and every changed one."""
-    return {ORIGINAL: program.source} | {change.name: change.apply(program.source) for change in program.changes}
+    return {ORIGINAL: program.source} | {
+        change.name: change.apply(program.source) for change in program.changes
+    }
 
 
 def verify(program: Program, seconds: float) -> dict[str, Outcome]:
@@ -86,7 +102,9 @@ def verify(program: Program, seconds: float) -> dict[str, Outcome]:
         runs = _Runs(program.name, Path(folder), seconds)
         original = runs.numbers(program.source)
         if original.outcome != "agrees":
-            raise RuntimeError(f"{program.name} itself {original.outcome}: {original.detail}")
+            raise RuntimeError(
+                f"{program.name} itself {original.outcome}: {original.detail}"
+            )
         runs_alone = runs.alone(program.source) == "agrees"
         found = {ORIGINAL: original}
         for change in program.changes:
@@ -134,26 +152,55 @@ class _Runs:
         """What the compiled programs of a run cost."""
         if source not in self.costs:
             with tempfile.TemporaryDirectory() as dump:
-                self._run(source, f"{_FLAGS} --xla_dump_to={dump} --xla_dump_hlo_as_text", {})
+                self._run(
+                    source, f"{_FLAGS} --xla_dump_to={dump} --xla_dump_hlo_as_text", {}
+                )
                 self.costs[source] = costs(Path(dump))
         return self.costs[source]
 
-    def _run(self, source: str, flags: str, settings: Mapping[str, str], *options: str) -> dict[str, str]:
+    def _run(
+        self, source: str, flags: str, settings: Mapping[str, str], *options: str
+    ) -> dict[str, str]:
         self.program.write_text(source)
         answer = self.program.with_name("answer.json")
         answer.unlink(missing_ok=True)
         paths = (self.program, self.reference, answer)
-        command = [sys.executable, "-m", "benchmarks.whole_programs.worker", *map(str, paths), *options]
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "XLA_"))}
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.whole_programs.worker",
+            *map(str, paths),
+            *options,
+        ]
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("JAX_", "XLA_"))
+        }
         own |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, **settings}
-        run = partial(subprocess.run, cwd=_ROOT, env=own, capture_output=True, text=True, check=False)
+        run = partial(
+            subprocess.run,
+            cwd=_ROOT,
+            env=own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         try:
             done = run(command, timeout=self.seconds)
         except subprocess.TimeoutExpired:
-            return {"outcome": "hangs", "detail": f"not done after {self.seconds:.0f} s"}
+            return {
+                "outcome": "hangs",
+                "detail": f"not done after {self.seconds:.0f} s",
+            }
         if answer.exists():
             said: dict[str, str] = json.loads(answer.read_text())
             return said
         if done.returncode > 0:
-            raise RuntimeError(f"the worker failed for {self.program.stem}:\n{done.stderr[-2000:]}")
-        return {"outcome": "raises", "detail": f"the process was ended by signal {-done.returncode}"}
+            raise RuntimeError(
+                f"the worker failed for {self.program.stem}:\n{done.stderr[-2000:]}"
+            )
+        return {
+            "outcome": "raises",
+            "detail": f"the process was ended by signal {-done.returncode}",
+        }

@@ -58,7 +58,11 @@ def markdown(results: Results) -> str:
 
 
 def _tools(results: Results) -> Iterator[str]:
-    wrong, raised, slow = results.wrong(), results.of(None, "raises"), results.of(None, "slow")
+    wrong, raised, slow = (
+        results.wrong(),
+        results.of(None, "raises"),
+        results.of(None, "slow"),
+    )
     silent = results.of(None, "differs", "hangs")
     everywhere = [mistake for mistake in silent if mistake.outcome.alone == "differs"]
     meshes = [mistake for mistake in wrong if mistake not in everywhere]
@@ -79,13 +83,25 @@ def _tools(results: Results) -> Iterator[str]:
         place = {key for key, one in caught.items() if one.place}
         near = {key for key, one in caught.items() if one.near}
         anywhere = {key for key, one in caught.items() if one.anywhere}
-        shares = [_share(wrong, place), _share(wrong, near), _share(wrong, anywhere), _share(meshes, near)]
+        shares = [
+            _share(wrong, place),
+            _share(wrong, near),
+            _share(wrong, anywhere),
+            _share(meshes, near),
+        ]
         shares += [_share(group, anywhere) for group in (meshes, raised, silent, slow)]
         yield f"| {tool} | {' | '.join(shares)} | {sum(map(len, results.alarms[tool].values()))} |"
-    wrongs, *others = [_share(group, {m.key for m in raised}) for group in (wrong, meshes, raised, silent, slow)]
+    wrongs, *others = [
+        _share(group, {m.key for m in raised})
+        for group in (wrong, meshes, raised, silent, slow)
+    ]
     yield f"| {JAX} | – | – | {wrongs} | – | {' | '.join(others)} | 0 |"
     for tool, caught in results.catches.items():
-        ended = [f"{program}: {change}" for (program, change), one in caught.items() if one.ended]
+        ended = [
+            f"{program}: {change}"
+            for (program, change), one in caught.items()
+            if one.ended
+        ]
         if ended:
             yield f"\n{tool} was ended for taking too long at {', '.join(ended)}."
 
@@ -109,7 +125,10 @@ def _programs(results: Results) -> Iterator[str]:
             len(slow),
             sum(caught[m.key].anywhere for m in slow),
             len(results.alarms[LINTER][program.name]),
-            *(sum(results.catches[tool][m.key].anywhere for m in wrong) for tool in others),
+            *(
+                sum(results.catches[tool][m.key].anywhere for m in wrong)
+                for tool in others
+            ),
             len(results.of(program, "raises")),
         ]
         yield f"| `{program.name}` | {' | '.join(map(str, counts))} |"
@@ -142,7 +161,9 @@ def missed(results: Results, tool: str) -> str:
     for mistake in results.wrong():
         if not caught[mistake.key].anywhere:
             change = mistake.change
-            lines.append(f"- `{mistake.program.name}` {change.name} ({mistake.outcome.outcome}): {change.what}")
+            lines.append(
+                f"- `{mistake.program.name}` {change.name} ({mistake.outcome.outcome}): {change.what}"
+            )
     return "\n".join([f"Not found by {tool}:", "", *lines, ""])
 
 

@@ -55,7 +55,12 @@ def _make_meshes_of_one_device() -> None:
         return np.array(jax.devices()[:1]).reshape((1,) * count)
 
     def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> Any:
-        return made(tuple(1 for _ in axis_shapes), axis_names, devices=jax.devices()[:1], **options)
+        return made(
+            tuple(1 for _ in axis_shapes),
+            axis_names,
+            devices=jax.devices()[:1],
+            **options,
+        )
 
     made = jax.make_mesh
     jax.make_mesh = make_mesh
@@ -66,7 +71,10 @@ def _make_meshes_of_one_device() -> None:
 
 def _numbers(tree: Any) -> Numbers:
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path): np.asarray(leaf, np.float64) for path, leaf in leaves}
+    return {
+        jax.tree_util.keystr(path): np.asarray(leaf, np.float64)
+        for path, leaf in leaves
+    }
 
 
 def _described(error: Exception) -> str:
@@ -81,7 +89,10 @@ def compare(found: Numbers, wanted: Numbers) -> tuple[str, str]:
     worst, where = 0.0, ""
     for name, right in wanted.items():
         if found[name].shape != right.shape:
-            return "differs", f"{name} has shape {found[name].shape}, on one device {right.shape}"
+            return (
+                "differs",
+                f"{name} has shape {found[name].shape}, on one device {right.shape}",
+            )
         error = np.abs(found[name] - right)
         near = error <= TOLERANCE * (1 + np.abs(right))  # false for NaN
         largest = float(np.max(error, where=~near, initial=0.0))

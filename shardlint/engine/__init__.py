@@ -11,33 +11,65 @@ from dataclasses import replace
 from typing import Protocol, TypeAlias
 
 from shardlint import ir, messages
-from shardlint.engine import classes, enforcement, expected_errors, mutation, stale_states, statements, strings
+from shardlint.engine import (
+    classes,
+    enforcement,
+    expected_errors,
+    mutation,
+    stale_states,
+    statements,
+    strings,
+)
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
-from shardlint.engine.sharding.manual import Region, annotated_axes, configured, own_view
+from shardlint.engine.sharding.manual import (
+    Region,
+    annotated_axes,
+    configured,
+    own_view,
+)
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.manual_exit import Change, certain
 from shardlint.engine.sharding.signatures import says_axes
 from shardlint.engine.shown import rows
-from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, Type, says_something
+from shardlint.engine.types import (
+    ArrayType,
+    ClassType,
+    MappingType,
+    RepeatedType,
+    Type,
+    says_something,
+)
 from shardlint.engine.vocabulary import vocabularies, written
 from shardlint.events import Event
 from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
-from shardlint.values import ArrayValue, ClassValue, FunctionValue, InstanceValue, IntValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    ClassValue,
+    FunctionValue,
+    InstanceValue,
+    IntValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Bindings, Facts, Size
 
 _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
 
 
-_RANKS = (1, 2, 3)  # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
+_RANKS = (
+    1,
+    2,
+    3,
+)  # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
 
 #: Methods that run while there is no instance yet.
 _MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
@@ -60,12 +92,16 @@ class HasMesh(Protocol):
     def jax(self) -> Version: ...
 
 
-def analyze(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[Event]:
+def analyze(
+    project: Project, module: ir.Module, config: HasMesh | None = None
+) -> list[Event]:
     """The findings of one module, in order of their nodes."""
     return run(project, module, config).found()
 
 
-def types(project: Project, module: ir.Module, config: HasMesh | None = None) -> list[tuple[int, str, str, str | None]]:
+def types(
+    project: Project, module: ir.Module, config: HasMesh | None = None
+) -> list[tuple[int, str, str, str | None]]:
     """(node, name, type, why it is unknown or None) of every assigned name of one module, in order."""
     return rows(run(project, module, config).it.seen)
 
@@ -74,15 +110,29 @@ class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
     they are used as well."""
 
-    def __init__(self, project: Project, module: ir.Module, config: HasMesh | None = None, uses: bool = False) -> None:
+    def __init__(
+        self,
+        project: Project,
+        module: ir.Module,
+        config: HasMesh | None = None,
+        uses: bool = False,
+    ) -> None:
         self.it = Interpreter(project)
         if config is not None:
-            self.it = Interpreter(project, config.mesh, config.logical_rules, config.explicit_axes, config.jax)
+            self.it = Interpreter(
+                project,
+                config.mesh,
+                config.logical_rules,
+                config.explicit_axes,
+                config.jax,
+            )
         self.it.target = module.name
         self.it.uses = {} if uses else None
         self.module = module
         self._expects_errors = expected_errors.expects_any(module.body)
-        self._failing: dict[int, frozenset[str]] = {}  # by body, the names that are used only where errors are expected
+        self._failing: dict[
+            int, frozenset[str]
+        ] = {}  # by body, the names that are used only where errors are expected
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
         stale_states.check(self.it, frame, module.body)
@@ -91,11 +141,20 @@ class run:
             self._function(node, owner, closure, later)
         self._waiting()
         for node, owner, closure in later:
-            if not self.it.regions.seen(node) and annotated_axes(self.it, node, module.name):
+            if not self.it.regions.seen(node) and annotated_axes(
+                self.it, node, module.name
+            ):
                 for view in views_of(self.it, node):
-                    self.it.regions.add(FunctionValue(node, module.name, closure, owner, node.name), view)
+                    self.it.regions.add(
+                        FunctionValue(node, module.name, closure, owner, node.name),
+                        view,
+                    )
         self._waiting()
-        for node, owner, closure in later:  # what runs in the manual view is known by now
+        for (
+            node,
+            owner,
+            closure,
+        ) in later:  # what runs in the manual view is known by now
             if not self.it.regions.seen(node):
                 self._in_any_view(node, owner, closure)
         self._waiting(last=True)
@@ -106,22 +165,42 @@ class run:
         while regions.waiting or (last and regions.extend()):
             func, view, region = regions.waiting.pop(0)
             if isinstance(func.node, ir.Function):
-                closure = func.closure if isinstance(func.closure, Frame) else self.it.module_frame(func.module)
+                closure = (
+                    func.closure
+                    if isinstance(func.closure, Frame)
+                    else self.it.module_frame(func.module)
+                )
                 self._checked(func.node, func.owner, closure, (view, region))
 
     def gaps(self) -> list[tuple[str, int]]:
         """What the analysis could not follow, and how often."""
-        unmodelled = [(messages.unmodelled(name), count) for name, count in self.it.unmodelled.items()]
-        cut = [(messages.cut_off(self.module.path, name), count) for name, count in self.it.cut.items()]
-        partly = [(messages.not_followed(self.module.path, name), count) for name, count in self.it.unfinished.items()]
-        loops = [(messages.loop_given_up(self.module.path, name), count) for name, count in self.it.given_up.items()]
+        unmodelled = [
+            (messages.unmodelled(name), count)
+            for name, count in self.it.unmodelled.items()
+        ]
+        cut = [
+            (messages.cut_off(self.module.path, name), count)
+            for name, count in self.it.cut.items()
+        ]
+        partly = [
+            (messages.not_followed(self.module.path, name), count)
+            for name, count in self.it.unfinished.items()
+        ]
+        loops = [
+            (messages.loop_given_up(self.module.path, name), count)
+            for name, count in self.it.given_up.items()
+        ]
         return sorted(unmodelled + cut + partly + loops)
 
     def found(self) -> list[Event]:
         return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
 
     def _function(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, later: list[_Task] | None = None
+        self,
+        node: ir.Function,
+        owner: ClassValue | None,
+        closure: Frame,
+        later: list[_Task] | None = None,
     ) -> None:
         self.it.steps = 0
         view, region = own_view(self.it, closure, node, self.module.name)
@@ -130,11 +209,15 @@ class run:
             return
         self._checked(node, owner, closure, (view, region))
 
-    def _in_any_view(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> None:
+    def _in_any_view(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame
+    ) -> None:
         """Check a function as one of the global view. Where code that is not followed may as well call it in the manual
         view, certain is what is wrong in both."""
         it = self.it
-        if not annotated_axes(it, node, self.module.name) or not may_be_manual(it, node):
+        if not annotated_axes(it, node, self.module.name) or not may_be_manual(
+            it, node
+        ):
             self._function(node, owner, closure, None)
             return
         before, it.events = it.events, {}
@@ -146,14 +229,25 @@ class run:
         it.events = {**both, **before}
 
     def _checked(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, runs: tuple[View | None, Region | None]
+        self,
+        node: ir.Function,
+        owner: ClassValue | None,
+        closure: Frame,
+        runs: tuple[View | None, Region | None],
     ) -> None:
         it = self.it
         it.steps = 0
         before, (it.view, region) = (it.view, it.explicit), runs
-        it.explicit = explicit.of_function(it, closure, node.name) if it.view is None else None
+        it.explicit = (
+            explicit.of_function(it, closure, node.name) if it.view is None else None
+        )
         if it.view is not None:
-            it.regions.add(FunctionValue(node, self.module.name, closure, owner, node.name), it.view, region, True)
+            it.regions.add(
+                FunctionValue(node, self.module.name, closure, owner, node.name),
+                it.view,
+                region,
+                True,
+            )
         func = FunctionValue(node, self.module.name, closure, owner, node.name)
         try:
             with closure.at_any_time_after(node.at if owner is None else owner.node.at):
@@ -168,12 +262,22 @@ class run:
             it.view, it.explicit = before
 
     def _ranks(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, region: Region | None
+        self,
+        node: ir.Function,
+        owner: ClassValue | None,
+        closure: Frame,
+        func: FunctionValue,
+        region: Region | None,
     ) -> None:
         """Evaluate the body; where a parameter's rank is open, for several ranks: certain is what fails for all."""
         it = self.it
-        types_ = [resolve(it, param.annotation, self.module.name) for param in node.params]
-        if not any(isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None for t in types_):
+        types_ = [
+            resolve(it, param.annotation, self.module.name) for param in node.params
+        ]
+        if not any(
+            isinstance(t, ArrayType) and t.shape is not None and t.shape.rank is None
+            for t in types_
+        ):
             self._certain_body(node, owner, closure, func, None, region)
             return
         before = it.events
@@ -197,7 +301,12 @@ class run:
         if region is None:
             self._body(node, owner, closure, func, rank, None)
             return
-        certain(self.it, region, func, lambda change: self._body(node, owner, closure, func, rank, region, change))
+        certain(
+            self.it,
+            region,
+            func,
+            lambda change: self._body(node, owner, closure, func, rank, region, change),
+        )
 
     def _body(
         self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
@@ -205,12 +314,25 @@ class run:
     ) -> list[Value]:  # fmt: skip
         """Evaluate the body, and give what it returns. In manual code ``change`` says what arguments are instead."""
         it, module = self.it, self.module.name
-        frame = Frame(module, {}, Bindings(closure.bindings.sizes), closure.facts, closure, func, checking=True)
-        frame.silent = int(_is_patched(node) or self._is_expected_to_fail(node, owner, closure))
+        frame = Frame(
+            module,
+            {},
+            Bindings(closure.bindings.sizes),
+            closure.facts,
+            closure,
+            func,
+            checking=True,
+        )
+        frame.silent = int(
+            _is_patched(node) or self._is_expected_to_fail(node, owner, closure)
+        )
         frame.mesh, frame.inside = it.explicit, it.view is not None
         known: set[str] = set(closure.bindings.sizes)
         method = owner is not None and not _is_static(node)
-        named = [resolve(it, annotation, module) for annotation in (*(p.annotation for p in node.params), node.returns)]
+        named = [
+            resolve(it, annotation, module)
+            for annotation in (*(p.annotation for p in node.params), node.returns)
+        ]
         if method and owner is not None:
             named.append(ClassType(owner))
         dotted = [type_ for type_ in named[: len(node.params)] if _is_anonymous(type_)]
@@ -218,12 +340,16 @@ class run:
         splits = any(map(says_axes, named))
         counted = written(it, named[: len(node.params)], named[len(node.params) :])
         frame.facts = frame.facts.writing(*counted).speaking(*vocabularies(it, named))
-        for index, param in sorted(enumerate(node.params), key=lambda one: self._is_collection(one[1])):
+        for index, param in sorted(
+            enumerate(node.params), key=lambda one: self._is_collection(one[1])
+        ):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
                 if node.name in _MAKING or "classmethod" in classes._decorators(node):
                     frame.variables[param.name] = (
-                        InstanceValue(owner) if node.name == "__init__" else Unknown("a class")
+                        InstanceValue(owner)
+                        if node.name == "__init__"
+                        else Unknown("a class")
                     )
                     continue
                 type_ = ClassType(owner, own=True)
@@ -238,10 +364,18 @@ class run:
             if it.view is not None:
                 value = change(entered(frame, it.view, value, region, param.name))
             frame.variables[param.name] = value
-        for name in {one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one}:
-            own = (one for one in frame.bindings.sizes if one.rpartition(".")[0] == name)
+        for name in {
+            one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one
+        }:
+            own = (
+                one for one in frame.bindings.sizes if one.rpartition(".")[0] == name
+            )
             frame.facts = frame.facts.speaking(own)
-        frame.facts = _constants(frame.facts, closure, frame.bindings.sizes.keys() - closure.bindings.sizes.keys())
+        frame.facts = _constants(
+            frame.facts,
+            closure,
+            frame.bindings.sizes.keys() - closure.bindings.sizes.keys(),
+        )
         strings.check_result_names(it, frame, node, module, known)
         enforcement.check_decorators(it, frame, node)
         enforcement.check_jitted(it, frame, node)
@@ -259,7 +393,9 @@ class run:
         self._defined_in(node, frame)
         return frame.returned
 
-    def _is_expected_to_fail(self, node: ir.Function, owner: ClassValue | None, closure: Frame) -> bool:
+    def _is_expected_to_fail(
+        self, node: ir.Function, owner: ClassValue | None, closure: Frame
+    ) -> bool:
         """Whether an error in a function, or in what is around it, is what the program wants."""
         around = closure.function.node if closure.function is not None else None
         if closure.silent or expected_errors.is_failing(node):
@@ -270,8 +406,14 @@ class run:
         if owner is None and isinstance(around, ir.Function):
             body = around.body
         if id(body) not in self._failing:
-            self._failing[id(body)] = expected_errors.only_failing(body) if self._expects_errors else frozenset()
-        return (node.name if owner is None else f"self.{node.name}") in self._failing[id(body)]
+            self._failing[id(body)] = (
+                expected_errors.only_failing(body)
+                if self._expects_errors
+                else frozenset()
+            )
+        return (node.name if owner is None else f"self.{node.name}") in self._failing[
+            id(body)
+        ]
 
     def _defined_in(self, node: ir.Function, frame: Frame) -> None:
         """Check the functions, and the classes, that a function holds."""
@@ -286,14 +428,19 @@ class run:
                 for inner in _nested(cls_node.body):
                     self._function(inner, cls, frame)
 
-    def _says_all(self, dotted: Type, types_: Iterable[Type], outside: set[str]) -> bool:
+    def _says_all(
+        self, dotted: Type, types_: Iterable[Type], outside: set[str]
+    ) -> bool:
         """Whether an annotation with ``...`` has every name that there is: what the dots hide can have none of them."""
         others = outside.union(*(strings.names_in(self.it, one) for one in types_))
         return strings.names_in(self.it, dotted).issuperset(others)
 
     def _is_collection(self, param: ir.Param) -> bool:
         """Whether a parameter is read last: the names in a collection are those that the other parameters say."""
-        return isinstance(resolve(self.it, param.annotation, self.module.name), (RepeatedType, MappingType))
+        return isinstance(
+            resolve(self.it, param.annotation, self.module.name),
+            (RepeatedType, MappingType),
+        )
 
 
 def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
@@ -301,7 +448,11 @@ def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
     is meant by the other."""
     for name in sorted(names):
         held = around.find(name)
-        if isinstance(held, IntValue) and held.size is not None and held.size.constant is not None:
+        if (
+            isinstance(held, IntValue)
+            and held.size is not None
+            and held.size.constant is not None
+        ):
             facts = facts.equal(Size.symbol(name), held.size)
     return facts
 
@@ -312,9 +463,18 @@ def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
         name = dim.name or "..."
         if dim.kind == "variadic" and name not in frame.bindings.variadics:
             # each '...' may be something else, so its sizes stay unknown
-            sizes = [Size.symbol(f"{name}_{i}") if dim.name else None for i in range(rank)]
-            if rank == 1 and dim.name and type_.shape is not None and type_.shape.dialect == "kauldron":
-                sizes = [Size.symbol(name)]  # for kauldron, '*B' of one dimension is 'B'
+            sizes = [
+                Size.symbol(f"{name}_{i}") if dim.name else None for i in range(rank)
+            ]
+            if (
+                rank == 1
+                and dim.name
+                and type_.shape is not None
+                and type_.shape.dialect == "kauldron"
+            ):
+                sizes = [
+                    Size.symbol(name)
+                ]  # for kauldron, '*B' of one dimension is 'B'
             frame.bindings.bind_variadic(name, tuple(sizes))
 
 
@@ -328,12 +488,22 @@ def _is_anonymous(type_: Type) -> bool:
 
 def _told_apart(value: Value, type_: ArrayType) -> Value:
     """The dimensions that a ``...`` stands for are sizes like others, as nothing else may have the same."""
-    if not isinstance(value, ArrayValue) or value.dims is None or not _is_anonymous(type_):
+    if (
+        not isinstance(value, ArrayValue)
+        or value.dims is None
+        or not _is_anonymous(type_)
+    ):
         return value
-    before = next(i for i, dim in enumerate(type_.shape.dims if type_.shape else ()) if dim.kind == "variadic")
+    before = next(
+        i
+        for i, dim in enumerate(type_.shape.dims if type_.shape else ())
+        if dim.kind == "variadic"
+    )
     extra = len(value.dims) - len(type_.shape.dims if type_.shape else ()) + 1
     dims = [
-        replace(dim, size=Size.symbol(f"..._{i - before}")) if before <= i < before + extra else dim
+        replace(dim, size=Size.symbol(f"..._{i - before}"))
+        if before <= i < before + extra
+        else dim
         for i, dim in enumerate(value.dims)
     ]
     return replace(value, dims=tuple(dims))

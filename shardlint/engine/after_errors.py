@@ -23,7 +23,9 @@ _CONTRACTIONS = frozenset(
 )
 
 
-def left_over(name: str, error: OpError, values: Sequence[Value], again: Again) -> Value:
+def left_over(
+    name: str, error: OpError, values: Sequence[Value], again: Again
+) -> Value:
     """What is known of the result of an operation on ``values`` in spite of an error. ``again`` gives the result of the
     operation on others, or raises OpError.
 
@@ -31,16 +33,28 @@ def left_over(name: str, error: OpError, values: Sequence[Value], again: Again) 
     for ``x[:, None] + y``.
     """
     has_rank = name.rpartition(".")[2] in _CONTRACTIONS
-    found = [] if not isinstance(error, ShardingError) else _results(again, [_of_any_sharding(values)])
+    found = (
+        []
+        if not isinstance(error, ShardingError)
+        else _results(again, [_of_any_sharding(values)])
+    )
     arrays = [array for value in values for array in _arrays(value)]
     if not found and (len(arrays) > 1 or error.code in _PATTERNS):
         for index, value in enumerate(values):
             for others in _softened(value, has_rank):
-                found += _results(again, ([*values[:index], other, *values[index + 1 :]] for other in others))
+                found += _results(
+                    again,
+                    (
+                        [*values[:index], other, *values[index + 1 :]]
+                        for other in others
+                    ),
+                )
     return join_all(found) if found else Unknown("an error was reported here")
 
 
-def _results(again: Again, tried: Iterator[list[Value]] | Sequence[list[Value]]) -> list[Value]:
+def _results(
+    again: Again, tried: Iterator[list[Value]] | Sequence[list[Value]]
+) -> list[Value]:
     """The result for the first values that the operation takes; empty where there are none."""
     for values in tried:
         try:
@@ -65,13 +79,20 @@ def _softened(value: Value, has_rank: bool) -> Iterator[Iterator[Value]]:
         for index, item in enumerate(value.items):
             if isinstance(item, ArrayValue):
                 before, after = value.items[:index], value.items[index + 1 :]
-                yield (replace(value, items=(*before, one, *after)) for one in _weaker(item, has_rank))
+                yield (
+                    replace(value, items=(*before, one, *after))
+                    for one in _weaker(item, has_rank)
+                )
 
 
 def _weaker(array: ArrayValue, has_rank: bool) -> Iterator[Value]:
     """An array without its dtype; without its sizes, any of which a transpose may move; and without its rank."""
     yield replace(array, dtype=None, weak=False)
-    bare = ArrayValue(tuple(Dimension(None) for _ in array.dims or ()), manual=array.manual, numpy=array.numpy)
+    bare = ArrayValue(
+        tuple(Dimension(None) for _ in array.dims or ()),
+        manual=array.manual,
+        numpy=array.numpy,
+    )
     if has_rank:
         yield bare
     yield replace(bare, dims=None)
@@ -87,5 +108,9 @@ def _unsharded(value: Value) -> Value:
         return replace(value, items=tuple(map(_unsharded, value.items)))
     if not isinstance(value, ArrayValue) or not value.manual:
         return value
-    dims = None if value.dims is None else tuple(Dimension(dim.size) for dim in value.dims)
-    return ArrayValue(dims, value.dtype, value.weak, frozenset(), manual=True, unclear=EVERY_AXIS)
+    dims = (
+        None if value.dims is None else tuple(Dimension(dim.size) for dim in value.dims)
+    )
+    return ArrayValue(
+        dims, value.dtype, value.weak, frozenset(), manual=True, unclear=EVERY_AXIS
+    )

@@ -49,7 +49,14 @@ class Site:
         if other in self.places:
             related.append((frame.module, self.places[other], "the carry starts here"))
         where = self.at if place is None else place
-        self.it.report(frame, code or self.code, where, f"{self.name}: {text}", witness, tuple(related))
+        self.it.report(
+            frame,
+            code or self.code,
+            where,
+            f"{self.name}: {text}",
+            witness,
+            tuple(related),
+        )
 
 
 def agree(
@@ -68,7 +75,9 @@ def agree(
         found = difference(traced(a), traced(b), site.frame.facts)
         if found is not None:
             shown, witness = found
-            text = f"{sides[0]} {shown[0]} {sides[1]} {shown[1]}" + (f" (item {where})" if where else "")
+            text = f"{sides[0]} {shown[0]} {sides[1]} {shown[1]}" + (
+                f" (item {where})" if where else ""
+            )
             site.report(text, witness, func, (*path, *indices(where)), start)
             return
 
@@ -79,11 +88,24 @@ def lie_alike(
 ) -> None:  # fmt: skip
     """On explicit axes each leaf is split in one way on both sides; the first that is not is reported."""
     for where, a, b in leaf_pairs(before, after) or ():
-        if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue) and placed(a) and placed(b)):
+        if not (
+            isinstance(a, ArrayValue)
+            and isinstance(b, ArrayValue)
+            and placed(a)
+            and placed(b)
+        ):
             continue
-        if a.dims is None or b.dims is None or len(a.dims) != len(b.dims) or a.mesh != b.mesh:
+        if (
+            a.dims is None
+            or b.dims is None
+            or len(a.dims) != len(b.dims)
+            or a.mesh != b.mesh
+        ):
             continue
-        if any(None not in (x.axes, y.axes) and x.axes != y.axes for x, y in zip(a.dims, b.dims, strict=True)):
+        if any(
+            None not in (x.axes, y.axes) and x.axes != y.axes
+            for x, y in zip(a.dims, b.dims, strict=True)
+        ):
             item = f" (item {where})" if where else ""
             text = (
                 f"{sides[0]} {_split(a)} {sides[1]} {_split(b)}{item}: on Explicit axes their shardings must be equal, "
@@ -95,7 +117,9 @@ def lie_alike(
 
 def _split(value: ArrayValue) -> str:
     dims = value.dims or ()
-    return repr(format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims]))
+    return repr(
+        format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims])
+    )
 
 
 def indices(where: str) -> tuple[int, ...]:
@@ -109,18 +133,31 @@ def indices(where: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def difference(a: Value, b: Value, facts: Facts) -> tuple[tuple[str, str], dict[str, int]] | None:
+def difference(
+    a: Value, b: Value, facts: Facts
+) -> tuple[tuple[str, str], dict[str, int]] | None:
     if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue)):
         return None
     if a.dims is not None and b.dims is not None:
-        shapes = (repr(format_shape([d.size for d in a.dims])), repr(format_shape([d.size for d in b.dims])))
+        shapes = (
+            repr(format_shape([d.size for d in a.dims])),
+            repr(format_shape([d.size for d in b.dims])),
+        )
         if len(a.dims) != len(b.dims):
             return shapes, {}
         for old, new in zip(a.dims, b.dims, strict=True):
-            verdict = None if old.size is None or new.size is None else compare(old.size, new.size, facts)
+            verdict = (
+                None
+                if old.size is None or new.size is None
+                else compare(old.size, new.size, facts)
+            )
             if isinstance(verdict, Different):
                 return shapes, verdict.witness
-    if a.dtype in dtypes.CONCRETE and b.dtype in dtypes.CONCRETE and not (a.weak or b.weak):
+    if (
+        a.dtype in dtypes.CONCRETE
+        and b.dtype in dtypes.CONCRETE
+        and not (a.weak or b.weak)
+    ):
         if dtypes.canonical(a.dtype) != dtypes.canonical(b.dtype):
             return (a.dtype, b.dtype), {}
     return None

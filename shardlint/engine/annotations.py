@@ -51,7 +51,9 @@ def array_form(qualname: str) -> tuple[str | None, Dialect] | None:
 def resolve(it: Interpreter, expr: ir.Expr | None, module: str, depth: int = 0) -> Type:
     """The type an annotation stands for; anything not understood is AnyType."""
     if expr is None or depth > _DEPTH:
-        return AnyType("no annotation" if expr is None else "annotation nested too deep")
+        return AnyType(
+            "no annotation" if expr is None else "annotation nested too deep"
+        )
     key = (module, expr.at, id(expr))
     known = it.types.get(key)
     if known is None:
@@ -68,7 +70,12 @@ def _resolve(it: Interpreter, expr: ir.Expr, module: str, depth: int) -> Type:
         case ir.Const(value=str(text)):
             return _from_text(it, text, module, depth)
         case ir.Binary(op="|"):
-            return _union((resolve(it, expr.left, module, depth + 1), resolve(it, expr.right, module, depth + 1)))
+            return _union(
+                (
+                    resolve(it, expr.left, module, depth + 1),
+                    resolve(it, expr.right, module, depth + 1),
+                )
+            )
         case ir.Subscript():
             return _subscript(it, expr, module, depth)
         case ir.Name() | ir.Attr():
@@ -120,7 +127,9 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     if form is not None:
         return _array(it, form, items, module, expr, depth)
     last = name.rpartition(".")[2]
-    if name in ("shardtypes.Array",) or (last == "Array" and name.startswith("shardlib")):
+    if name in ("shardtypes.Array",) or (
+        last == "Array" and name.startswith("shardlib")
+    ):
         return _stacked(it, items, module, depth)
     if last == "Annotated" and items:
         for extra in items[1:]:
@@ -136,12 +145,20 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
         return resolve(it, items[0], module, depth + 1)
     if last in _SEQUENCES:
         kind = _SEQUENCES[last]
-        ellipsis = len(items) == 2 and isinstance(items[1], ir.Const) and items[1].value is Ellipsis
+        ellipsis = (
+            len(items) == 2
+            and isinstance(items[1], ir.Const)
+            and items[1].value is Ellipsis
+        )
         if kind == "tuple" and any(_spreads(item) for item in items):
             return AnyType("a tuple of unknown length")
         if kind == "tuple" and not ellipsis:
             types = tuple(resolve(it, item, module, depth + 1) for item in items)
-            return RepeatedType(kind, types[0]) if _is_any_length(types) else SequenceType(types)
+            return (
+                RepeatedType(kind, types[0])
+                if _is_any_length(types)
+                else SequenceType(types)
+            )
         return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
     if last in _MAPPINGS and len(items) == 2:
         return MappingType(resolve(it, items[1], module, depth + 1))
@@ -152,7 +169,9 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
 
 def _is_any_length(items: tuple[Type, ...]) -> bool:
     """``tuple[int]``, which is written for tuples of any length too; ``tuple[f32['B']]`` means what it says."""
-    return len(items) == 1 and not (isinstance(items[0], ArrayType) and items[0].shape is not None)
+    return len(items) == 1 and not (
+        isinstance(items[0], ArrayType) and items[0].shape is not None
+    )
 
 
 def shape_text(it: Interpreter, expr: ir.Expr, module: str) -> str | None:
@@ -184,7 +203,9 @@ def _array(
         return ArrayType(dtype, None, module, expr.at, "array")
     if dialect != "shardtypes" and len(items) == 2:
         base = resolve(it, items[0], module, depth + 1)
-        if isinstance(base, ArrayType) and base.shape is not None:  # Float[Float[Array, 'b'], 'c'] prepends
+        if (
+            isinstance(base, ArrayType) and base.shape is not None
+        ):  # Float[Float[Array, 'b'], 'c'] prepends
             return AnyType("nested array annotation")
     try:
         shape = parse(text, dialect)
@@ -193,7 +214,9 @@ def _array(
     return ArrayType(dtype, shape, module, text_expr.at, text)
 
 
-def _stacked(it: Interpreter, items: tuple[ir.Expr, ...], module: str, depth: int) -> Type:
+def _stacked(
+    it: Interpreter, items: tuple[ir.Expr, ...], module: str, depth: int
+) -> Type:
     """``Array['layers', T]``."""
     if len(items) != 2:
         return AnyType("Array[…] takes dimensions and a type")
@@ -224,7 +247,13 @@ def with_prefix(type_: ArrayType, dims: tuple[object, ...]) -> ArrayType:
 def _spreads(item: ir.Expr) -> bool:
     """``*Ts`` and ``Unpack[...]`` stand for any number of items."""
     named = item.obj if isinstance(item, ir.Subscript) else item
-    last = named.name if isinstance(named, ir.Attr) else named.id if isinstance(named, ir.Name) else ""
+    last = (
+        named.name
+        if isinstance(named, ir.Attr)
+        else named.id
+        if isinstance(named, ir.Name)
+        else ""
+    )
     return isinstance(item, ir.Star) or last == "Unpack"
 
 
@@ -243,7 +272,10 @@ def static_definition(it: Interpreter, expr: ir.Expr, module: str) -> object:
         base = static_definition(it, expr.obj, module)
         if isinstance(base, ExternalValue):
             return it.external(f"{base.qualname}.{expr.name}")
-        if isinstance(base, ModuleValue) and it.project.lookup(base.name, expr.name) is not None:
+        if (
+            isinstance(base, ModuleValue)
+            and it.project.lookup(base.name, expr.name) is not None
+        ):
             return it.static_name(base.name, expr.name)
     return None
 

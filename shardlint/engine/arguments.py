@@ -9,7 +9,14 @@ from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
-from shardlint.engine.types import AnyType, ArrayType, ClassType, ScalarType, Type, says_something
+from shardlint.engine.types import (
+    AnyType,
+    ArrayType,
+    ClassType,
+    ScalarType,
+    Type,
+    says_something,
+)
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -75,7 +82,12 @@ def bound_arguments(
         return None
     bound, index = found
     bindings = Bindings()
-    if func.owner is not None and args and isinstance(args[0], InstanceValue) and node.params:
+    if (
+        func.owner is not None
+        and args
+        and isinstance(args[0], InstanceValue)
+        and node.params
+    ):
         self_type = ClassType(func.owner, own=True)
         if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
             matching.check(it, self_type, args[0], bindings, frame.facts, "self")
@@ -85,7 +97,9 @@ def bound_arguments(
             continue
         type_ = resolve(it, param.annotation, func.module)
         what = f"argument {param.name} of {func.name}"
-        problem = matching.check(it, type_, bound[param.name], bindings, frame.facts, what)
+        problem = matching.check(
+            it, type_, bound[param.name], bindings, frame.facts, what
+        )
         if problem is not None:
             position = index[param.name]
             place = places[position] if position < len(places) else at
@@ -94,9 +108,19 @@ def bound_arguments(
                 related = (problem.where.declared,)
             earlier = {name: places[i] for name, i in index.items() if i < len(places)}
             related += _bound_by(it, frame, func, param, problem, bindings, earlier)
-            other = None if wrong else _swapped_with(it, frame, func, bound, index, param.name)
-            message = f"{problem.message}; are {param.name} and {other} swapped?" if other else problem.message
-            it.report(frame, problem.code or "ST202", place, message, problem.witness, related)
+            other = (
+                None
+                if wrong
+                else _swapped_with(it, frame, func, bound, index, param.name)
+            )
+            message = (
+                f"{problem.message}; are {param.name} and {other} swapped?"
+                if other
+                else problem.message
+            )
+            it.report(
+                frame, problem.code or "ST202", place, message, problem.witness, related
+            )
             wrong = True
             if other is not None:
                 break  # one mistake, one finding
@@ -108,23 +132,45 @@ def refined(it: Interpreter, func: FunctionValue, fits: Fit) -> dict[str, Value]
     known = dict(fits.bound)
     for param in func.node.params:
         type_ = resolve(it, param.annotation, func.module)
-        if param.name in known and param.kind not in ("*", "**") and says_something(type_):
-            known[param.name] = matching.refine(it, type_, known[param.name], fits.bindings)
+        if (
+            param.name in known
+            and param.kind not in ("*", "**")
+            and says_something(type_)
+        ):
+            known[param.name] = matching.refine(
+                it, type_, known[param.name], fits.bindings
+            )
     return known
 
 
 def _swapped_with(
-    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], index: dict[str, int], name: str
+    it: Interpreter,
+    frame: Frame,
+    func: FunctionValue,
+    bound: dict[str, Value],
+    index: dict[str, int],
+    name: str,
 ) -> str | None:
     """The parameter whose argument would have to change places with this one for all to fit."""
-    types = {p.name: resolve(it, p.annotation, func.module) for p in func.node.params if p.name in index}
-    arrays = [other for other, type_ in types.items() if isinstance(type_, ArrayType) and type_.shape is not None]
+    types = {
+        p.name: resolve(it, p.annotation, func.module)
+        for p in func.node.params
+        if p.name in index
+    }
+    arrays = [
+        other
+        for other, type_ in types.items()
+        if isinstance(type_, ArrayType) and type_.shape is not None
+    ]
     for other in arrays if name in arrays else ():
         if other == name or not isinstance(bound[other], ArrayValue):
             continue
         given = {**bound, name: bound[other], other: bound[name]}
         bindings = Bindings()
-        if not any(matching.check(it, type_, given[p], bindings, frame.facts, "") for p, type_ in types.items()):
+        if not any(
+            matching.check(it, type_, given[p], bindings, frame.facts, "")
+            for p, type_ in types.items()
+        ):
             return other
     return None
 
@@ -135,36 +181,62 @@ def _bound_by(
 ) -> tuple[tuple[str, int, str], ...]:  # fmt: skip
     """Which earlier argument gave a name of the dimension that does not fit its size."""
     shape = problem.where.shape if problem.where is not None else None
-    if shape is None or problem.dim is None or shape.variadic is not None or problem.dim >= len(shape.dims):
+    if (
+        shape is None
+        or problem.dim is None
+        or shape.variadic is not None
+        or problem.dim >= len(shape.dims)
+    ):
         return ()
     size = shape.dims[problem.dim].size
     for param in func.node.params[: func.node.params.index(wrong)]:
         type_ = resolve(it, param.annotation, func.module)
-        if size is None or param.name not in places or not isinstance(type_, ArrayType) or type_.shape is None:
+        if (
+            size is None
+            or param.name not in places
+            or not isinstance(type_, ArrayType)
+            or type_.shape is None
+        ):
             continue
         for name in sorted(size.symbols & type_.shape.names):
             bound = bindings.get(name)
             if bound is not None:
                 return (
-                    (frame.module, places[param.name], f"{name!r} of {func.name} is bound to {bound} by this argument"),
+                    (
+                        frame.module,
+                        places[param.name],
+                        f"{name!r} of {func.name} is bound to {bound} by this argument",
+                    ),
                 )
     return ()
 
 
-def parameter_value(it: Interpreter, frame: Frame, param: ir.Param, type_: Type) -> Value:
+def parameter_value(
+    it: Interpreter, frame: Frame, param: ir.Param, type_: Type
+) -> Value:
     """What a function may assume of a parameter."""
     if param.kind in ("*", "**"):
         return Unknown("takes any number of arguments")
     if isinstance(type_, ScalarType) and type_.kind == "int":
         negative = isinstance(param.default, ir.Unary)
         return IntValue(None if negative else it.named(param.name))
-    text = isinstance(param.default, ir.Const) and isinstance(param.default.value, str) and "axis" in param.name
-    if isinstance(type_, ScalarType) and type_.kind == "str" and not _is_none(param.default):
+    text = (
+        isinstance(param.default, ir.Const)
+        and isinstance(param.default.value, str)
+        and "axis" in param.name
+    )
+    if (
+        isinstance(type_, ScalarType)
+        and type_.kind == "str"
+        and not _is_none(param.default)
+    ):
         return StringValue(param.name)
     if isinstance(type_, AnyType):
         if text:
             return StringValue(param.name)
-        return Unknown(f"parameter {param.name} has no array annotation", it.named(param.name))
+        return Unknown(
+            f"parameter {param.name} has no array annotation", it.named(param.name)
+        )
     value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
     if _is_none(param.default) and isinstance(type_, (ArrayType, ClassType)):
         return Unknown("may be None")

@@ -19,40 +19,62 @@ if TYPE_CHECKING:
 _IN_PLACE = frozenset({"shape", "dtype", "strides"})
 
 
-def assign(it: Interpreter, frame: Frame, owner: ir.Expr, name: str, value: Value, at: int) -> None:
+def assign(
+    it: Interpreter, frame: Frame, owner: ir.Expr, name: str, value: Value, at: int
+) -> None:
     """``owner.name = value``."""
     instance = it.evaluate(frame, owner)
     if isinstance(instance, Unknown):
         if isinstance(owner, ir.Name) and instance.size is not None:
             frame.variables[owner.id] = replace(instance, size=it.named(owner.id))
-        objects.replaced(it, frame, [(one, containers.CHANGED) for one in instance.either])
+        objects.replaced(
+            it, frame, [(one, containers.CHANGED) for one in instance.either]
+        )
     if isinstance(instance, ArrayValue) and name in _IN_PLACE:
-        objects.replaced(it, frame, [(instance, ArrayValue(None, numpy=instance.numpy))])
+        objects.replaced(
+            it, frame, [(instance, ArrayValue(None, numpy=instance.numpy))]
+        )
     if isinstance(instance, InstanceValue):
         _assign(it, frame, owner, instance, name, value, at)
 
 
 def _assign(
-    it: Interpreter, frame: Frame, owner: ir.Expr, instance: InstanceValue, name: str, value: Value, at: int
+    it: Interpreter,
+    frame: Frame,
+    owner: ir.Expr,
+    instance: InstanceValue,
+    name: str,
+    value: Value,
+    at: int,
 ) -> None:
     from shardlint.engine.calls import call_function
 
     if classes.find_method(instance.cls, "__setattr__") is not None:
-        objects.replaced(it, frame, [(instance, instances.without(instance, EVERY_NAME))])
+        objects.replaced(
+            it, frame, [(instance, instances.without(instance, EVERY_NAME))]
+        )
         return
     setter = classes.find_setter(instance.cls, name)
     if setter is not None:
         node, cls = setter
-        func = FunctionValue(node, cls.module, instances.closure_of(it, cls), cls, node.name)
+        func = FunctionValue(
+            node, cls.module, instances.closure_of(it, cls), cls, node.name
+        )
         call_function(it, frame, func, [instance, value], {}, at, (at, at))
         return
     declared = it.fields(instance.cls).get(name)
     if declared is not None:
         type_ = resolve(it, declared[0].annotation, declared[1])
-        what = f"{owner.id}.{name}" if isinstance(owner, ir.Name) else f"field {name} of {instance.cls.name}"
+        what = (
+            f"{owner.id}.{name}"
+            if isinstance(owner, ir.Name)
+            else f"field {name} of {instance.cls.name}"
+        )
         found = matching.check(it, type_, value, frame.bindings, frame.facts, what)
         if found is not None:
             it.report(frame, found.code or "ST203", at, found.message, found.witness)
     fields = dict(instance.fields)
     fields[name] = value
-    objects.replaced(it, frame, [(instance, replace(instance, fields=tuple(fields.items())))])
+    objects.replaced(
+        it, frame, [(instance, replace(instance, fields=tuple(fields.items())))]
+    )

@@ -10,7 +10,9 @@ from shardlint.engine.plain import innermost
 from shardlint.values import FunctionValue, Value
 
 
-def result_place(func: Value, frame: Frame, path: Sequence[int] = (), private: bool = False) -> int | None:
+def result_place(
+    func: Value, frame: Frame, path: Sequence[int] = (), private: bool = False
+) -> int | None:
     """The node of one part of what a local function or lambda returns; None where it is not one place.
 
     A function defined elsewhere may be right for its other callers: then the call is to blame, unless the function is
@@ -24,7 +26,11 @@ def result_place(func: Value, frame: Frame, path: Sequence[int] = (), private: b
     if isinstance(func.node, ir.Lambda):
         values = [func.node.body]
     else:
-        returns = [node for node in ir.statements(func.node.body) if isinstance(node, ir.Return)]
+        returns = [
+            node
+            for node in ir.statements(func.node.body)
+            if isinstance(node, ir.Return)
+        ]
         values = [node.value for node in returns if node.value is not None]
     if len(values) != 1:
         return None

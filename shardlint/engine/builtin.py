@@ -29,11 +29,19 @@ def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None
         listed = lists.builtin(name, args)
         if listed is not None:
             return listed
-    if name == "dict" and len(args) == 1 and (pairs := containers.as_dict(args[0])) is not None:
+    if (
+        name == "dict"
+        and len(args) == 1
+        and (pairs := containers.as_dict(args[0])) is not None
+    ):
         return DictValue(tuple(dict([*pairs.items, *kwargs.items()]).items()))
     if name == "dict" and (not args or isinstance(args[0], DictValue)):
         held = args[0].items if args and isinstance(args[0], DictValue) else ()
-        return DictValue(tuple(dict([*held, *kwargs.items()]).items())) if len(args) < 2 else None
+        return (
+            DictValue(tuple(dict([*held, *kwargs.items()]).items()))
+            if len(args) < 2
+            else None
+        )
     handler = _HANDLERS.get(name)
     if handler is None or kwargs or not args:
         return None
@@ -53,14 +61,23 @@ def _length(args: list[Value]) -> Value:
 
 
 def _range(args: list[Value]) -> Value:
-    bounds = [a.size.constant if isinstance(a, IntValue) and a.size is not None else None for a in args]
+    bounds = [
+        a.size.constant if isinstance(a, IntValue) and a.size is not None else None
+        for a in args
+    ]
     known = [b for b in bounds if b is not None]
-    if len(known) != len(bounds) or len(known) > 3 or (len(known) == 3 and known[2] == 0):
+    if (
+        len(known) != len(bounds)
+        or len(known) > 3
+        or (len(known) == 3 and known[2] == 0)
+    ):
         return Unknown("a range of unknown length")
     numbers = range(*known)
     if len(numbers) > MAX_ITEMS:
         return Unknown("a long range")
-    devices = frozenset[str]().union(*(a.devices for a in args if isinstance(a, IntValue)))
+    devices = frozenset[str]().union(
+        *(a.devices for a in args if isinstance(a, IntValue))
+    )
     return SequenceValue(tuple(IntValue(Size.const(n), devices) for n in numbers))
 
 
@@ -71,25 +88,39 @@ def _items(value: Value) -> list[Value] | None:
 
 
 def _constant(key: object) -> Value:
-    return IntValue(Size.const(key)) if isinstance(key, int) and not isinstance(key, bool) else Literal(key)
+    return (
+        IntValue(Size.const(key))
+        if isinstance(key, int) and not isinstance(key, bool)
+        else Literal(key)
+    )
 
 
 def _iterator(args: list[Value]) -> Value:
     """An iterator: what it still gives, or where that is not known, what each step gives."""
     items = _items(args[0])
-    return WrappedValue(ITERATOR, element(args[0])) if items is None else SequenceValue(tuple(items), "iterator")
+    return (
+        WrappedValue(ITERATOR, element(args[0]))
+        if items is None
+        else SequenceValue(tuple(items), "iterator")
+    )
 
 
 def _next(args: list[Value]) -> Value:
     held = args[0]
-    return held.func if isinstance(held, WrappedValue) and held.kind == ITERATOR else Unknown("the next item")
+    return (
+        held.func
+        if isinstance(held, WrappedValue) and held.kind == ITERATOR
+        else Unknown("the next item")
+    )
 
 
 def _enumerate(args: list[Value]) -> Value:
     items = _items(args[0])
     if items is None or len(args) > 1:
         return Unknown("enumerates something of unknown length")
-    return SequenceValue(tuple(SequenceValue((IntValue(Size.const(i)), v)) for i, v in enumerate(items)))
+    return SequenceValue(
+        tuple(SequenceValue((IntValue(Size.const(i)), v)) for i, v in enumerate(items))
+    )
 
 
 def _zip(args: list[Value]) -> Value:
@@ -103,14 +134,22 @@ def _zip(args: list[Value]) -> Value:
 def _sequence(kind: str) -> Callable[[list[Value]], Value]:
     def make(args: list[Value]) -> Value:
         items = _items(args[0])
-        return SequenceValue(tuple(items), kind) if items is not None else Unknown("of unknown length")
+        return (
+            SequenceValue(tuple(items), kind)
+            if items is not None
+            else Unknown("of unknown length")
+        )
 
     return make
 
 
 def _reversed(args: list[Value]) -> Value:
     items = _items(args[0])
-    return SequenceValue(tuple(reversed(items))) if items is not None else Unknown("of unknown length")
+    return (
+        SequenceValue(tuple(reversed(items)))
+        if items is not None
+        else Unknown("of unknown length")
+    )
 
 
 def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:
@@ -118,7 +157,11 @@ def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:
     sizes = [item.size if isinstance(item, IntValue) else None for item in items or ()]
     known = [size for size in sizes if size is not None]
     if not sizes or len(known) != len(sizes):
-        return IntValue(None) if items and all(isinstance(i, IntValue) for i in items) else Unknown("min or max")
+        return (
+            IntValue(None)
+            if items and all(isinstance(i, IntValue) for i in items)
+            else Unknown("min or max")
+        )
     return IntValue(make(*known))
 
 

@@ -29,7 +29,12 @@ _NAMED = "collections.namedtuple"
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
 ) -> Value | None:
     """The result; None for any other function, and where it is not known."""
     match qualname, len(args):
@@ -59,41 +64,68 @@ def call(
             return made or library.call(it, qualname, args, kwargs)
 
 
-def _operation(it: Interpreter, frame: Frame, name: str, args: list[Value], at: int) -> Value | None:
+def _operation(
+    it: Interpreter, frame: Frame, name: str, args: list[Value], at: int
+) -> Value | None:
     """``operator.add(a, b)`` is ``a + b``."""
     from shardlint.engine.expressions import binary
 
-    op = next((op for op, one in _OPERATORS.items() if one in (name, name.rstrip("_"))), None)
+    op = next(
+        (op for op, one in _OPERATORS.items() if one in (name, name.rstrip("_"))), None
+    )
     return None if op is None else binary(it, frame, op, args[0], args[1], at)
 
 
-def _attribute(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value | None:
+def _attribute(
+    it: Interpreter, frame: Frame, args: list[Value], at: int
+) -> Value | None:
     from shardlint.engine.expressions import attribute
 
     name = args[1].value if isinstance(args[1], Literal) else None
     if not isinstance(name, str):
         return None
     found = attribute(it, frame, args[0], name, at)
-    return found if len(args) == 2 or not isinstance(found, Unknown) else Unknown("an attribute, or a default")
+    return (
+        found
+        if len(args) == 2 or not isinstance(found, Unknown)
+        else Unknown("an attribute, or a default")
+    )
 
 
 def _sorted(value: Value) -> Value | None:
     """The keys of a dict, or constants of one kind, in order."""
-    items = [constant(key) for key, _ in value.items] if isinstance(value, DictValue) else iterate(value)
+    items = (
+        [constant(key) for key, _ in value.items]
+        if isinstance(value, DictValue)
+        else iterate(value)
+    )
     keys = [plain_key(item) for item in items or ()]
-    if items is None or len({type(key) for key in keys}) > 1 or not all(isinstance(key, (str, int)) for key in keys):
+    if (
+        items is None
+        or len({type(key) for key in keys}) > 1
+        or not all(isinstance(key, (str, int)) for key in keys)
+    ):
         return None
     return SequenceValue(tuple(constant(key) for key in sorted(keys)), "list")  # type: ignore[type-var]  # of one kind
 
 
-def _mapped(it: Interpreter, frame: Frame, func: Value, columns: list[Value], at: int) -> Value:
+def _mapped(
+    it: Interpreter, frame: Frame, func: Value, columns: list[Value], at: int
+) -> Value:
     from shardlint.engine.calls import call as call_value
 
     known = [items for column in columns if (items := iterate(column)) is not None]
     if len(known) == len(columns):
         rows = zip(*known, strict=False)
-        return SequenceValue(tuple(call_value(it, frame, func, list(row), {}, at) for row in rows), "list")
-    items = [column.item for column in columns if isinstance(column, CollectionValue) and column.kind != "dict"]
+        return SequenceValue(
+            tuple(call_value(it, frame, func, list(row), {}, at) for row in rows),
+            "list",
+        )
+    items = [
+        column.item
+        for column in columns
+        if isinstance(column, CollectionValue) and column.kind != "dict"
+    ]
     if len(items) == len(columns):
         return CollectionValue(call_value(it, frame, func, items, {}, at))
     return Unknown("a map over something of unknown length")
@@ -104,8 +136,12 @@ def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value
 
     items = iterate(args[1])
     if isinstance(args[1], CollectionValue) and args[1].kind != "dict":
-        some = [SequenceValue((args[1].item,) * count) for count in (2, 3)]  # however many there are
-        return join_all([_reduced(it, frame, [args[0], one, *args[2:]], at) for one in some])
+        some = [
+            SequenceValue((args[1].item,) * count) for count in (2, 3)
+        ]  # however many there are
+        return join_all(
+            [_reduced(it, frame, [args[0], one, *args[2:]], at) for one in some]
+        )
     if items is None or not (items or len(args) == 3):
         return Unknown("reduces something of unknown length")
     result, rest = (args[2], items) if len(args) == 3 else (items[0], items[1:])
@@ -132,10 +168,14 @@ def _named(fields: Value, kwargs: dict[str, Value]) -> Value | None:
     if kwargs:
         return None
     if isinstance(fields, Literal) and isinstance(fields.value, str):
-        names: list[Value] = [Literal(name) for name in fields.value.replace(",", " ").split()]
+        names: list[Value] = [
+            Literal(name) for name in fields.value.replace(",", " ").split()
+        ]
     else:
         names = iterate(fields) or []
-    if not names or not all(isinstance(name, Literal) and isinstance(name.value, str) for name in names):
+    if not names or not all(
+        isinstance(name, Literal) and isinstance(name.value, str) for name in names
+    ):
         return None
     return PartialValue(ExternalValue(f"{_NAMED}.new"), (SequenceValue(tuple(names)),))
 
@@ -156,13 +196,19 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def operator(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int) -> Value:
+def operator(
+    it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int
+) -> Value:
     """An operator of a class of the project: its method, or the reflected one of the other operand."""
     from shardlint.engine.calls import call as call_value
 
     name = _OPERATORS.get(op)
     for prefix, one, other in (("", left, right), ("r", right, left)):
-        if name is None or not isinstance(one, InstanceValue) or (prefix and isinstance(other, InstanceValue)):
+        if (
+            name is None
+            or not isinstance(one, InstanceValue)
+            or (prefix and isinstance(other, InstanceValue))
+        ):
             continue
         if prefix and not isinstance(other, ArrayValue):
             continue
@@ -172,10 +218,17 @@ def operator(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, 
     return Unknown("an operator of a class")
 
 
-def method(it: Interpreter, frame: Frame, value: Value, name: str, args: list[Value], at: int) -> Value | None:
+def method(
+    it: Interpreter, frame: Frame, value: Value, name: str, args: list[Value], at: int
+) -> Value | None:
     """What a method that Python calls by itself gives of an instance; None where it has none."""
     from shardlint.engine.calls import call as call_value
 
-    if not isinstance(value, InstanceValue) or classes.find_method(value.cls, name) is None:
+    if (
+        not isinstance(value, InstanceValue)
+        or classes.find_method(value.cls, name) is None
+    ):
         return None
-    return call_value(it, frame, classes.attribute(it, frame, value, name), args, {}, at)
+    return call_value(
+        it, frame, classes.attribute(it, frame, value, name), args, {}, at
+    )

@@ -105,7 +105,9 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
             else:
                 certain = False
         elif arg.star == "**":
-            if isinstance(value, DictValue) and all(isinstance(key, str) for key, _ in value.items):
+            if isinstance(value, DictValue) and all(
+                isinstance(key, str) for key, _ in value.items
+            ):
                 kwargs.update((str(key), item) for key, item in value.items)
                 named.extend([arg.value] * len(value.items))
             else:
@@ -124,7 +126,16 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         return given
     operands += named
     it.left = None
-    return call(it, frame, func, args, kwargs, expr.at, tuple(o.at for o in operands), tuple(operands))
+    return call(
+        it,
+        frame,
+        func,
+        args,
+        kwargs,
+        expr.at,
+        tuple(o.at for o in operands),
+        tuple(operands),
+    )
 
 
 def call(
@@ -136,7 +147,9 @@ def call(
     it.step()
     match func:
         case FunctionValue():
-            spec = by_spec(it, frame, f"{func.module}.{func.name}", args, at, operands, kwargs)
+            spec = by_spec(
+                it, frame, f"{func.module}.{func.name}", args, at, operands, kwargs
+            )
             if spec is not None:
                 return spec
             it.tracing += bool(func.tracing)
@@ -146,20 +159,40 @@ def call(
             finally:
                 it.tracing -= bool(func.tracing)
         case PartialValue():
-            if isinstance(func.func, ExternalValue) and func.func.qualname.startswith("jax.Array.at"):
+            if isinstance(func.func, ExternalValue) and func.func.qualname.startswith(
+                "jax.Array.at"
+            ):
                 return _external(
-                    it, frame, func.func.qualname, [*func.args, *args], {**dict(func.kwargs), **kwargs}, at, ()
+                    it,
+                    frame,
+                    func.func.qualname,
+                    [*func.args, *args],
+                    {**dict(func.kwargs), **kwargs},
+                    at,
+                    (),
                 )
             merged = {**dict(func.kwargs), **kwargs}
             named = dict(zip(kwargs, places[len(args) :], strict=False))
-            shifted = (*[at] * len(func.args), *places[: len(args)], *(named.get(name, at) for name in merged))
-            result = call(it, frame, func.func, [*func.args, *args], merged, at, shifted)
-            return replace(result, origin=func.origin) if isinstance(result, WrappedValue) and func.origin else result
+            shifted = (
+                *[at] * len(func.args),
+                *places[: len(args)],
+                *(named.get(name, at) for name in merged),
+            )
+            result = call(
+                it, frame, func.func, [*func.args, *args], merged, at, shifted
+            )
+            return (
+                replace(result, origin=func.origin)
+                if isinstance(result, WrappedValue) and func.origin
+                else result
+            )
         case WrappedValue():
             traced, it.traced = it.traced, True
             it.tracing += 1
             try:
-                return transforms.call_wrapped(it, frame, func, args, kwargs, at, places, operands)
+                return transforms.call_wrapped(
+                    it, frame, func, args, kwargs, at, places, operands
+                )
             finally:
                 it.traced = traced
                 it.tracing -= 1
@@ -213,9 +246,13 @@ def _method(
     except OpError as error:
 
         def again(values: list[Value]) -> Value:
-            return ops.method(values[0], func.name, values[1:], plain, it.context(frame, at))
+            return ops.method(
+                values[0], func.name, values[1:], plain, it.context(frame, at)
+            )
 
-        return it.op_error(frame, error, at, operands, func.name, [func.receiver, *given], again)
+        return it.op_error(
+            frame, error, at, operands, func.name, [func.receiver, *given], again
+        )
 
 
 def _external(
@@ -226,7 +263,11 @@ def _external(
     found = _of_programs(it, frame, qualname, args, kwargs, at, operands)
     if found is None:
         found = _of_python(it, frame, qualname, args, kwargs, at)
-    return _of_arrays(it, frame, qualname, args, kwargs, at, operands) if found is None else found
+    return (
+        _of_arrays(it, frame, qualname, args, kwargs, at, operands)
+        if found is None
+        else found
+    )
 
 
 def _of_programs(
@@ -257,11 +298,20 @@ def _of_programs(
     if tree is not None:
         return tree
     control = transforms.control(it, frame, qualname, args, kwargs, at, operands)
-    return control if control is not None else by_spec(it, frame, qualname, args, at, operands, kwargs)
+    return (
+        control
+        if control is not None
+        else by_spec(it, frame, qualname, args, at, operands, kwargs)
+    )
 
 
 def _of_python(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
 ) -> Value | None:
     """Python's own functions, and those that ask about objects."""
     if qualname == "builtins.super":
@@ -270,13 +320,19 @@ def _of_python(
     if ran is not None:
         return ran
     if qualname.startswith("builtins."):
-        result = builtin.call(qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs)
+        result = builtin.call(
+            qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs
+        )
         if result is not None:
             return result
     if qualname == "builtins.isinstance" and sharding.specs.is_other(args):
         return Literal(False)
     asked = callables.call(it, frame, qualname, args, kwargs, at)
-    if asked is None and qualname in ("builtins.isinstance", "builtins.hasattr", "builtins.callable"):
+    if asked is None and qualname in (
+        "builtins.isinstance",
+        "builtins.hasattr",
+        "builtins.callable",
+    ):
         return Unknown("a question about a type")
     return asked
 
@@ -292,17 +348,35 @@ def _of_arrays(
     try:
         if args and isinstance(args[0], CollectionValue) and qualname in lists.JOINING:
             rest = [known(a) for a in args[1:]]
-            return lists.joined(args[0], lambda many: it.apply(frame, qualname, [many, *rest], plain, at))
-        ranked = outside.operands(it, qualname, [plain_of(a) for a in manual_operands.with_ranks(qualname, args)])
+            return lists.joined(
+                args[0],
+                lambda many: it.apply(frame, qualname, [many, *rest], plain, at),
+            )
+        ranked = outside.operands(
+            it,
+            qualname,
+            [plain_of(a) for a in manual_operands.with_ranks(qualname, args)],
+        )
         result = it.apply(frame, qualname, ranked, plain, at)
         if qualname in manual_operands.PATTERNS:
             manual_operands.learn(frame, qualname, args, operands)
-        if qualname in _KEEPING and args and isinstance(args[0], Unknown) and isinstance(result, ArrayValue):
+        if (
+            qualname in _KEEPING
+            and args
+            and isinstance(args[0], Unknown)
+            and isinstance(result, ArrayValue)
+        ):
             return replace(args[0], leaf=result)
-        if qualname in ("jax.numpy.reshape", "numpy.reshape") and args and kwargs.keys() <= {"shape", "newshape"}:
+        if (
+            qualname in ("jax.numpy.reshape", "numpy.reshape")
+            and args
+            and kwargs.keys() <= {"shape", "newshape"}
+        ):
             _check_order(it, frame, args[0], result, at)
         if not kwargs.keys().isdisjoint(sharding.LAYING_OUT):
-            result = sharding.lay_out(it, frame, qualname, args, kwargs, at, operands, result)
+            result = sharding.lay_out(
+                it, frame, qualname, args, kwargs, at, operands, result
+            )
         return result
     except OpError as error:
 
@@ -312,7 +386,9 @@ def _of_arrays(
         return it.op_error(frame, error, at, operands, qualname, ranked, again)
 
 
-def _check_order(it: Interpreter, frame: Frame, before: Value, after: Value, at: int) -> None:
+def _check_order(
+    it: Interpreter, frame: Frame, before: Value, after: Value, at: int
+) -> None:
     message = permuted(before, after)
     if message is not None:
         it.report(frame, "ST207", at, message)
@@ -342,11 +418,22 @@ def call_function(
     fits = bound_arguments(it, frame, func, args, kwargs, at, places)
     if fits is None:
         return Unknown("arguments do not fit the parameters")
-    node, returns = func.node, func.node.returns if isinstance(func.node, ir.Function) else None
+    node, returns = (
+        func.node,
+        func.node.returns if isinstance(func.node, ir.Function) else None,
+    )
     promise = resolve(it, returns, func.module)
-    says = says_something(promise) or (isinstance(promise, ScalarType) and promise.kind == "str")
-    bindings = Bindings() if fits.wrong else fits.bindings  # what does not fit tells no sizes
-    promised = matching.instantiate(it, promise, bindings, matching.Opaque(it)) if says else None
+    says = says_something(promise) or (
+        isinstance(promise, ScalarType) and promise.kind == "str"
+    )
+    bindings = (
+        Bindings() if fits.wrong else fits.bindings
+    )  # what does not fit tells no sizes
+    promised = (
+        matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        if says
+        else None
+    )
     if fits.wrong or (isinstance(node, ir.Function) and node.is_async):
         mutation.not_followed(it, frame, func, fits.bound)
         return Unknown("not evaluated") if promised is None else promised
@@ -355,5 +442,7 @@ def call_function(
     placements.leave_compiled(it, frame, func, found, at)
     if promised is None:
         return found
-    fails = matching.check(it, promise, found, bindings, frame.facts, "")  # reported where it is returned
+    fails = matching.check(
+        it, promise, found, bindings, frame.facts, ""
+    )  # reported where it is returned
     return promised if fails else meet(it, promised, found)

@@ -26,7 +26,9 @@ class ClassIndex:
         self._below: dict[str, list[ClassOutline]] = {}
         self._written: set[str] = set()
         self._own: dict[str, set[str]] = {}
-        self._any_written = False  # somewhere attributes are written whose names are not known
+        self._any_written = (
+            False  # somewhere attributes are written whose names are not known
+        )
         self.registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
         self._volatile: dict[tuple[str, ...], frozenset[str]] = {}
@@ -67,7 +69,9 @@ class ClassIndex:
         """Names that some class below this one defines again."""
         found = self._names.get(cls.name)
         if found is None:
-            names = {name for below in self._subclasses(cls.name) for name in below.defined}
+            names = {
+                name for below in self._subclasses(cls.name) for name in below.defined
+            }
             found = self._names[cls.name] = frozenset(names)
         return found
 
@@ -75,12 +79,23 @@ class ClassIndex:
         """Whether JAX certainly knows nothing of the class: it is not registered as a tree, nor is anything below."""
         if is_tree(cls) or self._subclasses(cls.name) or cls.name in self.registered:
             return False
-        if any(not isinstance(base, ClassValue) or not self.is_plain_base(base) for base in cls.bases):
+        if any(
+            not isinstance(base, ClassValue) or not self.is_plain_base(base)
+            for base in cls.bases
+        ):
             return False
-        return all(last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass" for d in cls.node.decorators)
+        return all(
+            last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass"
+            for d in cls.node.decorators
+        )
 
     def is_plain_base(self, cls: ClassValue) -> bool:
-        return not is_tree(cls) and cls.name not in self.registered and not cls.bases and not cls.node.decorators
+        return (
+            not is_tree(cls)
+            and cls.name not in self.registered
+            and not cls.bases
+            and not cls.node.decorators
+        )
 
 
 def _line(cls: ClassValue) -> Iterator[str]:

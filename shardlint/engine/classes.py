@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
 from shardlint.engine.frames import Frame
-from shardlint.engine.positional_fields import MAKING_DATACLASSES, is_field, positional_fields
+from shardlint.engine.positional_fields import (
+    MAKING_DATACLASSES,
+    is_field,
+    positional_fields,
+)
 from shardlint.engine.sharding import manual_layers
 from shardlint.engine.trees import is_tree, map_leaves
 from shardlint.engine.types import AnyType, ArrayType, ClassType, Type
@@ -41,7 +45,9 @@ if TYPE_CHECKING:
 #: Methods of a flax module that run its ``__call__``.
 _RUNNING = frozenset({"apply", "init", "init_with_output"})
 _MODULE = "flax.linen.Module"
-_DATACLASS_DECORATORS = frozenset({"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"})
+_DATACLASS_DECORATORS = frozenset(
+    {"dataclass", "pytree_dataclass", "frozen", "define", "register_dataclass"}
+)
 _DATACLASS_BASES = MAKING_DATACLASSES | {"typing.NamedTuple"}
 
 
@@ -52,9 +58,15 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
     bases: list[Value] = []
     for base in node.bases:
         if base.keyword is None:
-            expr = base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            expr = (
+                base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            )
             found = it.resolve_static(expr, module)
-            bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
+            bases.append(
+                found
+                if isinstance(found, (ClassValue, ExternalValue))
+                else Unknown("a base class")
+            )
     cls.bases = tuple(bases)
     _describe(it, cls)
     source = it.project.module(module)
@@ -66,8 +78,14 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
 def _describe(it: Interpreter, cls: ClassValue) -> None:
     """Fill in what the body of a class says, once its bases are known."""
     body = cls.node.body
-    cls.fields = {n.target.id: n for n in body if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)}
-    cls.is_dataclass = any(_makes_dataclass(it, d, cls.module) for d in cls.node.decorators) or any(
+    cls.fields = {
+        n.target.id: n
+        for n in body
+        if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)
+    }
+    cls.is_dataclass = any(
+        _makes_dataclass(it, d, cls.module) for d in cls.node.decorators
+    ) or any(
         (isinstance(b, ClassValue) and b.is_dataclass)
         or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
         for b in cls.bases
@@ -80,7 +98,10 @@ def _makes_dataclass(it: Interpreter, expr: ir.Expr, module: str) -> bool:
             return any(_makes_dataclass(it, arg.value, module) for arg in expr.args)
         return _makes_dataclass(it, expr.func, module)
     found = it.resolve_static(expr, module)
-    return isinstance(found, ExternalValue) and found.qualname.rpartition(".")[2] in _DATACLASS_DECORATORS
+    return (
+        isinstance(found, ExternalValue)
+        and found.qualname.rpartition(".")[2] in _DATACLASS_DECORATORS
+    )
 
 
 def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
@@ -89,7 +110,11 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
     for base in reversed(cls.bases):
         if isinstance(base, ClassValue) and base is not cls:
             found.update(fields(it, base))
-    found.update((name, (node, cls.module)) for name, node in cls.fields.items() if is_field(node.annotation))
+    found.update(
+        (name, (node, cls.module))
+        for name, node in cls.fields.items()
+        if is_field(node.annotation)
+    )
     return found
 
 
@@ -99,15 +124,27 @@ def find_method(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | 
 
 def find_setter(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
     """What assigns to a property."""
-    return _find(cls, name, lambda node: any(isinstance(d, ir.Attr) and d.name == "setter" for d in node.decorators))
+    return _find(
+        cls,
+        name,
+        lambda node: any(
+            isinstance(d, ir.Attr) and d.name == "setter" for d in node.decorators
+        ),
+    )
 
 
-def _find(cls: ClassValue, name: str, wanted: Callable[[ir.Function], bool]) -> tuple[ir.Function, ClassValue] | None:
+def _find(
+    cls: ClassValue, name: str, wanted: Callable[[ir.Function], bool]
+) -> tuple[ir.Function, ClassValue] | None:
     for node in reversed(cls.node.body):
         if isinstance(node, ir.Function) and node.name == name and wanted(node):
             return node, cls
     for base in cls.bases:
-        found = _find(base, name, wanted) if isinstance(base, ClassValue) and base is not cls else None
+        found = (
+            _find(base, name, wanted)
+            if isinstance(base, ClassValue) and base is not cls
+            else None
+        )
         if found is not None:
             return found
     return None
@@ -115,14 +152,22 @@ def _find(cls: ClassValue, name: str, wanted: Callable[[ir.Function], bool]) -> 
 
 def _is_accessor(node: ir.Function) -> bool:
     """Whether a function is the second or third part of a property, not what reads it."""
-    return any(isinstance(d, ir.Attr) and d.name in ("setter", "deleter") for d in node.decorators)
+    return any(
+        isinstance(d, ir.Attr) and d.name in ("setter", "deleter")
+        for d in node.decorators
+    )
 
 
 def _decorators(node: ir.Function) -> set[str]:
-    return {d.id if isinstance(d, ir.Name) else d.name if isinstance(d, ir.Attr) else "?" for d in node.decorators}
+    return {
+        d.id if isinstance(d, ir.Name) else d.name if isinstance(d, ir.Attr) else "?"
+        for d in node.decorators
+    }
 
 
-def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, name: str) -> Value:
+def attribute(
+    it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, name: str
+) -> Value:
     """A field, a property, a bound method, or a class constant."""
     from shardlint.engine.calls import call_function, decorated
 
@@ -133,10 +178,16 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
                 return held
     found = find_method(cls, name)
     if found is not None:
-        if isinstance(value, InstanceValue) and not value.exact and name in it.classes.overridden(cls):
+        if (
+            isinstance(value, InstanceValue)
+            and not value.exact
+            and name in it.classes.overridden(cls)
+        ):
             return Unknown(f"{name} is defined again in a class below {cls.name}")
         node, owner = found
-        function = FunctionValue(node, owner.module, instances.closure_of(it, owner), owner, node.name)
+        function = FunctionValue(
+            node, owner.module, instances.closure_of(it, owner), owner, node.name
+        )
         names = _decorators(node)
         if names & {"property", "cached_property"}:
             if isinstance(value, InstanceValue):
@@ -147,11 +198,15 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
             return made
         if "classmethod" in names:
             return PartialValue(made, (cls,))
-        return PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
+        return (
+            PartialValue(made, (value,)) if isinstance(value, InstanceValue) else made
+        )
     constant = _constant(it, value, cls, name)
     if constant is not None:
         return constant
-    if isinstance(value, InstanceValue) and (name == "_replace" or (name == "replace" and is_tree(cls))):
+    if isinstance(value, InstanceValue) and (
+        name == "_replace" or (name == "replace" and is_tree(cls))
+    ):
         return PartialValue(ExternalValue("dataclasses.replace"), (value,))
     if name in _RUNNING and isinstance(value, InstanceValue) and _is_flax_module(cls):
         return PartialValue(ExternalValue(f"{_MODULE}.{name}"), (value,))
@@ -160,20 +215,32 @@ def attribute(it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, 
     return Unknown(f"no attribute {name} known of {cls.name}")
 
 
-def _constant(it: Interpreter, value: InstanceValue | ClassValue, cls: ClassValue, name: str) -> Value | None:
+def _constant(
+    it: Interpreter, value: InstanceValue | ClassValue, cls: ClassValue, name: str
+) -> Value | None:
     """What the body of a class, or of one above it, assigns to a name."""
     exact = isinstance(value, InstanceValue) and value.exact
     for statement in cls.node.body:
-        if isinstance(statement, ir.Assign) and any(isinstance(t, ir.Name) and t.id == name for t in statement.targets):
-            if name in it.classes.volatile(cls) or (not exact and name in it.classes.overridden(cls)):
+        if isinstance(statement, ir.Assign) and any(
+            isinstance(t, ir.Name) and t.id == name for t in statement.targets
+        ):
+            if name in it.classes.volatile(cls) or (
+                not exact and name in it.classes.overridden(cls)
+            ):
                 return Unknown(f"{name} of {cls.name} may change")
             result = _assigned(it, cls, statement)
-            plain = isinstance(result, IntValue) or (isinstance(result, Literal) and isinstance(result.value, str))
+            plain = isinstance(result, IntValue) or (
+                isinstance(result, Literal) and isinstance(result.value, str)
+            )
             if instances.is_enum(cls) and not (plain and _mixes_in(cls)):
                 return Literal(EnumMember(cls, name))
             return result
     for base in cls.bases:
-        found = _constant(it, value, base, name) if isinstance(base, ClassValue) and base is not cls else None
+        found = (
+            _constant(it, value, base, name)
+            if isinstance(base, ClassValue) and base is not cls
+            else None
+        )
         if found is not None:
             return found
     return None
@@ -191,7 +258,9 @@ def _assigned(it: Interpreter, cls: ClassValue, statement: ir.Assign) -> Value:
 def _mixes_in(cls: ClassValue) -> bool:
     """Whether the members of an enumeration are ints or strings themselves."""
     names = {base.qualname for base in cls.bases if isinstance(base, ExternalValue)}
-    return not names.isdisjoint(("enum.IntEnum", "enum.StrEnum", "builtins.int", "builtins.str"))
+    return not names.isdisjoint(
+        ("enum.IntEnum", "enum.StrEnum", "builtins.int", "builtins.str")
+    )
 
 
 def of_member(it: Interpreter, member: EnumMember, name: str) -> Value:
@@ -211,12 +280,23 @@ def super_of(frame: Frame, args: list[Value]) -> Value:
     if len(args) == 2 and isinstance(args[0], ClassValue):
         return SuperValue(args[0], args[1])
     around: Frame | None = frame
-    while around is not None and (around.function is None or around.function.owner is None):
+    while around is not None and (
+        around.function is None or around.function.owner is None
+    ):
         around = around.parent
     function = around.function if around is not None else None
-    if args or around is None or function is None or function.owner is None or not function.node.params:
+    if (
+        args
+        or around is None
+        or function is None
+        or function.owner is None
+        or not function.node.params
+    ):
         return Unknown("super of a class that is not known")
-    return SuperValue(function.owner, around.variables.get(function.node.params[0].name, Unknown("self")))
+    return SuperValue(
+        function.owner,
+        around.variables.get(function.node.params[0].name, Unknown("self")),
+    )
 
 
 def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
@@ -224,11 +304,17 @@ def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
     from shardlint.engine.calls import decorated
 
     bases = value.owner.bases
-    found = find_method(bases[0], name) if len(bases) == 1 and isinstance(bases[0], ClassValue) else None
+    found = (
+        find_method(bases[0], name)
+        if len(bases) == 1 and isinstance(bases[0], ClassValue)
+        else None
+    )
     if found is None:
         return Unknown(f"no {name} known above {value.owner.name}")
     node, owner = found
-    function = FunctionValue(node, owner.module, instances.closure_of(it, owner), owner, node.name)
+    function = FunctionValue(
+        node, owner.module, instances.closure_of(it, owner), owner, node.name
+    )
     names = _decorators(node)
     if names & {"property", "cached_property", "staticmethod", "classmethod"}:
         return Unknown(f"{name} above {value.owner.name}")
@@ -241,9 +327,15 @@ def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
     frame.silent += 1
     for base in node.bases:
         if base.keyword is None:
-            expr = base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            expr = (
+                base.value.obj if isinstance(base.value, ir.Subscript) else base.value
+            )
             found = it.evaluate(frame, expr)
-            bases.append(found if isinstance(found, (ClassValue, ExternalValue)) else Unknown("a base class"))
+            bases.append(
+                found
+                if isinstance(found, (ClassValue, ExternalValue))
+                else Unknown("a base class")
+            )
     frame.silent -= 1
     cls = ClassValue(node, frame.module, node.name, tuple(bases), closure=frame)
     _describe(it, cls)
@@ -251,22 +343,37 @@ def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
 
 
 def run_module(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
 ) -> Value | None:
     """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables
     that are not known. None for any other function."""
     from shardlint.engine.calls import call
 
     name = qualname.removeprefix(f"{_MODULE}.")
-    if name not in _RUNNING or len(args) < 2 or not kwargs.keys().isdisjoint(("method", "capture_intermediates")):
+    if (
+        name not in _RUNNING
+        or len(args) < 2
+        or not kwargs.keys().isdisjoint(("method", "capture_intermediates"))
+    ):
         return None
-    given = {key: value for key, value in kwargs.items() if key not in ("rngs", "mutable")}
-    with manual_layers.parameters(it, args[1] if name == "apply" else Unknown("variables made here")):
+    given = {
+        key: value for key, value in kwargs.items() if key not in ("rngs", "mutable")
+    }
+    with manual_layers.parameters(
+        it, args[1] if name == "apply" else Unknown("variables made here")
+    ):
         result = call(it, frame, args[0], args[2:], given, at)
     variables = Unknown("variables of a flax module")
     if name == "init":
         return variables
-    changes = name == "init_with_output" or kwargs.get("mutable", Literal(False)) != Literal(False)
+    changes = name == "init_with_output" or kwargs.get(
+        "mutable", Literal(False)
+    ) != Literal(False)
     return SequenceValue((result, variables)) if changes else result
 
 
@@ -290,9 +397,15 @@ def construct(
     declared = fields(it, cls)
     given: dict[str, Value] = {}
     where: dict[str, int] = {}
-    order = positional_fields(cls, lambda expr, module: _makes_dataclass(it, expr, module)) if args else ()
+    order = (
+        positional_fields(cls, lambda expr, module: _makes_dataclass(it, expr, module))
+        if args
+        else ()
+    )
     if order is None:
-        given = dict.fromkeys(declared, Unknown("fields of a base class that is not known come first"))
+        given = dict.fromkeys(
+            declared, Unknown("fields of a base class that is not known come first")
+        )
     for index, (name, value) in enumerate(zip(order or (), args, strict=False)):
         given[name] = value
         where[name] = places[index] if index < len(places) else at
@@ -313,7 +426,14 @@ def construct(
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
                 related = () if found.where is None else (found.where.declared,)
-                it.report(frame, found.code or "ST202", where[name], found.message, found.witness, related)
+                it.report(
+                    frame,
+                    found.code or "ST202",
+                    where[name],
+                    found.message,
+                    found.witness,
+                    related,
+                )
                 given[name] = Unknown("an error was reported here")
                 types[name] = AnyType()
             made.append((name, given[name]))
@@ -321,34 +441,53 @@ def construct(
             made.append((name, _default(it, module, node.value)))
         else:
             made.append((name, Unknown("not given")))
-    made = [(name, _refined(it, cls, name, types[name], value, bindings)) for name, value in made]
-    front = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in prefix)
+    made = [
+        (name, _refined(it, cls, name, types[name], value, bindings))
+        for name, value in made
+    ]
+    front = tuple(
+        Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes)
+        for d in prefix
+    )
     if front or stack:
         fields_ = tuple((name, _stacked(value, stack)) for name, value in made)
         return InstanceValue(cls, fields_, front or stack, exact=True)
-    return instances.completed(it, frame, InstanceValue(cls, tuple(made), exact=True), at)
+    return instances.completed(
+        it, frame, InstanceValue(cls, tuple(made), exact=True), at
+    )
 
 
-def _stack(it: Interpreter, cls: ClassValue, given: dict[str, Value], facts: Facts) -> tuple[Dimension, ...]:
+def _stack(
+    it: Interpreter, cls: ClassValue, given: dict[str, Value], facts: Facts
+) -> tuple[Dimension, ...]:
     """The dimensions in front of every array that a tree is made of, where all have as many more than their fields:
     then its fields are stacked."""
     types = matching.field_types(it, cls) if is_tree(cls) else {}
     found = (_front(type_, given.get(name, Unknown())) for name, type_ in types.items())
     fronts = [front for front in found if front is not None]
-    return fronts[0] if fronts and all(_may_be_equal(front, fronts[0], facts) for front in fronts) else ()
+    return (
+        fronts[0]
+        if fronts and all(_may_be_equal(front, fronts[0], facts) for front in fronts)
+        else ()
+    )
 
 
-def _may_be_equal(a: tuple[Dimension, ...], b: tuple[Dimension, ...], facts: Facts) -> bool:
+def _may_be_equal(
+    a: tuple[Dimension, ...], b: tuple[Dimension, ...], facts: Facts
+) -> bool:
     sizes = [(x.size, y.size) for x, y in zip(a, b, strict=False)]
     return len(a) == len(b) and not any(
-        x is not None and y is not None and isinstance(compare(x, y, facts), Different) for x, y in sizes
+        x is not None and y is not None and isinstance(compare(x, y, facts), Different)
+        for x, y in sizes
     )
 
 
 def _front(type_: Type, value: Value) -> tuple[Dimension, ...] | None:
     """The dimensions that a value has more than its type, in front; None where that is not known."""
     match type_, value:
-        case ArrayType(shape=Shape(variadic=None) as shape), ArrayValue(dims=tuple() as dims):
+        case ArrayType(shape=Shape(variadic=None) as shape), ArrayValue(
+            dims=tuple() as dims
+        ):
             return dims[: max(0, len(dims) - len(shape.dims))]
         case ClassType(), InstanceValue(cls=cls, prefix=prefix) if cls is type_.cls:
             return prefix[: max(0, len(prefix) - len(type_.prefix))]
@@ -360,7 +499,11 @@ def _one_of(value: Value, front: tuple[Dimension, ...]) -> Value:
     """An array, or a tree of stacked ones, without the dimensions of its stack."""
     if isinstance(value, InstanceValue) and front and len(value.prefix) >= len(front):
         one = map_leaves(value, lambda leaf: _one_of(leaf, front))
-        return replace(one, prefix=value.prefix[len(front) :]) if isinstance(one, InstanceValue) else one
+        return (
+            replace(one, prefix=value.prefix[len(front) :])
+            if isinstance(one, InstanceValue)
+            else one
+        )
     if not isinstance(value, ArrayValue) or value.dims is None:
         return value
     return replace(value, dims=value.dims[len(front) :])
@@ -369,16 +512,31 @@ def _one_of(value: Value, front: tuple[Dimension, ...]) -> Value:
 def _stacked(value: Value, front: tuple[Dimension, ...]) -> Value:
     if isinstance(value, InstanceValue) and front:
         many = map_leaves(value, lambda leaf: _stacked(leaf, front))
-        return replace(many, prefix=(*front, *value.prefix)) if isinstance(many, InstanceValue) else many
+        return (
+            replace(many, prefix=(*front, *value.prefix))
+            if isinstance(many, InstanceValue)
+            else many
+        )
     if not isinstance(value, ArrayValue) or value.dims is None:
         return value
     return replace(value, dims=(*front, *value.dims))
 
 
-def _refined(it: Interpreter, cls: ClassValue, name: str, type_: Type, value: Value, bindings: Bindings) -> Value:
+def _refined(
+    it: Interpreter,
+    cls: ClassValue,
+    name: str,
+    type_: Type,
+    value: Value,
+    bindings: Bindings,
+) -> Value:
     """What a field holds: what it was given, or else what its annotation says of it."""
     refined = matching.refine(it, type_, value, bindings)
-    return matching.number_field(it, cls, name, refined) if isinstance(value, Unknown) else refined
+    return (
+        matching.number_field(it, cls, name, refined)
+        if isinstance(value, Unknown)
+        else refined
+    )
 
 
 def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
@@ -401,13 +559,27 @@ def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
 def _field_options(expr: ir.Expr) -> dict[str, ir.Expr]:
     """What ``dataclasses.field(…)``, or another library's, is given by keyword."""
     func = expr.func if isinstance(expr, ir.Call) else None
-    name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.Attr) else ""
+    name = (
+        func.id
+        if isinstance(func, ir.Name)
+        else func.name
+        if isinstance(func, ir.Attr)
+        else ""
+    )
     if not isinstance(expr, ir.Call) or name != "field":
         return {}
     return {arg.keyword: arg.value for arg in expr.args if arg.keyword is not None}
 
 
-_FIXED = (Literal, IntValue, SpecValue, ShardingValue, MeshValue, DTypeValue, ExternalValue)
+_FIXED = (
+    Literal,
+    IntValue,
+    SpecValue,
+    ShardingValue,
+    MeshValue,
+    DTypeValue,
+    ExternalValue,
+)
 
 
 def _is_fixed(value: Value) -> bool:

@@ -22,9 +22,14 @@ def meaning(frame: Frame, test: ir.Name) -> ir.Expr | None:
     assigned = [
         node.value
         for node in ir.statements(function.body)
-        if isinstance(node, ir.Assign) and any(isinstance(t, ir.Name) and t.id == test.id for t in node.targets)
+        if isinstance(node, ir.Assign)
+        and any(isinstance(t, ir.Name) and t.id == test.id for t in node.targets)
     ]
-    if len(assigned) != 1 or assigned[0].at >= test.at or not _is_condition(assigned[0]):
+    if (
+        len(assigned) != 1
+        or assigned[0].at >= test.at
+        or not _is_condition(assigned[0])
+    ):
         return None
     if any(isinstance(node, ir.Match) for node in ir.statements(function.body)):
         return None  # its patterns bind names too
@@ -38,7 +43,9 @@ def _is_condition(expr: ir.Expr) -> bool:
         case ir.Compare(left=left, rest=rest):
             return _lasts(left) and all(_lasts(part) for _, part in rest)
         case ir.Bool(values=values):
-            return all(isinstance(value, ir.Name) or _is_condition(value) for value in values)
+            return all(
+                isinstance(value, ir.Name) or _is_condition(value) for value in values
+            )
         case ir.Unary(op="not", value=value):
             return isinstance(value, ir.Name) or _is_condition(value)
         case _:
@@ -87,10 +94,16 @@ def _by(statement: ir.Stmt) -> Iterator[str]:
     match statement:
         case ir.Assign(targets=targets) | ir.Delete(targets=targets):
             yield from _names(targets)
-        case ir.AnnAssign(target=target) | ir.AugAssign(target=target) | ir.For(target=target):
+        case (
+            ir.AnnAssign(target=target)
+            | ir.AugAssign(target=target)
+            | ir.For(target=target)
+        ):
             yield from _names((target,))
         case ir.With(items=items):
-            yield from _names(tuple(target for _, target in items if target is not None))
+            yield from _names(
+                tuple(target for _, target in items if target is not None)
+            )
         case ir.Function(name=name) | ir.Class(name=name):
             yield name
         case ir.Declare(names=names):
@@ -102,7 +115,11 @@ def _by(statement: ir.Stmt) -> Iterator[str]:
         case ir.Match(cases=cases):
             for pattern in walk(tuple(case.pattern for case in cases)):
                 if isinstance(pattern, ir.CapturePattern | ir.MappingPattern):
-                    yield pattern.name if isinstance(pattern, ir.CapturePattern) else pattern.rest
+                    yield (
+                        pattern.name
+                        if isinstance(pattern, ir.CapturePattern)
+                        else pattern.rest
+                    )
         case _:
             pass
 

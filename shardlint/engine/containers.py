@@ -22,7 +22,14 @@ from shardlint.values import (
 )
 
 CHANGED = Unknown("changed in place")
-Container: TypeAlias = SequenceValue | DictValue | CollectionValue | InstanceValue | PartialValue | WrappedValue
+Container: TypeAlias = (
+    SequenceValue
+    | DictValue
+    | CollectionValue
+    | InstanceValue
+    | PartialValue
+    | WrappedValue
+)
 CONTAINERS = frozenset(get_args(Container))
 _LISTS = frozenset({"list", "deque"})
 
@@ -32,7 +39,11 @@ def with_item(held: Value, key: Value, value: Value) -> Value:
     match held:
         case DictValue(items=pairs):
             name = plain_key(key)
-            return CHANGED if name is None else DictValue(tuple({**dict(pairs), name: value}.items()))
+            return (
+                CHANGED
+                if name is None
+                else DictValue(tuple({**dict(pairs), name: value}.items()))
+            )
         case SequenceValue(kind=kind, items=items) if kind in _LISTS:
             index = static_int(key)
             if index is None or not -len(items) <= index < len(items):
@@ -52,14 +63,20 @@ def without_item(held: Value, key: Value) -> Value:
     match held:
         case DictValue(items=pairs):
             name = plain_key(key)
-            return CHANGED if name is None else DictValue(tuple(pair for pair in pairs if pair[0] != name))
+            return (
+                CHANGED
+                if name is None
+                else DictValue(tuple(pair for pair in pairs if pair[0] != name))
+            )
         case SequenceValue(kind="list", items=items) if static_int(key) == 0 and items:
             return replace(held, items=items[1:])
         case _:
             return CHANGED
 
 
-def call(held: Value, name: str, args: list[Value], kwargs: Mapping[str, Value]) -> tuple[Value, Value] | None:
+def call(
+    held: Value, name: str, args: list[Value], kwargs: Mapping[str, Value]
+) -> tuple[Value, Value] | None:
     """What a method that changes a list or dict leaves of it, and what it gives; None where that is not known."""
     match held:
         case DictValue():
@@ -70,7 +87,9 @@ def call(held: Value, name: str, args: list[Value], kwargs: Mapping[str, Value])
             return None
 
 
-def _of_dict(held: DictValue, name: str, args: list[Value], kwargs: Mapping[str, Value]) -> tuple[Value, Value] | None:
+def _of_dict(
+    held: DictValue, name: str, args: list[Value], kwargs: Mapping[str, Value]
+) -> tuple[Value, Value] | None:
     known: dict[object, Value] = dict(held.items)
     key = plain_key(args[0]) if args else None
     match name, len(args):
@@ -78,7 +97,9 @@ def _of_dict(held: DictValue, name: str, args: list[Value], kwargs: Mapping[str,
             others = _pairs(args[0]) if args else {}
             if others is None:
                 return None
-            return DictValue(tuple((known | others | dict(kwargs)).items())), constant(None)
+            return DictValue(tuple((known | others | dict(kwargs)).items())), constant(
+                None
+            )
         case "setdefault", 1 | 2 if key is not None:
             value = known.get(key, args[1] if len(args) > 1 else constant(None))
             return DictValue(tuple({**known, key: value}.items())), value
@@ -98,7 +119,11 @@ def _pairs(value: Value) -> dict[object, Value] | None:
     found: dict[object, Value] = {}
     items = iterate(value)
     for item in items or ():
-        key = plain_key(item.items[0]) if isinstance(item, SequenceValue) and len(item.items) == 2 else None
+        key = (
+            plain_key(item.items[0])
+            if isinstance(item, SequenceValue) and len(item.items) == 2
+            else None
+        )
         if key is None or not isinstance(item, SequenceValue):
             return None
         found[key] = item.items[1]
@@ -111,19 +136,25 @@ def as_dict(value: Value) -> DictValue | None:
     return None if pairs is None else DictValue(tuple(pairs.items()))
 
 
-def _of_list(held: SequenceValue, items: tuple[Value, ...], name: str, args: list[Value]) -> tuple[Value, Value] | None:
+def _of_list(
+    held: SequenceValue, items: tuple[Value, ...], name: str, args: list[Value]
+) -> tuple[Value, Value] | None:
     none = Literal(None)
     index = static_int(args[0]) if args else -1
     match name, len(args):
         case "append", 1 if len(items) < MAX_ITEMS:
             return replace(held, items=(*items, args[0])), none
-        case "extend", 1 if (more := iterate(args[0])) is not None and len(items) + len(more) <= MAX_ITEMS:
+        case "extend", 1 if (more := iterate(args[0])) is not None and len(items) + len(
+            more
+        ) <= MAX_ITEMS:
             return replace(held, items=(*items, *more)), none
         case "insert", 2 if index is not None and 0 <= index <= len(items) < MAX_ITEMS:
             return replace(held, items=(*items[:index], args[1], *items[index:])), none
         case "pop", 0 | 1 if index is not None and -len(items) <= index < len(items):
             index %= len(items)
-            return replace(held, items=(*items[:index], *items[index + 1 :])), items[index]
+            return replace(held, items=(*items[:index], *items[index + 1 :])), items[
+                index
+            ]
         case "popleft", 0 if items and held.kind == "deque":
             return replace(held, items=items[1:]), items[0]
         case "appendleft", 1 if held.kind == "deque" and len(items) < MAX_ITEMS:
@@ -136,7 +167,9 @@ def _of_list(held: SequenceValue, items: tuple[Value, ...], name: str, args: lis
             return None
 
 
-def substitute(value: Value, changes: dict[int, Value], done: dict[int, Value]) -> Value:
+def substitute(
+    value: Value, changes: dict[int, Value], done: dict[int, Value]
+) -> Value:
     """A value with some of the objects in it, by their ids, as others. ``done`` keeps shared parts shared."""
     if id(value) in changes:
         return changes[id(value)]
@@ -154,13 +187,19 @@ def rebuilt(value: Container, change: Callable[[Value], Value]) -> Value:
     match value:
         case SequenceValue(items=items):
             parts = tuple(map(change, items))
-            return value if all(map(_same, parts, items)) else replace(value, items=parts)
+            return (
+                value if all(map(_same, parts, items)) else replace(value, items=parts)
+            )
         case CollectionValue(item=item):
             one = change(item)
             return value if one is item else replace(value, item=one)
         case DictValue(items=pairs):
             named = tuple((name, change(held)) for name, held in pairs)
-            return value if all(new[1] is old[1] for new, old in zip(named, pairs, strict=True)) else DictValue(named)
+            return (
+                value
+                if all(new[1] is old[1] for new, old in zip(named, pairs, strict=True))
+                else DictValue(named)
+            )
         case InstanceValue(fields=fields):
             held = tuple((name, change(field)) for name, field in fields)
             same = all(new[1] is old[1] for new, old in zip(held, fields, strict=True))
@@ -169,8 +208,14 @@ def rebuilt(value: Container, change: Callable[[Value], Value]) -> Value:
             first, given_args = change(func), tuple(map(change, args))
             options = tuple((name, change(one)) for name, one in given)
             same = first is func and all(map(_same, given_args, args))
-            same = same and all(new[1] is old[1] for new, old in zip(options, given, strict=True))
-            return value if same else replace(value, func=first, args=given_args, kwargs=options)
+            same = same and all(
+                new[1] is old[1] for new, old in zip(options, given, strict=True)
+            )
+            return (
+                value
+                if same
+                else replace(value, func=first, args=given_args, kwargs=options)
+            )
         case WrappedValue(func=func):
             inner = change(func)
             return value if inner is func else replace(value, func=inner)
@@ -191,7 +236,11 @@ def copied(value: Value, done: dict[int, Value] | None = None) -> Value:
             made = rebuilt(value, lambda one: copied(one, table))
             table[id(value)] = replace(made) if made is value else made
         return table[id(value)]
-    return rebuilt(value, lambda one: copied(one, table)) if isinstance(value, (PartialValue, WrappedValue)) else value
+    return (
+        rebuilt(value, lambda one: copied(one, table))
+        if isinstance(value, (PartialValue, WrappedValue))
+        else value
+    )
 
 
 def rest(iterator: SequenceValue) -> SequenceValue:

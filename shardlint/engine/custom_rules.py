@@ -48,23 +48,42 @@ def attribute(value: WrappedValue, name: str) -> Value | None:
 
 
 def define(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
 ) -> Value | None:
     """``f.defvjp(forward, backward)`` or ``f.defjvp(rule)``; None for any other function."""
     if qualname not in _RULES:
         return None
-    given = [*args[1:], *(kwargs[name] for name in ("fwd", "bwd", "jvp") if name in kwargs)]
+    given = [
+        *args[1:],
+        *(kwargs[name] for name in ("fwd", "bwd", "jvp") if name in kwargs),
+    ]
     wrapped = args[0]
     if isinstance(wrapped, WrappedValue) and given:
         primal, rules = _function(wrapped.func), [_function(rule) for rule in given]
         fixed = _fixed(wrapped)
-        if primal is not None and all(rule is not None and _stays(it, rule) for rule in rules):
+        if primal is not None and all(
+            rule is not None and _stays(it, rule) for rule in rules
+        ):
             it.local_rules.add(id(primal.node))
         if primal is not None and fixed is not None and None not in rules:
             known = [rule for rule in rules if rule is not None]
-            site = Site(it, frame, f"{wrapped.kind.rpartition('.')[2]} {primal.name}", at, code="ST218", private=True)
+            site = Site(
+                it,
+                frame,
+                f"{wrapped.kind.rpartition('.')[2]} {primal.name}",
+                at,
+                code="ST218",
+                private=True,
+            )
             around = _around(it, frame)
-            expects_error = expected_errors.expects_any(around) and expected_errors.is_tried(primal.name, around)
+            expects_error = expected_errors.expects_any(
+                around
+            ) and expected_errors.is_tried(primal.name, around)
             frame.silent += expects_error
             if wrapped.kind == JVP:
                 _forward_mode(site, primal, known[0], fixed)
@@ -92,14 +111,19 @@ def _stays(it: Interpreter, rule: FunctionValue) -> bool:
     """Whether all that a rule calls are functions of libraries, and no collectives."""
     calls = (node for node in walk(rule.node.body) if isinstance(node, ir.Call))
     found = (it.resolve_static(call.func, rule.module) for call in calls)
-    return all(isinstance(one, ExternalValue) and one.qualname not in COLLECTIVES for one in found)
+    return all(
+        isinstance(one, ExternalValue) and one.qualname not in COLLECTIVES
+        for one in found
+    )
 
 
 def _function(value: Value) -> FunctionValue | None:
     """A function whose parameters are all positional."""
     while isinstance(value, WrappedValue) and value.kind == "jax.jit":
         value = value.func
-    if isinstance(value, FunctionValue) and all(p.kind.startswith("positional") for p in value.node.params):
+    if isinstance(value, FunctionValue) and all(
+        p.kind.startswith("positional") for p in value.node.params
+    ):
         return value
     return None
 
@@ -110,12 +134,17 @@ def _fixed(wrapped: WrappedValue) -> frozenset[int] | None:
     if "nondiff_argnames" in options:
         return None
     given = options.get("nondiff_argnums", SequenceValue(()))
-    numbers = [static_int(item) for item in (given.items if isinstance(given, SequenceValue) else (given,))]
+    numbers = [
+        static_int(item)
+        for item in (given.items if isinstance(given, SequenceValue) else (given,))
+    ]
     known = [n for n in numbers if n is not None and n >= 0]
     return frozenset(known) if len(known) == len(numbers) else None
 
 
-def _arguments(site: Site, primal: FunctionValue, rule: FunctionValue | None) -> list[Value]:
+def _arguments(
+    site: Site, primal: FunctionValue, rule: FunctionValue | None
+) -> list[Value]:
     """What the function may be given, as its annotations, or those of its forward rule, say."""
     it, bindings = site.it, Bindings()
     frame = Frame(primal.module, bindings=bindings)
@@ -130,35 +159,61 @@ def _arguments(site: Site, primal: FunctionValue, rule: FunctionValue | None) ->
 
 
 def _reverse_mode(
-    site: Site, primal: FunctionValue, forward: FunctionValue, backward: FunctionValue, fixed: frozenset[int]
+    site: Site,
+    primal: FunctionValue,
+    forward: FunctionValue,
+    backward: FunctionValue,
+    fixed: frozenset[int],
 ) -> None:
     args = _arguments(site, primal, forward)
     if len(forward.node.params) != len(args):
         return
     pair = site.call(forward, args)
-    if isinstance(pair, ArrayValue) or (isinstance(pair, SequenceValue) and len(pair.items) != 2):
-        got = "one array" if isinstance(pair, ArrayValue) else f"{len(pair.items)} values"
-        site.report(f"the forward rule must return a pair (result, residuals), it returns {got}", func=forward)
+    if isinstance(pair, ArrayValue) or (
+        isinstance(pair, SequenceValue) and len(pair.items) != 2
+    ):
+        got = (
+            "one array" if isinstance(pair, ArrayValue) else f"{len(pair.items)} values"
+        )
+        site.report(
+            f"the forward rule must return a pair (result, residuals), it returns {got}",
+            func=forward,
+        )
         return
     if not isinstance(pair, SequenceValue):
         return
     result, residuals = pair.items
     wanted = site.call(primal, args)
-    agree(site, wanted, result, ("the function returns", "but its forward rule returns"), forward, (0,))
+    agree(
+        site,
+        wanted,
+        result,
+        ("the function returns", "but its forward rule returns"),
+        forward,
+        (0,),
+    )
     static = [value for index, value in enumerate(args) if index in fixed]
     varied = [(index, value) for index, value in enumerate(args) if index not in fixed]
     if len(backward.node.params) != len(static) + 2:
         return
-    cotangents = site.call(backward, [*static, residuals, bare(map_leaves(result, traced), weak=True)])
+    cotangents = site.call(
+        backward, [*static, residuals, bare(map_leaves(result, traced), weak=True)]
+    )
     _cotangents(site, primal, varied, cotangents, backward)
 
 
 def _cotangents(
-    site: Site, primal: FunctionValue, varied: list[tuple[int, Value]], given: Value, backward: FunctionValue
+    site: Site,
+    primal: FunctionValue,
+    varied: list[tuple[int, Value]],
+    given: Value,
+    backward: FunctionValue,
 ) -> None:
     """One for each argument, of its shape; None stands for zeros."""
     if isinstance(given, ArrayValue):
-        site.report("the backward rule must return a tuple, it returns one array", func=backward)
+        site.report(
+            "the backward rule must return a tuple, it returns one array", func=backward
+        )
     if not isinstance(given, SequenceValue):
         return
     if len(given.items) != len(varied):
@@ -166,14 +221,25 @@ def _cotangents(
             counts = f"{_count(len(given.items), 'cotangent')} for {_count(len(varied), 'argument')}"
             site.report(f"the backward rule returns {counts}", func=backward)
         return
-    for place, ((index, value), cotangent) in enumerate(zip(varied, given.items, strict=True)):
+    for place, ((index, value), cotangent) in enumerate(
+        zip(varied, given.items, strict=True)
+    ):
         name = primal.node.params[index].name
-        if is_none(cotangent) or any(_is_discrete(leaf) for _, leaf, _ in leaf_pairs(value, value) or ()):
+        if is_none(cotangent) or any(
+            _is_discrete(leaf) for _, leaf, _ in leaf_pairs(value, value) or ()
+        ):
             continue
         if children(value) is not None and _has_gaps(cotangent):
             continue
         sides = (f"argument {name} is", "but its cotangent is")
-        agree(site, map_leaves(value, _shape), map_leaves(cotangent, _shape), sides, backward, (place,))
+        agree(
+            site,
+            map_leaves(value, _shape),
+            map_leaves(cotangent, _shape),
+            sides,
+            backward,
+            (place,),
+        )
 
 
 def _count(number: int, what: str) -> str:
@@ -189,7 +255,11 @@ def _shape(leaf: Value) -> Value:
 def _is_discrete(value: Value) -> bool:
     """What has no derivative: its cotangent is of a type of its own."""
     value = traced(value)
-    return isinstance(value, ArrayValue) and dtypes.KIND_OF.get(value.dtype or "") in ("signed", "unsigned", "bool")
+    return isinstance(value, ArrayValue) and dtypes.KIND_OF.get(value.dtype or "") in (
+        "signed",
+        "unsigned",
+        "bool",
+    )
 
 
 def _has_gaps(value: Value) -> bool:
@@ -197,7 +267,9 @@ def _has_gaps(value: Value) -> bool:
     return is_none(value) or any(_has_gaps(item) for _, item in parts or ())
 
 
-def _forward_mode(site: Site, primal: FunctionValue, rule: FunctionValue, fixed: frozenset[int]) -> None:
+def _forward_mode(
+    site: Site, primal: FunctionValue, rule: FunctionValue, fixed: frozenset[int]
+) -> None:
     args = _arguments(site, primal, None)
     static = [value for index, value in enumerate(args) if index in fixed]
     varied = tuple(value for index, value in enumerate(args) if index not in fixed)
@@ -205,12 +277,32 @@ def _forward_mode(site: Site, primal: FunctionValue, rule: FunctionValue, fixed:
         return
     tangents = tuple(bare(map_leaves(value, traced), weak=True) for value in varied)
     pair = site.call(rule, [*static, SequenceValue(varied), SequenceValue(tangents)])
-    if isinstance(pair, ArrayValue) or (isinstance(pair, SequenceValue) and len(pair.items) != 2):
-        got = "one array" if isinstance(pair, ArrayValue) else f"{len(pair.items)} values"
-        site.report(f"the rule must return a pair (result, tangent), it returns {got}", func=rule)
+    if isinstance(pair, ArrayValue) or (
+        isinstance(pair, SequenceValue) and len(pair.items) != 2
+    ):
+        got = (
+            "one array" if isinstance(pair, ArrayValue) else f"{len(pair.items)} values"
+        )
+        site.report(
+            f"the rule must return a pair (result, tangent), it returns {got}",
+            func=rule,
+        )
         return
     if isinstance(pair, SequenceValue):
         result, tangent = pair.items
-        agree(site, site.call(primal, args), result, ("the function returns", "but its rule returns"), rule, (0,))
+        agree(
+            site,
+            site.call(primal, args),
+            result,
+            ("the function returns", "but its rule returns"),
+            rule,
+            (0,),
+        )
         shapes = map_leaves(result, _shape), map_leaves(tangent, _shape)
-        agree(site, *shapes, ("the result of its rule is", "but the tangent is"), rule, (1,))
+        agree(
+            site,
+            *shapes,
+            ("the result of its rule is", "but the tangent is"),
+            rule,
+            (1,),
+        )

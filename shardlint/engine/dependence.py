@@ -8,7 +8,9 @@ from shardlint import ir
 from shardlint.values import FunctionValue, Value
 from shardlint.walking import walk
 
-_METHODS = frozenset("sum mean max min prod std var astype reshape transpose ravel flatten squeeze dot clip".split())
+_METHODS = frozenset(
+    "sum mean max min prod std var astype reshape transpose ravel flatten squeeze dot clip".split()
+)
 _FUNCTIONS = frozenset(
     """sum mean max min prod std var abs exp log sin cos tanh sqrt square sign negative dot matmul einsum add subtract
     multiply divide power maximum minimum relu gelu silu softmax log_softmax sigmoid where reshape transpose
@@ -22,13 +24,17 @@ def depends(func: Value, positions: Collection[int], path: Sequence[int]) -> boo
     if not isinstance(func, FunctionValue):
         return False
     node = func.node
-    tainted = {param.name for index, param in enumerate(node.params) if index in positions}
+    tainted = {
+        param.name for index, param in enumerate(node.params) if index in positions
+    }
     if isinstance(node, ir.Lambda):
         return _is_tainted(_part(node.body, path), tainted)
     assigned: set[str] = set()
     for statement in node.body:
         match statement:
-            case ir.Assign(targets=(ir.Name(id=name),), value=value) if name not in assigned:
+            case ir.Assign(targets=(ir.Name(id=name),), value=value) if (
+                name not in assigned
+            ):
                 assigned.add(name)
                 (tainted.add if _is_tainted(value, tainted) else tainted.discard)(name)
             case ir.ExprStmt(value=ir.Const()):
@@ -60,17 +66,26 @@ def _is_tainted(expr: ir.Expr, names: set[str]) -> bool:
             return _is_tainted(obj, names)
         case ir.Attr(obj=obj, name="T" | "mT"):
             return _is_tainted(obj, names)
-        case ir.Call(func=ir.Attr(obj=ir.Name(id="jnp"), name=name), args=args) if name in _FUNCTIONS:
+        case ir.Call(func=ir.Attr(obj=ir.Name(id="jnp"), name=name), args=args) if (
+            name in _FUNCTIONS
+        ):
             return any(_is_tainted(arg.value, names) for arg in args)
-        case ir.Call(func=ir.Attr(obj=ir.Attr(obj=ir.Name(id="jax"), name="nn"), name=name), args=args):
-            return name in _FUNCTIONS and any(_is_tainted(arg.value, names) for arg in args)
+        case ir.Call(
+            func=ir.Attr(obj=ir.Attr(obj=ir.Name(id="jax"), name="nn"), name=name),
+            args=args,
+        ):
+            return name in _FUNCTIONS and any(
+                _is_tainted(arg.value, names) for arg in args
+            )
         case ir.Call(func=ir.Attr(obj=obj, name=name)) if name in _METHODS:
             return _is_tainted(obj, names)
         case _:
             return False
 
 
-def computed_for(func: Value, paths: Sequence[Sequence[object]], module: str) -> frozenset[int]:
+def computed_for(
+    func: Value, paths: Sequence[Sequence[object]], module: str
+) -> frozenset[int]:
     """The expressions of a function that parts of its result are certainly computed from: it returns at one place, and
     assigns each name on the way once."""
     if not isinstance(func, FunctionValue) or func.module != module:
@@ -79,11 +94,19 @@ def computed_for(func: Value, paths: Sequence[Sequence[object]], module: str) ->
     if isinstance(node, ir.Lambda):
         returned = [node.body]
     else:
-        returned = [one.value for one in ir.statements(node.body) if isinstance(one, ir.Return) and one.value]
+        returned = [
+            one.value
+            for one in ir.statements(node.body)
+            if isinstance(one, ir.Return) and one.value
+        ]
     if len(returned) != 1:
         return frozenset()
     assigned = {} if isinstance(node, ir.Lambda) else _assigned_once(node)
-    waiting = [part for part in (_written_part(returned[0], path) for path in paths) if part is not None]
+    waiting = [
+        part
+        for part in (_written_part(returned[0], path) for path in paths)
+        if part is not None
+    ]
     seen = set[int]()
     while waiting:
         for inner in walk(waiting.pop()):
@@ -100,10 +123,16 @@ def _written_part(expr: ir.Expr, path: Sequence[object]) -> ir.Expr | None:
     """The expression of a part of what is returned, where that is written out."""
     for key in path:
         match expr:
-            case ir.Sequence(items=items) if isinstance(key, int) and not any(isinstance(i, ir.Star) for i in items):
+            case ir.Sequence(items=items) if isinstance(key, int) and not any(
+                isinstance(i, ir.Star) for i in items
+            ):
                 expr = items[key]
             case ir.Dict(items=entries):
-                found = [value for name, value in entries if isinstance(name, ir.Const) and name.value == key]
+                found = [
+                    value
+                    for name, value in entries
+                    if isinstance(name, ir.Const) and name.value == key
+                ]
                 if len(found) != 1:
                     return None
                 expr = found[0]

@@ -10,13 +10,27 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import manual_trees
 from shardlint.engine.trees import bare, leaf_pairs, map_leaves, traced
 from shardlint.ops.registry import static_bool, static_int
-from shardlint.values import ArrayValue, IntValue, SequenceValue, Unknown, Value, WrappedValue
+from shardlint.values import (
+    ArrayValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 from shardtypes.lang import Different, Size, compare, dtypes, format_shape
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-GRADIENTS = frozenset({"jax.grad", "jax.value_and_grad", "equinox.filter_grad", "equinox.filter_value_and_grad"})
+GRADIENTS = frozenset(
+    {
+        "jax.grad",
+        "jax.value_and_grad",
+        "equinox.filter_grad",
+        "equinox.filter_value_and_grad",
+    }
+)
 JACOBIANS = frozenset({"jax.jacfwd", "jax.jacrev", "jax.jacobian", "jax.hessian"})
 #: What ``vjp`` and ``linearize`` give beside the result.
 PULLBACK, PUSHFORWARD = "jax.vjp.pullback", "jax.linearize.pushforward"
@@ -59,7 +73,11 @@ def call_derivative(
     if chosen is not None:
         given = [_differentiable(inner[index]) for index in chosen]
         own = it.by_hand == by_hand
-        wanted = [manual_trees.gradient(it.view, one, value, place, own) or bare(one, weak=True) for one in given]
+        wanted = [
+            manual_trees.gradient(it.view, one, value, place, own)
+            or bare(one, weak=True)
+            for one in given
+        ]
     if wanted is None:
         gradient: Value = Unknown("argnums is not known")
     else:
@@ -68,9 +86,13 @@ def call_derivative(
         if func.kind in JACOBIANS:
             gradient = _outer(value, gradient)
         if func.kind == "jax.hessian":
-            gradient = _outer(gradient, wanted[0] if single else SequenceValue(tuple(wanted)))
+            gradient = _outer(
+                gradient, wanted[0] if single else SequenceValue(tuple(wanted))
+            )
     if short.endswith("value_and_grad"):
-        return SequenceValue((SequenceValue((value, extra)) if aux else value, gradient))
+        return SequenceValue(
+            (SequenceValue((value, extra)) if aux else value, gradient)
+        )
     return SequenceValue((gradient, extra)) if aux else gradient
 
 
@@ -131,19 +153,32 @@ def _inexact(
 
 
 def _not_scalar(
-    it: Interpreter, frame: Frame, func: WrappedValue, value: Value, short: str, at: int, aux: bool
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    value: Value,
+    short: str,
+    at: int,
+    aux: bool,
 ) -> bool:
     """Report a function whose gradient is taken though its result is no single number."""
     what = ""
     if isinstance(value, ArrayValue) and value.dims:
         what = f"an array {format_shape([d.size for d in value.dims])!r}"
-    elif isinstance(value, SequenceValue) and value.kind == "tuple" and not aux and len(value.items) == 2:
+    elif (
+        isinstance(value, SequenceValue)
+        and value.kind == "tuple"
+        and not aux
+        and len(value.items) == 2
+    ):
         what = "a tuple; did you mean has_aux=True?"
     if not what:
         return False
     path = (0,) if aux else ()
     place = result_place(func.func, frame, path)
-    related = () if place is None else ((frame.module, at, "its gradient is taken here"),)
+    related = (
+        () if place is None else ((frame.module, at, "its gradient is taken here"),)
+    )
     text = f"{short} needs a function with a scalar result, this one returns {what}"
     it.report(frame, "ST217", at if place is None else place, text, related=related)
     return True
@@ -160,7 +195,9 @@ def _outer(result: Value, argument: Value) -> Value:
             if a.dims is None or b.dims is None:
                 return ArrayValue(None, None)
             alike = a.dtype == b.dtype and a.weak == b.weak
-            return ArrayValue((*a.dims, *b.dims), b.dtype if alike else None, alike and b.weak)
+            return ArrayValue(
+                (*a.dims, *b.dims), b.dtype if alike else None, alike and b.weak
+            )
 
         return map_leaves(argument, one)
 
@@ -178,15 +215,27 @@ def make_linear(
         return None
     aux = _flag(kwargs.get("has_aux"))
     if qualname == "jax.jvp":
-        primals, tangents = (*args[1:3], kwargs.get("primals"), kwargs.get("tangents"))[:2]
+        primals, tangents = (*args[1:3], kwargs.get("primals"), kwargs.get("tangents"))[
+            :2
+        ]
         if not isinstance(primals, SequenceValue) or aux is None:
             return Unknown("primals are not known")
         if isinstance(tangents, SequenceValue):
-            _like(it, frame, primals, tangents, "jvp: the tangent", "its primal", places[2] if len(places) > 2 else at)
+            _like(
+                it,
+                frame,
+                primals,
+                tangents,
+                "jvp: the tangent",
+                "its primal",
+                places[2] if len(places) > 2 else at,
+            )
         given = [traced(item) for item in primals.items]
     else:
         given = [traced(item) for item in args[1:]]
-    result = call(it, frame, args[0], given, {}, at, places[1:] if qualname != "jax.jvp" else ())
+    result = call(
+        it, frame, args[0], given, {}, at, places[1:] if qualname != "jax.jvp" else ()
+    )
     if aux is None:
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))
@@ -194,29 +243,66 @@ def make_linear(
         second: Value = bare(_differentiable(value), weak=True)
     else:
         kind = PULLBACK if qualname == "jax.vjp" else PUSHFORWARD
-        second = WrappedValue(kind, Unknown("linear"), (("result", value), ("primals", SequenceValue(tuple(given)))))
+        second = WrappedValue(
+            kind,
+            Unknown("linear"),
+            (("result", value), ("primals", SequenceValue(tuple(given)))),
+        )
     return SequenceValue((value, second, extra) if aux else (value, second))
 
 
 def _linear(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], at: int, places: tuple[int, ...]
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    at: int,
+    places: tuple[int, ...],
 ) -> Value:
     options = dict(func.options)
     primals, result = options["primals"], options["result"]
     place = places[0] if places else at
     if func.kind == PULLBACK:
         if len(args) == 1:
-            _like(it, frame, result, args[0], "the cotangent", "the function's result", place)
+            _like(
+                it,
+                frame,
+                result,
+                args[0],
+                "the cotangent",
+                "the function's result",
+                place,
+            )
         return bare(_differentiable(primals, strong=True))
-    _like(it, frame, primals, SequenceValue(tuple(args)), "the tangent", "its primal", place)
+    _like(
+        it,
+        frame,
+        primals,
+        SequenceValue(tuple(args)),
+        "the tangent",
+        "its primal",
+        place,
+    )
     return bare(_differentiable(result), weak=True)
 
 
-def _like(it: Interpreter, frame: Frame, wanted: Value, given: Value, what: str, other: str, at: int) -> None:
+def _like(
+    it: Interpreter,
+    frame: Frame,
+    wanted: Value,
+    given: Value,
+    what: str,
+    other: str,
+    at: int,
+) -> None:
     """The two trees have the same shapes, leaf by leaf."""
     for path, a, b in leaf_pairs(wanted, traced(given)) or ():
         a = traced(a)
-        if not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue)) or a.dims is None or b.dims is None:
+        if (
+            not (isinstance(a, ArrayValue) and isinstance(b, ArrayValue))
+            or a.dims is None
+            or b.dims is None
+        ):
             continue
         shapes = [format_shape([d.size for d in v.dims or ()]) for v in (a, b)]
         text = f"{what}{' ' + path if path else ''} is {shapes[1]!r}, but {other} is {shapes[0]!r}"
@@ -224,7 +310,11 @@ def _like(it: Interpreter, frame: Frame, wanted: Value, given: Value, what: str,
             it.report(frame, "ST202", at, text)
             return
         for x, y in zip(a.dims, b.dims, strict=True):
-            verdict = None if x.size is None or y.size is None else compare(x.size, y.size, frame.facts)
+            verdict = (
+                None
+                if x.size is None or y.size is None
+                else compare(x.size, y.size, frame.facts)
+            )
             if isinstance(verdict, Different):
                 it.report(frame, "ST202", at, text, verdict.witness)
                 return

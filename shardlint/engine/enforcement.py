@@ -28,7 +28,10 @@ def check_decorators(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     """Report a ``typechecked`` that cannot see the annotations below it."""
     if len(node.decorators) < 2:
         return
-    types = [resolve(it, a, frame.module) for a in (*(p.annotation for p in node.params), node.returns)]
+    types = [
+        resolve(it, a, frame.module)
+        for a in (*(p.annotation for p in node.params), node.returns)
+    ]
     if not any(_has_shape(type_) for type_ in types):
         return
     for index, expr in enumerate(node.decorators[:-1]):
@@ -39,7 +42,13 @@ def check_decorators(it: Interpreter, frame: Frame, node: ir.Function) -> None:
             hidden = _hidden_by(it, frame, below, name == _TYPEGUARD)
             if hidden is not None:
                 message = f"`typechecked` does not see the annotations of {node.name} through `{hidden}`: move it below"
-                it.report(frame, "ST106", expr.at, message, related=((frame.module, below.at, "hidden by this"),))
+                it.report(
+                    frame,
+                    "ST106",
+                    expr.at,
+                    message,
+                    related=((frame.module, below.at, "hidden by this"),),
+                )
                 return
 
 
@@ -51,17 +60,33 @@ def _qualname(it: Interpreter, frame: Frame, expr: ir.Expr) -> str:
     """The decorator's name; for ``partial(jax.jit, …)`` and ``jax.checkpoint(…)`` that of the function."""
     if isinstance(expr, ir.Call):
         name = _qualname(it, frame, expr.func)
-        return _qualname(it, frame, expr.args[0].value) if name == "functools.partial" and expr.args else name
+        return (
+            _qualname(it, frame, expr.args[0].value)
+            if name == "functools.partial" and expr.args
+            else name
+        )
     found = it.resolve_static(expr, frame.module)
     return found.qualname if isinstance(found, ExternalValue) else ""
 
 
-def _hidden_by(it: Interpreter, frame: Frame, expr: ir.Expr, typeguard: bool) -> str | None:
+def _hidden_by(
+    it: Interpreter, frame: Frame, expr: ir.Expr, typeguard: bool
+) -> str | None:
     name = _qualname(it, frame, expr)
     if name:
-        return name.removeprefix("functools.") if typeguard and name in _HIDING else None
-    found = it.resolve_static(expr, frame.module) if isinstance(expr, (ir.Name, ir.Attr)) else None
-    if isinstance(found, FunctionValue) and isinstance(found.node, ir.Function) and not found.node.decorators:
+        return (
+            name.removeprefix("functools.") if typeguard and name in _HIDING else None
+        )
+    found = (
+        it.resolve_static(expr, frame.module)
+        if isinstance(expr, (ir.Name, ir.Attr))
+        else None
+    )
+    if (
+        isinstance(found, FunctionValue)
+        and isinstance(found.node, ir.Function)
+        and not found.node.decorators
+    ):
         kept = keeps_signature(found.node)
         if kept == "hidden" or (kept == "wraps" and typeguard):
             return found.name
@@ -70,11 +95,17 @@ def _hidden_by(it: Interpreter, frame: Frame, expr: ir.Expr, typeguard: bool) ->
 
 def check_jitted(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     """Report a parameter of a jitted function whose class is certainly no tree, though it has arrays."""
-    if not any(_qualname(it, frame, d) == "jax.jit" and not _static(d) for d in node.decorators):
+    if not any(
+        _qualname(it, frame, d) == "jax.jit" and not _static(d) for d in node.decorators
+    ):
         return
     for param in node.params:
         type_ = resolve(it, param.annotation, frame.module)
-        if not isinstance(type_, ClassType) or param.annotation is None or not it.classes.is_plain(type_.cls):
+        if (
+            not isinstance(type_, ClassType)
+            or param.annotation is None
+            or not it.classes.is_plain(type_.cls)
+        ):
             continue
         arrays = [
             name
@@ -90,4 +121,6 @@ def check_jitted(it: Interpreter, frame: Frame, node: ir.Function) -> None:
 
 
 def _static(expr: ir.Expr) -> bool:
-    return isinstance(expr, ir.Call) and any((a.keyword or "").startswith("static") for a in expr.args)
+    return isinstance(expr, ir.Call) and any(
+        (a.keyword or "").startswith("static") for a in expr.args
+    )

@@ -11,15 +11,30 @@ from shardlint.values import ClassValue, ExternalValue, FunctionValue
 from shardlint.walking import below, walk
 
 #: ``pytest.raises``, ``assertRaisesRegex``, ``assert_raises``, ``suppress`` and what else test suites name so.
-_EXPECTING = re.compile(r"raises|assert_?raise|suppress|expect\w*(error|exception|failure)|should_?(fail|raise)", re.I)
+_EXPECTING = re.compile(
+    r"raises|assert_?raise|suppress|expect\w*(error|exception|failure)|should_?(fail|raise)",
+    re.I,
+)
 #: What asks how code behaves: which warnings it gives, how often something compiles.
 _WATCHING = re.compile(r"assert|warn|deprecated|count|capture|guard|leaks", re.I)
 #: Functions that take an exception as the class that it is.
-_OF_CLASSES = frozenset({"isinstance", "issubclass", "warn", "warn_explicit", "simplefilter", "filterwarnings", "cast"})
+_OF_CLASSES = frozenset(
+    {
+        "isinstance",
+        "issubclass",
+        "warn",
+        "warn_explicit",
+        "simplefilter",
+        "filterwarnings",
+        "cast",
+    }
+)
 #: Decorators of tests that are known to fail.
 _FAILING = frozenset({"xfail", "expectedFailure", "expected_failure"})
 #: Decorators that call a test with values of their own.
-_PARAMETRIZING = re.compile(r"parametri[sz]e|parameters|parameterized|product|with_config", re.I)
+_PARAMETRIZING = re.compile(
+    r"parametri[sz]e|parameters|parameterized|product|with_config", re.I
+)
 #: What no wrong shape raises: who catches these alone expects something else.
 _UNRELATED = frozenset(
     """BrokenPipeError ConnectionError EOFError Empty FileExistsError FileNotFoundError GeneratorExit ImportError
@@ -38,7 +53,10 @@ def is_expecting_call(expr: ir.Expr) -> bool:
     an error."""
     if not isinstance(expr, ir.Call) or len(expr.args) < 2:
         return False
-    return is_expecting(expr) or (_last(expr) not in _OF_CLASSES and any(_is_error(arg.value) for arg in expr.args))
+    return is_expecting(expr) or (
+        _last(expr) not in _OF_CLASSES
+        and any(_is_error(arg.value) for arg in expr.args)
+    )
 
 
 def watches(context: ir.Expr) -> bool:
@@ -56,7 +74,12 @@ def is_tried(name: str, body: tuple[ir.Stmt, ...]) -> bool:
 def enters(context: ir.Expr, manager: object, function: FunctionValue | None) -> bool:
     """Whether ``with context:``, in a function, may take an error as what is wanted. ``manager`` is what the name that
     stands there, or is called there, means."""
-    return is_expecting(context) or _swallows(manager) or _may_expect(context, function) or _local(context, function)
+    return (
+        is_expecting(context)
+        or _swallows(manager)
+        or _may_expect(context, function)
+        or _local(context, function)
+    )
 
 
 def handled(node: ir.Try) -> bool:
@@ -83,7 +106,11 @@ def only_failing(body: tuple[ir.Stmt, ...]) -> frozenset[str]:
 def expects_any(body: tuple[ir.Stmt, ...]) -> bool:
     """Whether a body expects an error anywhere."""
     return any(
-        isinstance(node, ir.Try) or (isinstance(node, (ir.Name, ir.Attr)) and (is_expecting(node) or _is_error(node)))
+        isinstance(node, ir.Try)
+        or (
+            isinstance(node, (ir.Name, ir.Attr))
+            and (is_expecting(node) or _is_error(node))
+        )
         for node in walk(body)
     )
 
@@ -97,15 +124,28 @@ def _swallows(manager: object) -> bool:
     if isinstance(manager, ExternalValue):
         return _EXPECTING.search(manager.qualname.rpartition(".")[2]) is not None
     if isinstance(manager, ClassValue):
-        exits = (n for n in manager.node.body if isinstance(n, ir.Function) and n.name == "__exit__")
-        return any(_may_be_true(n.value) for node in exits for n in walk(node.body) if isinstance(n, ir.Return))
+        exits = (
+            n
+            for n in manager.node.body
+            if isinstance(n, ir.Function) and n.name == "__exit__"
+        )
+        return any(
+            _may_be_true(n.value)
+            for node in exits
+            for n in walk(node.body)
+            if isinstance(n, ir.Return)
+        )
     node = manager.node if isinstance(manager, FunctionValue) else None
     return isinstance(node, ir.Function) and _yields_guarded(node)
 
 
 def _yields_guarded(manager: ir.Function) -> bool:
     return any(
-        (isinstance(node, ir.With) and any(is_expecting(item) for item, _ in node.items) and _yields(node.body))
+        (
+            isinstance(node, ir.With)
+            and any(is_expecting(item) for item, _ in node.items)
+            and _yields(node.body)
+        )
         or (isinstance(node, ir.Try) and handled(node) and _yields(node.body))
         for node in walk(manager.body)
     )
@@ -113,9 +153,15 @@ def _yields_guarded(manager: ir.Function) -> bool:
 
 def _local(context: ir.Expr, function: FunctionValue | None) -> bool:
     """Such a manager that the function itself defines."""
-    body = function.node.body if function is not None and isinstance(function.node, ir.Function) else ()
+    body = (
+        function.node.body
+        if function is not None and isinstance(function.node, ir.Function)
+        else ()
+    )
     return any(
-        isinstance(node, ir.Function) and node.name == _last(context) and _yields_guarded(node)
+        isinstance(node, ir.Function)
+        and node.name == _last(context)
+        and _yields_guarded(node)
         for node in ir.statements(body)
     )
 
@@ -125,7 +171,10 @@ def _may_be_true(value: ir.Expr | None) -> bool:
 
 
 def _yields(body: tuple[ir.Stmt, ...]) -> bool:
-    return any(isinstance(node, ir.Opaque) and node.what.startswith("Yield") for node in walk(body))
+    return any(
+        isinstance(node, ir.Opaque) and node.what.startswith("Yield")
+        for node in walk(body)
+    )
 
 
 def _may_expect(context: ir.Expr, function: FunctionValue | None) -> bool:
@@ -134,13 +183,20 @@ def _may_expect(context: ir.Expr, function: FunctionValue | None) -> bool:
     if not isinstance(context, ir.Name) or not isinstance(node, ir.Function):
         return False
     if any(param.name == context.id for param in node.params):
-        return any(_PARAMETRIZING.search(_last(decorator)) for decorator in node.decorators)
+        return any(
+            _PARAMETRIZING.search(_last(decorator)) for decorator in node.decorators
+        )
     held = (
         one.value
         for one in ir.statements(node.body)
-        if isinstance(one, ir.Assign) and any(isinstance(t, ir.Name) and t.id == context.id for t in one.targets)
+        if isinstance(one, ir.Assign)
+        and any(isinstance(t, ir.Name) and t.id == context.id for t in one.targets)
     )
-    return any(isinstance(n, ir.Call) and is_expecting(n) for value in held for n in walk(value))
+    return any(
+        isinstance(n, ir.Call) and is_expecting(n)
+        for value in held
+        for n in walk(value)
+    )
 
 
 # --- handlers -----------------------------------------------------------------------------------------------------
@@ -154,20 +210,32 @@ def _is_unrelated(caught: ir.Expr | None) -> bool:
 def _raises_again(body: tuple[ir.Stmt, ...]) -> bool:
     """Whether a handler ends in an error of its own; a test that is skipped is none."""
     last = body[-1] if body else None
-    return isinstance(last, ir.Raise) and (last.value is None or "skip" not in _last(last.value).lower())
+    return isinstance(last, ir.Raise) and (
+        last.value is None or "skip" not in _last(last.value).lower()
+    )
 
 
 def _is_error(given: ir.Expr) -> bool:
     """A class of errors that a wrong shape may raise."""
     name = _last(given) if isinstance(given, (ir.Name, ir.Attr)) else ""
-    return name.endswith(("Error", "Exception")) and name[0].isupper() and name not in _UNRELATED
+    return (
+        name.endswith(("Error", "Exception"))
+        and name[0].isupper()
+        and name not in _UNRELATED
+    )
 
 
 def _last(expr: ir.Expr) -> str:
     """The last part of a dotted name, or of what is called."""
     while isinstance(expr, ir.Call):
         expr = expr.func
-    return expr.name if isinstance(expr, ir.Attr) else expr.id if isinstance(expr, ir.Name) else ""
+    return (
+        expr.name
+        if isinstance(expr, ir.Attr)
+        else expr.id
+        if isinstance(expr, ir.Name)
+        else ""
+    )
 
 
 # --- functions that are meant to fail -----------------------------------------------------------------------------
@@ -186,7 +254,11 @@ class _Uses:
         failing = {_FAILS}
         more = True
         while more:
-            new = {name for name, uses in self.found.items() if uses - {name} and uses - {name} <= failing}
+            new = {
+                name
+                for name, uses in self.found.items()
+                if uses - {name} and uses - {name} <= failing
+            }
             more = not new <= failing
             failing |= new
         return frozenset(failing - {_FAILS})
@@ -212,13 +284,19 @@ class _Uses:
                 self.read(node.args, _FAILS)
             case ir.With(items=items, body=body):
                 self.read(items, place)
-                self.read(body, _FAILS if any(is_expecting(item) for item, _ in items) else place)
+                self.read(
+                    body,
+                    _FAILS if any(is_expecting(item) for item, _ in items) else place,
+                )
             case ir.Try(body=body):
                 self.read(body, _FAILS if handled(node) else place)
                 self.read((node.handlers, node.orelse, node.final), place)
             case ir.Function(name=name):
                 self.read(node.decorators, place)
-                self.read((tuple(param.default for param in node.params), node.body), self._inside(place, name))
+                self.read(
+                    (tuple(param.default for param in node.params), node.body),
+                    self._inside(place, name),
+                )
             case ir.Assign(targets=(ir.Name(id=name),), value=value):
                 self.read(value, self._inside(place, name))
             case _:

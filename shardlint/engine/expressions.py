@@ -23,7 +23,15 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join
 from shardlint.engine.narrowing import narrow
-from shardlint.engine.plain import MAX_ITEMS, constant, is_vast, known, operand, plain_key, truth
+from shardlint.engine.plain import (
+    MAX_ITEMS,
+    constant,
+    is_vast,
+    known,
+    operand,
+    plain_key,
+    truth,
+)
 from shardlint.engine.sharding import outside
 from shardlint.engine.shown import see, see_use
 from shardlint.engine.trees import named_items
@@ -86,7 +94,9 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
                 see_use(it, frame, expr, value)
             return value
         case ir.Attr():
-            value = attribute(it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at)
+            value = attribute(
+                it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at
+            )
             if isinstance(value, StringValue) and not value.name:
                 value = StringValue(_dotted(expr))
             if it.uses is not None:
@@ -99,12 +109,22 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Sequence(kind=kind, items=items):
             return _sequence(it, frame, kind, items)
         case ir.Slice(lower=lower, upper=upper, step=step):
-            parts = [Literal(None) if part is None else evaluate(it, frame, part) for part in (lower, upper, step)]
+            parts = [
+                Literal(None) if part is None else evaluate(it, frame, part)
+                for part in (lower, upper, step)
+            ]
             return SliceValue(*parts)
         case ir.Dict(items=items):
             return _dict(it, frame, items)
         case ir.Binary():
-            return binary(it, frame, expr.op, evaluate(it, frame, expr.left), evaluate(it, frame, expr.right), expr.at)
+            return binary(
+                it,
+                frame,
+                expr.op,
+                evaluate(it, frame, expr.left),
+                evaluate(it, frame, expr.right),
+                expr.at,
+            )
         case ir.Unary(op=op, value=inner):
             value = operand(evaluate(it, frame, inner))
             try:
@@ -123,7 +143,14 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             see(it, frame, (expr.at, target), value)
             return value
         case ir.Lambda():
-            return FunctionValue(expr, frame.module, frame, None, "lambda", defaults(it, frame, expr.params))
+            return FunctionValue(
+                expr,
+                frame.module,
+                frame,
+                None,
+                "lambda",
+                defaults(it, frame, expr.params),
+            )
         case ir.Comprehension():
             return iteration.comprehension(it, frame, expr)
         case ir.Star(value=inner):
@@ -134,7 +161,9 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
             if expr.what == "Yield":
-                frame.yielded.append(inside[0] if len(inside) == 1 else Unknown(expr.what))
+                frame.yielded.append(
+                    inside[0] if len(inside) == 1 else Unknown(expr.what)
+                )
             return Unknown(expr.what)
 
 
@@ -149,14 +178,18 @@ def _dotted(expr: ir.Expr) -> str:
 def _name(it: Interpreter, frame: Frame, name: str) -> Value:
     value = frame.find(name)
     if value is not None:
-        return value if it.view is None or frame.holds(name) else outside.taken(it, value)
+        return (
+            value if it.view is None or frame.holds(name) else outside.taken(it, value)
+        )
     found = it.static_name(frame.module, name)
     if isinstance(found, (ExternalValue, ClassValue, ModuleValue, FunctionValue)):
         return found
     if found is not None and frame.module != it.target:
         return outside.taken(it, it.module_member(frame.module, name))
     target = outside.taken(it, it.module_member(frame.module, name))
-    return target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
+    return (
+        target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
+    )
 
 
 def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -> Value:
@@ -168,7 +201,9 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case ModuleValue(name=module):
             return it.module_member(module, name)
         case ExternalValue(qualname=qualname):
-            return NUMBERS.get(f"{qualname}.{name}") or it.external(f"{qualname}.{name}")
+            return NUMBERS.get(f"{qualname}.{name}") or it.external(
+                f"{qualname}.{name}"
+            )
         case InstanceValue() | ClassValue():
             return classes.attribute(it, frame, value, name)
         case StackedValue(cls=cls):
@@ -191,9 +226,13 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
             return _part(value, name)
         case WrappedValue(kind="jax.tree.structure") if name == "unflatten":
             return PartialValue(ExternalValue("jax.tree.unflatten"), (value,))
-        case WrappedValue() if (rule := custom_rules.attribute(value, name)) is not None:
+        case WrappedValue() if (
+            rule := custom_rules.attribute(value, name)
+        ) is not None:
             return rule
-        case WrappedValue() if (part := tree_functions.attribute(value, name)) is not None:
+        case WrappedValue() if (
+            part := tree_functions.attribute(value, name)
+        ) is not None:
             return part
         case WrappedValue() if (part := tree_paths.attribute(value, name)) is not None:
             return part
@@ -208,7 +247,12 @@ def _part(value: Unknown, name: str) -> Unknown:
     """An attribute or an item of something unknown: the same wherever it is asked for."""
     path = None if value.size is None else value.size.symbol_name
     return Unknown(
-        value.reason, None if path is None else Size.symbol(f"{path}.{name}"), value.leaf, value.lead, None, value.outer
+        value.reason,
+        None if path is None else Size.symbol(f"{path}.{name}"),
+        value.leaf,
+        value.lead,
+        None,
+        value.outer,
     )
 
 
@@ -243,8 +287,12 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         it.keep_facts(frame, ctx)
         return result
     except OpError as error:
-        if isinstance(receiver, SequenceValue) and not (isinstance(expr.obj, ir.Attr) and expr.obj.name == "shape"):
-            return Unknown("an index out of range")  # of a list or tuple that is no shape: not our business
+        if isinstance(receiver, SequenceValue) and not (
+            isinstance(expr.obj, ir.Attr) and expr.obj.name == "shape"
+        ):
+            return Unknown(
+                "an index out of range"
+            )  # of a list or tuple that is no shape: not our business
         return it.op_error(frame, error, expr.at)
 
 
@@ -256,7 +304,9 @@ def _entry(it: Interpreter, leaf: ArrayValue | None) -> ArrayValue | None:
     return replace(leaf, unclear=leaf.unclear.plus(leaf.varying))
 
 
-def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ...]) -> Value:
+def _sequence(
+    it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ...]
+) -> Value:
     values: list[Value] = []
     certain = True
     for item in items:
@@ -274,11 +324,21 @@ def _sequence(it: Interpreter, frame: Frame, kind: str, items: tuple[ir.Expr, ..
         return Unknown("too much to follow")
     if kind in ("tuple", "list"):
         return SequenceValue(tuple(values), kind)
-    names = {value.value for value in values if isinstance(value, Literal) and isinstance(value.value, str)}
-    return SequenceValue(tuple(values), "set") if len(names) == len(values) else Unknown("a set")
+    names = {
+        value.value
+        for value in values
+        if isinstance(value, Literal) and isinstance(value.value, str)
+    }
+    return (
+        SequenceValue(tuple(values), "set")
+        if len(names) == len(values)
+        else Unknown("a set")
+    )
 
 
-def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.Expr], ...]) -> Value:
+def _dict(
+    it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.Expr], ...]
+) -> Value:
     pairs: dict[object, Value] = {}
     certain = True
     for key, inner in items:
@@ -294,19 +354,31 @@ def _dict(it: Interpreter, frame: Frame, items: tuple[tuple[ir.Expr | None, ir.E
             certain = False
         else:
             pairs[found] = value
-    return DictValue(tuple(pairs.items())) if certain else Unknown("a dict with unknown keys")
+    return (
+        DictValue(tuple(pairs.items()))
+        if certain
+        else Unknown("a dict with unknown keys")
+    )
 
 
-def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int) -> Value:
+def binary(
+    it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int
+) -> Value:
     """``left op right``, with a finding at the node ``at``."""
     if isinstance(left, InstanceValue) or isinstance(right, InstanceValue):
         return callables.operator(it, frame, op, left, right, at)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        sizes = [value.size if isinstance(value, (IntValue, Unknown)) else None for value in (left, right)]
+        sizes = [
+            value.size if isinstance(value, (IntValue, Unknown)) else None
+            for value in (left, right)
+        ]
         numbers = [IntValue(size) for size in sizes if size is not None]
         if op in _WHOLE and len(numbers) == 2:
             result = ops.binary(op, numbers[0], numbers[1], it.context(frame, at))
-            return Unknown("an operation on something unknown", result.size if isinstance(result, IntValue) else None)
+            return Unknown(
+                "an operation on something unknown",
+                result.size if isinstance(result, IntValue) else None,
+            )
     if op == "*" and (many := lists.repeated(left, right)) is not None:
         return many
     if op == "@":
@@ -315,7 +387,10 @@ def binary(it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at
         ctx = it.context(frame, at)
         left, right = operand(left), operand(right)
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
-            left, right = outside.operand(it.view, left), outside.operand(it.view, right)
+            left, right = (
+                outside.operand(it.view, left),
+                outside.operand(it.view, right),
+            )
         result = ops.binary(op, left, right, ctx)
         it.keep_facts(frame, ctx)
         return result
@@ -333,7 +408,10 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
     for op, part in expr.rest:
         right = evaluate(it, frame, part)
         if isinstance(left, MaybeValue) or isinstance(right, MaybeValue):
-            held = [side.value if isinstance(side, MaybeValue) else side for side in (left, right)]
+            held = [
+                side.value if isinstance(side, MaybeValue) else side
+                for side in (left, right)
+            ]
             many = any(isinstance(side, (ArrayValue, Unknown)) for side in held)
             elementwise = many and op not in ("is", "is not", "in", "not in")
             result = Unknown("may be None") if elementwise else ScalarValue("bool")
@@ -343,7 +421,9 @@ def _compare(it: Interpreter, frame: Frame, expr: ir.Compare) -> Value:
                 result = Literal(op == "is not")
         else:
             try:
-                result = ops.compare(op, operand(left), operand(right), it.context(frame, expr.at))
+                result = ops.compare(
+                    op, operand(left), operand(right), it.context(frame, expr.at)
+                )
             except OpError as error:
                 result = it.op_error(frame, error, expr.at)
         left = right
@@ -383,9 +463,13 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     return join(first, second)
 
 
-def defaults(it: Interpreter, frame: Frame, params: tuple[ir.Param, ...]) -> dict[str, Value]:
+def defaults(
+    it: Interpreter, frame: Frame, params: tuple[ir.Param, ...]
+) -> dict[str, Value]:
     """The defaults of a function that is defined here, as they are now."""
-    return {p.name: evaluate(it, frame, p.default) for p in params if p.default is not None}
+    return {
+        p.name: evaluate(it, frame, p.default) for p in params if p.default is not None
+    }
 
 
 def _format(parts: list[Value]) -> Value:

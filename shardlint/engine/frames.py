@@ -29,7 +29,14 @@ if TYPE_CHECKING:
     from shardlint.ops.sharding import View
 
 
-_CALLED = (ClassValue, ExternalValue, FunctionValue, ModuleValue, PartialValue, WrappedValue)
+_CALLED = (
+    ClassValue,
+    ExternalValue,
+    FunctionValue,
+    ModuleValue,
+    PartialValue,
+    WrappedValue,
+)
 HELD = "(held)"  # the arguments that a function could change, under a name that no program has
 
 
@@ -45,7 +52,9 @@ class Frame:
     function: FunctionValue | None = None
     promise: Type | None = None
     returned: list[Value] = field(default_factory=list)
-    left: list[Value] = field(default_factory=list)  # at each ``return``: what is known of the arguments by then
+    left: list[Value] = field(
+        default_factory=list
+    )  # at each ``return``: what is known of the arguments by then
     silent: int = 0
     watched: int = 0  # contexts around, in which statements are there for what they do beside what they give
     in_place: bool = False  # a body evaluated for one call: a branch that cannot be decided may not be taken
@@ -55,17 +64,33 @@ class Frame:
     jumps: list[dict[str, Value]] = field(default_factory=list)
     breaks: list[dict[str, Value]] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
-    once: dict[int, tuple[Value, Value]] = field(default_factory=dict)  # by id: after a loop, and after its first step
-    rules: RuleList | None = None  # logical axis rules in force here; None where not known
+    once: dict[int, tuple[Value, Value]] = field(
+        default_factory=dict
+    )  # by id: after a loop, and after its first step
+    rules: RuleList | None = (
+        None  # logical axis rules in force here; None where not known
+    )
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known
-    inside: bool = False  # of manual code: what its names hold may differ between devices
-    mesh: MeshValue | None = None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
+    inside: bool = (
+        False  # of manual code: what its names hold may differ between devices
+    )
+    mesh: MeshValue | None = (
+        None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
+    )
 
-    uncertain: frozenset[str] = frozenset()  # names of which nothing is known for a while, see at_any_time_after
-    assigned_inside: set[str] = field(default_factory=set)  # names that functions inside call ``nonlocal``
-    _changed: list[str] = field(default_factory=list)  # names that were bound to something else, in order
-    _defined: dict[int, int] = field(default_factory=dict)  # by definition: how many names had changed by then
+    uncertain: frozenset[str] = (
+        frozenset()
+    )  # names of which nothing is known for a while, see at_any_time_after
+    assigned_inside: set[str] = field(
+        default_factory=set
+    )  # names that functions inside call ``nonlocal``
+    _changed: list[str] = field(
+        default_factory=list
+    )  # names that were bound to something else, in order
+    _defined: dict[int, int] = field(
+        default_factory=dict
+    )  # by definition: how many names had changed by then
 
     def bind(self, name: str, value: Value) -> None:
         """Assign to a name. A function that is replaced by itself under a transformation counts as the same."""
@@ -82,7 +107,11 @@ class Frame:
         """A function that is defined here calls these names ``nonlocal``: whenever it runs, they may become others."""
         for name in names:
             frame = self
-            while name not in frame.variables and frame.parent is not None and frame.parent.parent is not None:
+            while (
+                name not in frame.variables
+                and frame.parent is not None
+                and frame.parent.parent is not None
+            ):
                 frame = frame.parent
             frame.assigned_inside.add(name)
             if name in frame.variables:
@@ -101,7 +130,10 @@ class Frame:
         self.uncertain = frozenset(name for name in changed if name in self.variables)
         before = {name: self.variables[name] for name in self.uncertain}
         self.variables.update(
-            {name: Unknown(f"{name} is assigned again after the definition") for name in self.uncertain}
+            {
+                name: Unknown(f"{name} is assigned again after the definition")
+                for name in self.uncertain
+            }
         )
         try:
             yield

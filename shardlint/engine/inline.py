@@ -39,24 +39,52 @@ _MAX_RECURSION = 8
 _FEWEST_STEPS = 40  # of a call: less is not worth the beginning
 _OWN_STEPS = 8000  # of the function under analysis, besides those of what it calls
 _MANY_STEPS = 1000  # what takes more than these is not tried again
-_SIZELESS = (Literal, StringValue, ExternalValue, FunctionValue, ClassValue, DTypeValue, ModuleValue, ScalarValue)
+_SIZELESS = (
+    Literal,
+    StringValue,
+    ExternalValue,
+    FunctionValue,
+    ClassValue,
+    DTypeValue,
+    ModuleValue,
+    ScalarValue,
+)
 
 
-def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int) -> Value:
+def in_place(
+    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int
+) -> Value:
     """The result of the body with these arguments; ``it.left`` is what it leaves of its first one, if an instance."""
     node = func.node
     reason = _refusal(it, node, bound)
     if reason:
         mutation.not_followed(it, frame, func, bound)
         return Unknown(reason)
-    closure = func.closure if isinstance(func.closure, Frame) else it.module_frame(func.module)
+    closure = (
+        func.closure
+        if isinstance(func.closure, Frame)
+        else it.module_frame(func.module)
+    )
     top = closure.parent is None
     facts = Facts() if top and all(map(_has_no_size, bound.values())) else frame.facts
     apart = None if it.apart is None else frozenset(it.apart)
-    around = (facts, frame.mesh, frame.rules, it.target, it.view, apart, it.parameters, bool(frame.silent))
+    around = (
+        facts,
+        frame.mesh,
+        frame.rules,
+        it.target,
+        it.view,
+        apart,
+        it.parameters,
+        bool(frame.silent),
+    )
     target = it.modules.get(it.target)
     held_by_modules = (closure.state, None if target is None else target.state)
-    key = (id(node), func.module, tuple(bound.items()), around, held_by_modules) if top else None
+    key = (
+        (id(node), func.module, tuple(bound.items()), around, held_by_modules)
+        if top
+        else None
+    )
     if key is not None and not _hashable(key):
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
@@ -64,16 +92,38 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         result, left, by_hand = it.memo[key]
         it.by_hand += by_hand
         copies: dict[int, Value] = {}
-        it.left = next(iter(bound.values()), None) if left is None else containers.copied(left, copies)
+        it.left = (
+            next(iter(bound.values()), None)
+            if left is None
+            else containers.copied(left, copies)
+        )
         return containers.copied(result, copies)
     count, by_hand = len(it.events), it.by_hand
     certain, it.traced = not it.traced, False
-    names = Bindings() if top else Bindings(closure.bindings.sizes)  # those of the function around it are its own
-    inner = Frame(func.module, dict(bound), names, facts, closure, func, silent=frame.silent, in_place=True)
+    names = (
+        Bindings() if top else Bindings(closure.bindings.sizes)
+    )  # those of the function around it are its own
+    inner = Frame(
+        func.module,
+        dict(bound),
+        names,
+        facts,
+        closure,
+        func,
+        silent=frame.silent,
+        in_place=True,
+    )
     inner.mesh, inner.rules, inner.inside = frame.mesh, frame.rules, it.view is not None
     if held:
         inner.variables[HELD] = SequenceValue(held)
-    share = (it.left_steps() - (_OWN_STEPS if len(it.stack) < it.base + 2 else _FEWEST_STEPS)) * 3 // 4
+    share = (
+        (
+            it.left_steps()
+            - (_OWN_STEPS if len(it.stack) < it.base + 2 else _FEWEST_STEPS)
+        )
+        * 3
+        // 4
+    )
     found = None
     if share >= _FEWEST_STEPS:
         with it.at_most(share), it.entered((frame.module, at, node)):
@@ -93,36 +143,57 @@ def in_place(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str
         first = next(iter(bound.values()), None)
         it.left = after[0] if after and held[0] is first else None
         new = func.name in CONSTRUCTORS and it.left is not None
-        pure = all(now is before for before, now in zip(held[new:], after[new:], strict=True))
-        pure &= not objects.share(SequenceValue((result, it.left or result)), list(held[new:]))
+        pure = all(
+            now is before for before, now in zip(held[new:], after[new:], strict=True)
+        )
+        pure &= not objects.share(
+            SequenceValue((result, it.left or result)), list(held[new:])
+        )
         mutation.settled(it, frame, held, after, certain)
     it.traced = not certain
-    if pure and key is not None and len(it.events) == count and (found is not None or share >= _MANY_STEPS):
+    if (
+        pure
+        and key is not None
+        and len(it.events) == count
+        and (found is not None or share >= _MANY_STEPS)
+    ):
         it.memo[key] = (result, it.left, it.by_hand - by_hand)
     return result
 
 
-def _refusal(it: Interpreter, node: ir.Function | ir.Lambda, bound: dict[str, Value]) -> str:
+def _refusal(
+    it: Interpreter, node: ir.Function | ir.Lambda, bound: dict[str, Value]
+) -> str:
     """Why a body is not evaluated, if it is not."""
     if isinstance(node, ir.Function) and _is_stub(node):
         return "a function without a body"
     if len(it.stack) >= MAX_DEPTH:
         return "calls nested too deep"
-    if any(active is node for _, _, active in it.stack) and not _comes_closer(it.active.get(id(node), []), bound):
+    if any(active is node for _, _, active in it.stack) and not _comes_closer(
+        it.active.get(id(node), []), bound
+    ):
         return "a recursive call"
     return ""
 
 
-def _with_left(inner: Frame, found: Value, held: tuple[Value, ...]) -> tuple[Value, tuple[Value, ...]]:
+def _with_left(
+    inner: Frame, found: Value, held: tuple[Value, ...]
+) -> tuple[Value, tuple[Value, ...]]:
     """The result, and what a body leaves of the arguments that it could change; they may share objects."""
-    if not held or not inner.left or (isinstance(found, SequenceValue) and found.kind == "iterator"):
+    if (
+        not held
+        or not inner.left
+        or (isinstance(found, SequenceValue) and found.kind == "iterator")
+    ):
         return found, held
     both = join_all(inner.left)
     assert isinstance(both, SequenceValue)  # tuples of one length
     return both.items[0], both.items[1:]
 
 
-def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame) -> Value | None:
+def _bounded(
+    it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame
+) -> Value | None:
     """The result; None where it takes more steps than it may."""
     from shardlint.engine.interpreter import StepLimit
 
@@ -132,7 +203,9 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
         for param in node.params:
             if param.name not in inner.variables and param.default is not None:
                 held = func.defaults.get(param.name)
-                inner.variables[param.name] = it.evaluate(closure, param.default) if held is None else held
+                inner.variables[param.name] = (
+                    it.evaluate(closure, param.default) if held is None else held
+                )
         if isinstance(node, ir.Lambda):
             result = it.evaluate(inner, node.body)
             inner.leave(result)
@@ -162,12 +235,17 @@ def _bounded(it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame)
 
 def _is_stub(node: ir.Function) -> bool:
     """Whether a body is but a docstring or ``...``, as those of protocols are."""
-    return all(isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Const) for one in node.body)
+    return all(
+        isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Const)
+        for one in node.body
+    )
 
 
 def _has_no_size(value: Value) -> bool:
     """Whether nothing that is known of sizes matters to a value."""
-    return isinstance(value, _SIZELESS) or (isinstance(value, Unknown) and value.size is None)
+    return isinstance(value, _SIZELESS) or (
+        isinstance(value, Unknown) and value.size is None
+    )
 
 
 def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bool:
@@ -175,8 +253,14 @@ def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bo
     end."""
     if not 0 < len(active) < _MAX_RECURSION:
         return False
-    measures = [(_measure(active[-1].get(name)), _measure(value)) for name, value in bound.items()]
-    return any(before is not None and now is not None and now < before for before, now in measures)
+    measures = [
+        (_measure(active[-1].get(name)), _measure(value))
+        for name, value in bound.items()
+    ]
+    return any(
+        before is not None and now is not None and now < before
+        for before, now in measures
+    )
 
 
 def _measure(value: Value | None) -> int | None:
@@ -187,8 +271,16 @@ def _measure(value: Value | None) -> int | None:
 
 def _generated(node: ir.Function, items: list[Value]) -> Value:
     """What iterating over a generator gives: all of it where each ``yield`` is run once."""
-    plain = [s for s in node.body if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)]
-    yields = [n for n in walk(node.body) if isinstance(n, ir.Opaque) and n.what.startswith("Yield")]
+    plain = [
+        s
+        for s in node.body
+        if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)
+    ]
+    yields = [
+        n
+        for n in walk(node.body)
+        if isinstance(n, ir.Opaque) and n.what.startswith("Yield")
+    ]
     if any(one.what == "YieldFrom" for one in yields) or not items:
         return Unknown("a generator")
     if len(plain) == len(yields) == len(items):

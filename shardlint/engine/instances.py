@@ -63,17 +63,23 @@ def construct(
         return Unknown("arguments do not fit the parameters")
     it.left = None
     in_place(it, frame, func, fits.bound, at)
-    return it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start
+    return (
+        it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start
+    )
 
 
-def completed(it: Interpreter, frame: Frame, instance: InstanceValue, at: int) -> InstanceValue:
+def completed(
+    it: Interpreter, frame: Frame, instance: InstanceValue, at: int
+) -> InstanceValue:
     """A dataclass instance after its ``__post_init__``, a flax module after its ``setup``."""
     for name in _AFTER:
         instance = _run(it, frame, instance, name, at)
     return instance
 
 
-def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int) -> InstanceValue:
+def _run(
+    it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int
+) -> InstanceValue:
     from shardlint.engine.classes import find_method
     from shardlint.engine.inline import in_place
 
@@ -82,21 +88,33 @@ def _run(it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: 
         return instance
     it.left = None
     in_place(it, frame, _method(it, *found), {found[0].params[0].name: instance}, at)
-    return it.left if isinstance(it.left, InstanceValue) and it.left.cls is instance.cls else instance
+    return (
+        it.left
+        if isinstance(it.left, InstanceValue) and it.left.cls is instance.cls
+        else instance
+    )
 
 
 def without(instance: InstanceValue, names: frozenset[str]) -> InstanceValue:
     """The instance, nothing known of some attributes."""
     if not any(name in names for name, _ in instance.fields):
         return instance
-    return replace(instance, fields=tuple(field for field in instance.fields if field[0] not in names))
+    return replace(
+        instance,
+        fields=tuple(field for field in instance.fields if field[0] not in names),
+    )
 
 
 def replaced(value: Value, changes: dict[str, Value]) -> Value:
     """The instance with other values in some fields, as ``dataclasses.replace`` makes it."""
-    if not isinstance(value, InstanceValue) or not changes.keys() <= {name for name, _ in value.fields}:
+    if not isinstance(value, InstanceValue) or not changes.keys() <= {
+        name for name, _ in value.fields
+    }:
         return Unknown("a changed copy of something unknown")
-    return replace(value, fields=tuple((name, changes.get(name, held)) for name, held in value.fields))
+    return replace(
+        value,
+        fields=tuple((name, changes.get(name, held)) for name, held in value.fields),
+    )
 
 
 def _declared(it: Interpreter, cls: ClassValue) -> dict[str, Value]:
@@ -129,10 +147,14 @@ def _method(it: Interpreter, node: ir.Function, owner: ClassValue) -> FunctionVa
 
 def closure_of(it: Interpreter, cls: ClassValue) -> Frame:
     """Where the names in the methods of a class are looked up."""
-    return cls.closure if isinstance(cls.closure, Frame) else it.module_frame(cls.module)
+    return (
+        cls.closure if isinstance(cls.closure, Frame) else it.module_frame(cls.module)
+    )
 
 
-def left_by_constructors(it: Interpreter, cls: ClassValue, declared: _Fields) -> _Fields:
+def left_by_constructors(
+    it: Interpreter, cls: ClassValue, declared: _Fields
+) -> _Fields:
     """What the constructors leave in every instance, whatever they are given; ``declared`` are the annotated fields."""
     from shardlint.engine.classes import find_method
 
@@ -140,7 +162,11 @@ def left_by_constructors(it: Interpreter, cls: ClassValue, declared: _Fields) ->
         return _generic_fields(it, cls)
     if cls in it.generic or not any(find_method(cls, name) for name in _AFTER):
         return ()
-    it.generic[cls] = ((), 0, 0)  # while it runs: its methods may make others of its kind
+    it.generic[cls] = (
+        (),
+        0,
+        0,
+    )  # while it runs: its methods may make others of its kind
     left, view, it.view = it.left, it.view, None
     frame = Frame(cls.module, silent=1)
     instance = InstanceValue(cls, declared)
@@ -157,7 +183,11 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
     """What ``__init__`` leaves. Sizes are new for each caller."""
     known = it.generic.get(cls)
     if known is None:
-        it.generic[cls] = ((), 0, 0)  # while it is found out: a class may hold instances of itself
+        it.generic[cls] = (
+            (),
+            0,
+            0,
+        )  # while it is found out: a class may hold instances of itself
         first = it.counter + 1
         fields = _generic(it, cls)
         known = it.generic[cls] = (fields, first, it.counter)
@@ -175,7 +205,9 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
     def renamed(size: Size | None) -> Size | None:
         if size is None:
             return None
-        table = {name: other for name in size.symbols if (other := fresh(name)) is not None}
+        table = {
+            name: other for name in size.symbols if (other := fresh(name)) is not None
+        }
         return size.substitute(table) if table else size
 
     return tuple((name, _with_sizes(value, renamed)) for name, value in fields)
@@ -184,21 +216,35 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
 def _with_sizes(value: Value, change: _Change) -> Value:
     match value:
         case ArrayValue(dims=dims) if dims is not None:
-            return replace(value, dims=tuple(replace(d, size=change(d.size)) for d in dims))
+            return replace(
+                value, dims=tuple(replace(d, size=change(d.size)) for d in dims)
+            )
         case IntValue(size=size):
             return IntValue(change(size))
         case SequenceValue(items=items):
-            return replace(value, items=tuple(_with_sizes(item, change) for item in items))
+            return replace(
+                value, items=tuple(_with_sizes(item, change) for item in items)
+            )
         case DictValue(items=pairs):
-            return DictValue(tuple((key, _with_sizes(item, change)) for key, item in pairs))
+            return DictValue(
+                tuple((key, _with_sizes(item, change)) for key, item in pairs)
+            )
         case InstanceValue(fields=fields):
-            return replace(value, fields=tuple((name, _with_sizes(item, change)) for name, item in fields))
+            return replace(
+                value,
+                fields=tuple(
+                    (name, _with_sizes(item, change)) for name, item in fields
+                ),
+            )
         case MaybeValue(value=inner):
             return MaybeValue(_with_sizes(inner, change))
         case PartialValue(func=func, args=args, kwargs=kwargs):
             named = tuple((name, _with_sizes(item, change)) for name, item in kwargs)
             return replace(
-                value, func=_with_sizes(func, change), args=tuple(_with_sizes(a, change) for a in args), kwargs=named
+                value,
+                func=_with_sizes(func, change),
+                args=tuple(_with_sizes(a, change) for a in args),
+                kwargs=named,
             )
         case WrappedValue(func=func, options=options):
             named = tuple((name, _with_sizes(item, change)) for name, item in options)
@@ -222,7 +268,11 @@ def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
         if found is not None and not found[0].decorators and found[0].params:
             it.left = None
             in_place(it, frame, _method(it, *found), _assumed(it, found, instance), -1)
-            instance = it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else instance
+            instance = (
+                it.left
+                if isinstance(it.left, InstanceValue) and it.left.cls is cls
+                else instance
+            )
     except StepLimit:
         return ()
     finally:
@@ -231,11 +281,20 @@ def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
 
 
 def _lasting(it: Interpreter, instance: InstanceValue) -> _Fields:
-    written, overridden = it.classes.volatile(instance.cls), it.classes.overridden(instance.cls)
-    return tuple((n, value) for n, value in instance.fields if n not in written and n not in overridden)
+    written, overridden = (
+        it.classes.volatile(instance.cls),
+        it.classes.overridden(instance.cls),
+    )
+    return tuple(
+        (n, value)
+        for n, value in instance.fields
+        if n not in written and n not in overridden
+    )
 
 
-def _assumed(it: Interpreter, found: tuple[ir.Function, ClassValue], instance: InstanceValue) -> dict[str, Value]:
+def _assumed(
+    it: Interpreter, found: tuple[ir.Function, ClassValue], instance: InstanceValue
+) -> dict[str, Value]:
     """Any arguments that the annotations allow."""
     node, owner = found
     bound: dict[str, Value] = {node.params[0].name: instance}
@@ -243,11 +302,15 @@ def _assumed(it: Interpreter, found: tuple[ir.Function, ClassValue], instance: I
     for param in node.params[1:]:
         type_ = resolve(it, param.annotation, owner.module)
         if param.kind in ("*", "**") or isinstance(type_, AnyType):
-            bound[param.name] = Unknown(f"parameter {param.name} has no array annotation")
+            bound[param.name] = Unknown(
+                f"parameter {param.name} has no array annotation"
+            )
         elif type_ == ScalarType("int") and not isinstance(param.default, ir.Unary):
             bound[param.name] = IntValue(it.fresh(param.name))
         else:
-            bound[param.name] = matching.instantiate(it, type_, bindings, matching.Opaque(it))
+            bound[param.name] = matching.instantiate(
+                it, type_, bindings, matching.Opaque(it)
+            )
         if isinstance(param.default, ir.Const) and param.default.value is None:
             bound[param.name] = Unknown("may be None")
     return bound

@@ -25,7 +25,16 @@ from shardlint.made_axes import MadeAxes
 from shardlint.ops import OpContext, OpError
 from shardlint.ops.sharding import ShardingError, View
 from shardlint.ops.sharding.explicit import configured, explicit_axes
-from shardlint.project import AXES, CHANGES, CLASSES, Definition, External, ModuleRef, Project, canonical
+from shardlint.project import (
+    AXES,
+    CHANGES,
+    CLASSES,
+    Definition,
+    External,
+    ModuleRef,
+    Project,
+    canonical,
+)
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -61,11 +70,15 @@ class Interpreter:
     ) -> None:  # fmt: skip
         self.project = project
         self.mesh = dict(mesh or {})
-        self.configured = configured(self.mesh, explicit)  # the configured mesh, where it has explicit axes
+        self.configured = configured(
+            self.mesh, explicit
+        )  # the configured mesh, where it has explicit axes
         self.rules = tuple(rules)
         self.jax = jax  # the release that the program is for
         self.placements: dict[int, Placement] = {}
-        self.wrong_places: set[tuple[str, int]] = set()  # what was found wrong; what follows from it is not told
+        self.wrong_places: set[tuple[str, int]] = (
+            set()
+        )  # what was found wrong; what follows from it is not told
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
@@ -76,35 +89,79 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
-        self.borrowed: set[object] = set()  # the keys of those that were found in a function as it was called
-        self.own_findings: dict[object, frozenset[tuple[str, tuple[str, int]]]] = {}  # by function, and its view
-        self.seen: dict[tuple[int, str], tuple[str, Value]] = {}  # what assigned names are, by node
-        self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None  # and used ones, if wanted
+        self.borrowed: set[object] = (
+            set()
+        )  # the keys of those that were found in a function as it was called
+        self.own_findings: dict[
+            object, frozenset[tuple[str, tuple[str, int]]]
+        ] = {}  # by function, and its view
+        self.seen: dict[
+            tuple[int, str], tuple[str, Value]
+        ] = {}  # what assigned names are, by node
+        self.uses: dict[tuple[int, str], tuple[str, Value]] | None = (
+            None  # and used ones, if wanted
+        )
         self.unmodelled: dict[str, int] = {}
-        self.cut: dict[str, int] = {}  # functions whose analysis was cut off, and how often
+        self.cut: dict[
+            str, int
+        ] = {}  # functions whose analysis was cut off, and how often
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
-        self.active: dict[int, list[dict[str, Value]]] = {}  # arguments of the calls being evaluated, by function
-        self.taken: dict[object, tuple[Value, Value]] = {}  # what manual code takes from outside, and how it sees that
+        self.active: dict[
+            int, list[dict[str, Value]]
+        ] = {}  # arguments of the calls being evaluated, by function
+        self.taken: dict[
+            object, tuple[Value, Value]
+        ] = {}  # what manual code takes from outside, and how it sees that
         self.memo: dict[object, tuple[Value, Value | None, int]] = {}
-        self.left: Value | None = None  # the instance that the last method evaluated in place left behind
-        self.callers: list[Frame] = []  # of the functions that are being evaluated in place
-        self.by_hand = 0  # calls of functions whose gradients a rule gives that may reduce them
-        self.local_rules: set[int] = set()  # functions with rules for their gradients that certainly do not
-        self.judged: set[int] = set()  # functions (nodes) whose results were found to lie otherwise than ``jit`` asks
-        self.tracing = 0  # calls being evaluated whose functions a library runs, or JAX traces
-        self.tracers: dict[tuple[FunctionValue, str], FunctionValue] = {}  # as a transformation leaves a function
+        self.left: Value | None = (
+            None  # the instance that the last method evaluated in place left behind
+        )
+        self.callers: list[
+            Frame
+        ] = []  # of the functions that are being evaluated in place
+        self.by_hand = (
+            0  # calls of functions whose gradients a rule gives that may reduce them
+        )
+        self.local_rules: set[int] = (
+            set()
+        )  # functions with rules for their gradients that certainly do not
+        self.judged: set[int] = (
+            set()
+        )  # functions (nodes) whose results were found to lie otherwise than ``jit`` asks
+        self.tracing = (
+            0  # calls being evaluated whose functions a library runs, or JAX traces
+        )
+        self.tracers: dict[
+            tuple[FunctionValue, str], FunctionValue
+        ] = {}  # as a transformation leaves a function
         self.traced = False  # what is called now may be called any number of times, or with copies
-        self.generic: dict[ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]] = {}
-        self.unfinished: dict[str, int] = {}  # functions that were not followed to the end of a call, and how often
-        self.given_up: dict[str, int] = {}  # functions with loops that were not followed to the end, and how often
+        self.generic: dict[
+            ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]
+        ] = {}
+        self.unfinished: dict[
+            str, int
+        ] = {}  # functions that were not followed to the end of a call, and how often
+        self.given_up: dict[
+            str, int
+        ] = {}  # functions with loops that were not followed to the end, and how often
         self.steps, self.limit = 0, MAX_STEPS
-        self.base = 0  # how many calls were being evaluated when what has these steps began
+        self.base = (
+            0  # how many calls were being evaluated when what has these steps began
+        )
         self.counter = 0
-        self.view: View | None = None  # of the code that is being evaluated; None where it is global, or not known
-        self.apart: Mapping[str, tuple[str, int]] | None = {}  # axes along which devices differ in what they run, where
-        self.explicit: MeshValue | None = None  # with explicit axes, on which the function under analysis runs
-        self.parameters: ArrayValue | None = None  # how those of a module that is applied in manual code lie
+        self.view: View | None = (
+            None  # of the code that is being evaluated; None where it is global, or not known
+        )
+        self.apart: (
+            Mapping[str, tuple[str, int]] | None
+        ) = {}  # axes along which devices differ in what they run, where
+        self.explicit: MeshValue | None = (
+            None  # with explicit axes, on which the function under analysis runs
+        )
+        self.parameters: ArrayValue | None = (
+            None  # how those of a module that is applied in manual code lie
+        )
         self.regions = Regions(self)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
@@ -160,7 +217,9 @@ class Interpreter:
         if frame.silent:
             return
         if frame.module != self.target:
-            site = next(((m, a) for m, a, _ in reversed(self.stack) if m == self.target), None)
+            site = next(
+                ((m, a) for m, a, _ in reversed(self.stack) if m == self.target), None
+            )
             if site is None:
                 return
             related = (*related, (frame.module, at, "here"))
@@ -169,7 +228,9 @@ class Interpreter:
             return
         event = Event(code, at, message, dict(witness or {}), related, span)
         borrowed = len(self.stack) > self.base + 1
-        if event.key not in self.events or (event.key in self.borrowed and not borrowed):
+        if event.key not in self.events or (
+            event.key in self.borrowed and not borrowed
+        ):
             self.events[event.key] = event
             (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
@@ -183,7 +244,11 @@ class Interpreter:
         if error.operand is not None and error.operand < len(operands):
             place = operands[error.operand].at
         related = error.related if isinstance(error, ShardingError) else ()
-        if isinstance(error, ShardingError) and error.where is not None and error.where[0] == frame.module:
+        if (
+            isinstance(error, ShardingError)
+            and error.where is not None
+            and error.where[0] == frame.module
+        ):
             place = error.where[1]
         self.report(frame, error.code, place, error.message, error.witness, related)
         if again is None:
@@ -195,11 +260,21 @@ class Interpreter:
             frame.silent -= 1
 
     def context(self, frame: Frame, at: int = -1) -> OpContext:
-        def call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+        def call(
+            func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+        ) -> Value:
             return calls.call(self, frame, func, list(args), dict(kwargs), at)
 
         mesh = frame.mesh if self.view is None and explicit_axes(frame.mesh) else None
-        return OpContext(frame.facts, call, False, self.mesh, self.view, (frame.module, at), explicit=mesh)
+        return OpContext(
+            frame.facts,
+            call,
+            False,
+            self.mesh,
+            self.view,
+            (frame.module, at),
+            explicit=mesh,
+        )
 
     # --- names --------------------------------------------------------------------------------------------------
 
@@ -224,13 +299,25 @@ class Interpreter:
             case ModuleRef(name=module):
                 return ModuleValue(module)
             case Definition(module=module, node=ir.Class() as node):
-                made = self.statics.get((module, node.name))  # one class, whatever it is imported as
-                return made if isinstance(made, ClassValue) and made.node is node else classes.make(self, node, module)
+                made = self.statics.get(
+                    (module, node.name)
+                )  # one class, whatever it is imported as
+                return (
+                    made
+                    if isinstance(made, ClassValue) and made.node is node
+                    else classes.make(self, node, module)
+                )
             case Definition(module=module, node=ir.Function() as node):
-                return FunctionValue(node, module, self.modules.get(module), None, node.name)
-            case Definition(module=module, node=ir.Assign(targets=(ir.Name(),), value=value)):
+                return FunctionValue(
+                    node, module, self.modules.get(module), None, node.name
+                )
+            case Definition(
+                module=module, node=ir.Assign(targets=(ir.Name(),), value=value)
+            ):
                 return reading.Definition(value, module)
-            case Definition(module=module, node=ir.AnnAssign(value=value)) if value is not None:
+            case Definition(module=module, node=ir.AnnAssign(value=value)) if (
+                value is not None
+            ):
                 return reading.Definition(value, module)
             case None if name in _BUILTINS:
                 return ExternalValue(f"builtins.{name}")
@@ -244,7 +331,9 @@ class Interpreter:
             return found
         target = self.project.lookup(module, name)
         if isinstance(target, Definition):
-            return self.module_frame(target.module).variables.get(target.name, Unknown(f"{name} is not known"))
+            return self.module_frame(target.module).variables.get(
+                target.name, Unknown(f"{name} is not known")
+            )
         return Unknown(f"{name} is not known")
 
     def module_frame(self, module: str) -> Frame:
@@ -255,8 +344,14 @@ class Interpreter:
             self.modules[module] = frame
             source = self.project.module(module)
             if source is not None:
-                (steps, limit), (self.steps, self.limit) = (self.steps, self.limit), (0, MAX_STEPS)
-                (view, base), (self.view, self.base) = (self.view, self.base), (None, len(self.stack))
+                (steps, limit), (self.steps, self.limit) = (
+                    (self.steps, self.limit),
+                    (0, MAX_STEPS),
+                )
+                (view, base), (self.view, self.base) = (
+                    (self.view, self.base),
+                    (None, len(self.stack)),
+                )
                 frame.checking = module == self.target
                 try:
                     statements.block(self, frame, source.body)
@@ -264,7 +359,12 @@ class Interpreter:
                     frame.variables.clear()
                     self.cut[f"module {module}"] = 1
                 finally:
-                    self.steps, self.limit, self.view, self.base = steps, limit, view, base
+                    self.steps, self.limit, self.view, self.base = (
+                        steps,
+                        limit,
+                        view,
+                        base,
+                    )
                 mutation.forgotten(self, frame)
                 for name in self.project.assigned_by_functions(module):
                     frame.variables[name] = Unknown("assigned by a function")
@@ -277,16 +377,22 @@ class Interpreter:
     @property
     def classes(self) -> ClassIndex:
         """What the project does with its classes."""
-        return self.project.note(CLASSES, lambda: ClassIndex(self.project.own_outlines()))
+        return self.project.note(
+            CLASSES, lambda: ClassIndex(self.project.own_outlines())
+        )
 
     @property
     def changes(self) -> Changed:
         """What the project changes of its modules when they have run."""
-        return self.project.note(CHANGES, lambda: changed_modules(self.project), meanwhile={})
+        return self.project.note(
+            CHANGES, lambda: changed_modules(self.project), meanwhile={}
+        )
 
     def on_other_mesh(self, axis: str) -> bool:
         """Whether code of the project makes an axis that the configured mesh has not."""
-        return bool(self.mesh) and axis not in self.mesh and axis in self.made_axes.names
+        return (
+            bool(self.mesh) and axis not in self.mesh and axis in self.made_axes.names
+        )
 
     @property
     def made_axes(self) -> MadeAxes:
@@ -297,7 +403,9 @@ class Interpreter:
         """The names that a function reads or binds anywhere in it, in order."""
         known = self._names.get(id(node))
         if known is None:
-            names = {one.id for one in walk((node,), _NAMES) if isinstance(one, ir.Name)}
+            names = {
+                one.id for one in walk((node,), _NAMES) if isinstance(one, ir.Name)
+            }
             known = self._names[id(node)] = (node, tuple(sorted(names)))
         return known[1]
 
@@ -312,8 +420,16 @@ class Interpreter:
         out: it decides nothing, and would keep every comparison near it undecided."""
         facts = ctx.facts
         if facts is not frame.facts:
-            added = [f for f in facts.items if f.kind != "divides" or _decides(facts, f.left, f.right)]
-            frame.facts = facts if len(added) == len(facts.items) else replace(facts, items=tuple(added))
+            added = [
+                f
+                for f in facts.items
+                if f.kind != "divides" or _decides(facts, f.left, f.right)
+            ]
+            frame.facts = (
+                facts
+                if len(added) == len(facts.items)
+                else replace(facts, items=tuple(added))
+            )
 
     def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
         statements.assign(self, frame, target, value)
@@ -324,20 +440,34 @@ class Interpreter:
     def note_unmodelled(self, value: Value) -> None:
         if isinstance(value, Unknown) and value.reason.startswith("no model for "):
             name = value.reason.removeprefix("no model for ")
-            if name not in COLLECTIVES:  # which have models in manual code, and nowhere else
+            if (
+                name not in COLLECTIVES
+            ):  # which have models in manual code, and nowhere else
                 self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
 
-    def apply(self, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int) -> Value:
+    def apply(
+        self,
+        frame: Frame,
+        qualname: str,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        at: int,
+    ) -> Value:
         """A modelled function; the facts it adds stay on the path."""
         ctx = self.context(frame, at)
         result = ops.apply(qualname, args, kwargs, ctx)
         self.keep_facts(frame, ctx)
         self.note_unmodelled(result)
         if self.view is not None and isinstance(result, Unknown):
-            return manual_operands.computed_apart(self.view, qualname, args, kwargs, ctx) or result
+            return (
+                manual_operands.computed_apart(self.view, qualname, args, kwargs, ctx)
+                or result
+            )
         return result
 
 
 def _decides(facts: Facts, left: Size, right: Size) -> bool:
     """Whether what divides what can tell sizes apart: nothing in it is open, nor from another vocabulary."""
-    return not (left.is_opaque or right.is_opaque) and facts.comparable(left.symbols | right.symbols)
+    return not (left.is_opaque or right.is_opaque) and facts.comparable(
+        left.symbols | right.symbols
+    )

@@ -43,7 +43,9 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
     items = iterate(source)
     mutation.consumed(it, frame, source)
     if items is None:
-        if it.view is not None and isinstance(source, CollectionValue):  # of the leaves of a tree, which has some
+        if it.view is not None and isinstance(
+            source, CollectionValue
+        ):  # of the leaves of a tree, which has some
             it.assign(frame, node.target, source.item)
             _step(it, frame, node.body)
         _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
@@ -127,18 +129,31 @@ def _given_up(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
     function = frame.function.name if frame.function is not None else frame.module
     it.given_up[function] = it.given_up.get(function, 0) + 1
     names = {node.id for node in walk(body) if isinstance(node, ir.Name)}
-    mutation.open_to_change(it, frame, [held for name in sorted(names) if (held := frame.find(name)) is not None])
+    mutation.open_to_change(
+        it,
+        frame,
+        [held for name in sorted(names) if (held := frame.find(name)) is not None],
+    )
     unknown = Unknown("changes in a loop that is too long to follow")
     for name in bound_in(body):
         frame.variables[name] = unknown
     if any(isinstance(node, ir.Return) for node in ir.statements(body)):
         frame.returned.append(unknown)
         frame.leave(unknown)
-    if any(isinstance(node, ir.Opaque) and node.what.startswith("Yield") for node in walk(body)):
+    if any(
+        isinstance(node, ir.Opaque) and node.what.startswith("Yield")
+        for node in walk(body)
+    ):
         frame.yielded.append(unknown)
 
 
-def _after(it: Interpreter, frame: Frame, node: ir.For | ir.While, alive: bool, outer: list[dict[str, Value]]) -> bool:
+def _after(
+    it: Interpreter,
+    frame: Frame,
+    node: ir.For | ir.While,
+    alive: bool,
+    outer: list[dict[str, Value]],
+) -> bool:
     """What follows a loop: its ``else`` where it ran to its end, and the states of its breaks."""
     breaks, frame.breaks = frame.breaks, outer
     ended = not alive or it.block(frame, node.orelse)
@@ -156,7 +171,11 @@ def _joined(paths: list[dict[str, Value]]) -> dict[str, Value]:
 
 
 def _element(expr: ir.Expr, source: Value) -> Value:
-    name = expr.func.id if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name) else ""
+    name = (
+        expr.func.id
+        if isinstance(expr, ir.Call) and isinstance(expr.func, ir.Name)
+        else ""
+    )
     if name == "range":
         return IntValue(None)
     if name == "enumerate" and isinstance(source, Unknown):
@@ -197,7 +216,9 @@ def _repeat(
             break
         if attempt == 2:
             frame.variables = {
-                name: value if before.get(name) == value else Unknown("changes in a loop")
+                name: value
+                if before.get(name) == value
+                else Unknown("changes in a loop")
                 for name, value in joined.items()
             }
     frame.breaks = breaks
@@ -213,16 +234,37 @@ def _length(source: CollectionValue | ArrayValue) -> Size | None:
 
 def comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Value:
     """The list, dict or generator; of known items where what it runs over, and its conditions, are known."""
-    inner = Frame(frame.module, {}, frame.bindings, frame.facts, frame, frame.function, silent=frame.silent)
-    inner.mesh, inner.rules, inner.in_place, inner.inside = frame.mesh, frame.rules, frame.in_place, frame.inside
+    inner = Frame(
+        frame.module,
+        {},
+        frame.bindings,
+        frame.facts,
+        frame,
+        frame.function,
+        silent=frame.silent,
+    )
+    inner.mesh, inner.rules, inner.in_place, inner.inside = (
+        frame.mesh,
+        frame.rules,
+        frame.in_place,
+        frame.inside,
+    )
     first = it.evaluate(inner, expr.generators[0].iter)
     mutation.consumed(it, inner, first)
     found = _items(it, inner, expr, 0, first)
     if found is not None:
         if expr.key is not None:
-            return DictValue(tuple(dict(found).items())) if all(k is not None for k, _ in found) else Unknown("keys")
+            return (
+                DictValue(tuple(dict(found).items()))
+                if all(k is not None for k, _ in found)
+                else Unknown("keys")
+            )
         kind = "iterator" if expr.kind == "generator" else "list"
-        return SequenceValue(tuple(v for _, v in found), kind) if expr.kind != "set" else Unknown("a set")
+        return (
+            SequenceValue(tuple(v for _, v in found), kind)
+            if expr.kind != "set"
+            else Unknown("a set")
+        )
     generator = expr.generators[0]
     it.assign(inner, generator.target, element(first))
     simple = len(expr.generators) == 1 and not generator.conditions
@@ -238,7 +280,11 @@ def comprehension(it: Interpreter, frame: Frame, expr: ir.Comprehension) -> Valu
         for condition in one.conditions:
             narrow(it, inner, condition, True)
     item = it.evaluate(inner, expr.element)
-    if expr.key is None and expr.kind in ("list", "generator") and not isinstance(item, Unknown):
+    if (
+        expr.key is None
+        and expr.kind in ("list", "generator")
+        and not isinstance(item, Unknown)
+    ):
         return CollectionValue(item)
     return Unknown("a comprehension of unknown length")
 
@@ -266,12 +312,22 @@ def _items(
         if False in verdicts:
             continue
         if depth + 1 < len(expr.generators):
-            inner = _items(it, frame, expr, depth + 1, it.evaluate(frame, expr.generators[depth + 1].iter))
+            inner = _items(
+                it,
+                frame,
+                expr,
+                depth + 1,
+                it.evaluate(frame, expr.generators[depth + 1].iter),
+            )
             if inner is None or len(found) + len(inner) > MAX_ITEMS:
                 return None
             found += inner
         else:
-            key = plain_key(it.evaluate(frame, expr.key)) if expr.key is not None else None
+            key = (
+                plain_key(it.evaluate(frame, expr.key))
+                if expr.key is not None
+                else None
+            )
             found.append((key, it.evaluate(frame, expr.element)))
         if not _affords(it, begun, len(items) - index - 1):
             return None

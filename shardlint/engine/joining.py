@@ -43,7 +43,9 @@ def join(a: Value, b: Value, done: _Done | None = None) -> Value:
     if known is not None:
         return known
     result = _join(a, b, done)
-    if isinstance(result, (*_OBJECTS, Unknown)) and not (isinstance(result, SequenceValue) and result.kind in _FIXED):
+    if isinstance(result, (*_OBJECTS, Unknown)) and not (
+        isinstance(result, SequenceValue) and result.kind in _FIXED
+    ):
         parts = {id(one): one for one in (a, b, *a.either, *b.either)}
         result = replace(result, either=tuple(parts.values())[:_MOST])
     done[id(a), id(b)] = result
@@ -59,27 +61,50 @@ def _join(a: Value, b: Value, done: _Done) -> Value:
             return _join_arrays(a, b)
         case IntValue(), IntValue():
             return IntValue(a.size if a.size == b.size else None)
-        case SequenceValue(), SequenceValue() if len(a.items) == len(b.items) and a.kind == b.kind:
+        case SequenceValue(), SequenceValue() if (
+            len(a.items) == len(b.items) and a.kind == b.kind
+        ):
             items = tuple(map(both, a.items, b.items))
             same = a.kind in _FIXED and all(map(operator.is_, items, a.items))
             return a if same else SequenceValue(items, a.kind, a.names)
         case InstanceValue(), InstanceValue() if a.cls is b.cls:
             first, other = dict(a.fields), dict(b.fields)
             names = first if first.keys() == other.keys() else {**first, **other}
-            fields = tuple((name, both(first.get(name, _APART), other.get(name, _APART))) for name in names)
-            return InstanceValue(a.cls, fields, a.prefix if a.prefix == b.prefix else (), a.exact and b.exact)
-        case DictValue(items=pairs), DictValue(items=others) if [k for k, _ in pairs] == [k for k, _ in others]:
-            return DictValue(tuple((key, both(x, y)) for (key, x), (_, y) in zip(pairs, others, strict=True)))
+            fields = tuple(
+                (name, both(first.get(name, _APART), other.get(name, _APART)))
+                for name in names
+            )
+            return InstanceValue(
+                a.cls,
+                fields,
+                a.prefix if a.prefix == b.prefix else (),
+                a.exact and b.exact,
+            )
+        case DictValue(items=pairs), DictValue(items=others) if [
+            k for k, _ in pairs
+        ] == [k for k, _ in others]:
+            return DictValue(
+                tuple(
+                    (key, both(x, y))
+                    for (key, x), (_, y) in zip(pairs, others, strict=True)
+                )
+            )
         case MaybeValue(), MaybeValue():
             return MaybeValue(both(a.value, b.value))
-        case ((Constant(value=bool()) | ScalarValue(kind="bool")), (Constant(value=bool()) | ScalarValue(kind="bool"))):
+        case (
+            (Constant(value=bool()) | ScalarValue(kind="bool")),
+            (Constant(value=bool()) | ScalarValue(kind="bool")),
+        ):
             return ScalarValue("bool")
         case (
             (Constant(value=float()) | ScalarValue(kind="float")),
             (Constant(value=float()) | ScalarValue(kind="float")),
         ):
             return ScalarValue("float")
-        case ((Constant(value=str()) | StringValue()), (Constant(value=str()) | StringValue())):
+        case (
+            (Constant(value=str()) | StringValue()),
+            (Constant(value=str()) | StringValue()),
+        ):
             return StringValue()
         case Constant(value=None), _ if not isinstance(b, Unknown):
             return MaybeValue(b.value) if isinstance(b, MaybeValue) else MaybeValue(b)
@@ -93,7 +118,9 @@ def _join_arrays(a: ArrayValue, b: ArrayValue) -> ArrayValue:
     """What both arrays have: sizes and axes of single dimensions, and the dtype that either may be."""
     dims = None
     if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
-        dims = tuple(_join_dimensions(x, y) for x, y in zip(a.dims, b.dims, strict=True))
+        dims = tuple(
+            _join_dimensions(x, y) for x, y in zip(a.dims, b.dims, strict=True)
+        )
     dtype = dtypes.either(a.dtype, a.weak, b.dtype, b.weak)
     weak = a.weak and b.weak
     if a.manual and b.manual:
@@ -129,7 +156,9 @@ def join_variables(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]
     result: dict[str, Value] = {}
     for name, one in a.items():
         other = b.get(name, _APART)
-        result[name] = one if one is other else join(one, other, done) if name in b else _APART
+        result[name] = (
+            one if one is other else join(one, other, done) if name in b else _APART
+        )
     for name in b:
         if name not in a:
             result[name] = _APART

@@ -10,7 +10,16 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.plain import operand
 from shardlint.ops.arrays import sizes_argument
 from shardlint.ops.registry import static_int
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value, WrappedValue
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 from shardtypes.lang import Different, Size, compare, format_shape
 from shardtypes.lang.frozen import frozen
 
@@ -32,8 +41,15 @@ class _Layer:
     spatial: int = 0
 
 
-_POOLS = frozenset(f"{library}.{name}_pool" for library in ("flax.linen", "flax.nnx") for name in ("avg", "max", "min"))
-_MASKS = {"flax.linen.make_attention_mask": 2, "flax.linen.attention.make_attention_mask": 2}
+_POOLS = frozenset(
+    f"{library}.{name}_pool"
+    for library in ("flax.linen", "flax.nnx")
+    for name in ("avg", "max", "min")
+)
+_MASKS = {
+    "flax.linen.make_attention_mask": 2,
+    "flax.linen.attention.make_attention_mask": 2,
+}
 _MASKS |= {"flax.linen.make_causal_mask": 1, "flax.linen.attention.make_causal_mask": 1}
 _MASKS |= {"flax.nnx.make_attention_mask": 2, "flax.nnx.make_causal_mask": 1}
 _SAME = _Layer("same")
@@ -49,12 +65,18 @@ LAYERS = {
     "flax.linen.ConvTranspose": _Layer("conv", _KERNEL, "", "features"),
     "flax.linen.ConvLocal": _Layer("conv", _KERNEL, "", "features"),
     **dict.fromkeys(
-        [f"flax.linen.{name}" for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout PReLU".split()],
+        [
+            f"flax.linen.{name}"
+            for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout PReLU".split()
+        ],
         _SAME,
     ),
     "flax.linen.DenseGeneral": _Layer("general", ("features", "axis"), "", "features"),
     **dict.fromkeys(
-        [f"flax.linen.{name}" for name in "MultiHeadDotProductAttention MultiHeadAttention SelfAttention".split()],
+        [
+            f"flax.linen.{name}"
+            for name in "MultiHeadDotProductAttention MultiHeadAttention SelfAttention".split()
+        ],
         _Layer("attention", ("num_heads",), "", "out_features"),
     ),
     "haiku.Linear": _Layer("last", ("output_size",), "", "output_size"),
@@ -62,27 +84,56 @@ LAYERS = {
     "haiku.Embed": _Layer("embed", ("vocab_size", "embed_dim"), "", "embed_dim"),
     **{
         f"haiku.Conv{n}D": _Layer(
-            "conv", ("output_channels", "kernel_shape", "stride"), "", "output_channels", spatial=n
+            "conv",
+            ("output_channels", "kernel_shape", "stride"),
+            "",
+            "output_channels",
+            spatial=n,
         )
         for n in (1, 2, 3)
     },
-    **{f"haiku.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm".split()},
-    "flax.nnx.Linear": _Layer("last", ("in_features", "out_features"), "in_features", "out_features"),
+    **{
+        f"haiku.{name}": _SAME
+        for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm".split()
+    },
+    "flax.nnx.Linear": _Layer(
+        "last", ("in_features", "out_features"), "in_features", "out_features"
+    ),
     "flax.nnx.Embed": _Layer("embed", ("num_embeddings", "features"), "", "features"),
     "flax.nnx.Conv": _Layer("conv", _INTO_KERNEL, "in_features", "out_features"),
     "flax.nnx.ConvTranspose": _Layer(
-        "conv", ("in_features", "out_features", *_KERNEL[1:]), "in_features", "out_features"
+        "conv",
+        ("in_features", "out_features", *_KERNEL[1:]),
+        "in_features",
+        "out_features",
     ),
-    "flax.nnx.LinearGeneral": _Layer("general", ("in_features", "out_features"), "", "out_features"),
-    "flax.nnx.MultiHeadAttention": _Layer("attention", _HEADS, "in_features", "out_features"),
-    **{f"flax.nnx.{name}": _SAME for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()},
-    "equinox.nn.Linear": _Layer("last", _ONE, "in_features", "out_features", True),
-    "equinox.nn.MLP": _Layer("last", ("in_size", "out_size"), "in_size", "out_size", True),
-    "equinox.nn.Embedding": _Layer("embed", ("num_embeddings", "embedding_size"), "", "embedding_size", True),
-    "equinox.nn.GRUCell": _Layer("cell", ("input_size", "hidden_size"), "input_size", "hidden_size", True),
-    "equinox.nn.MultiheadAttention": _Layer("queries", ("num_heads", "query_size"), "query_size", "output_size", True),
+    "flax.nnx.LinearGeneral": _Layer(
+        "general", ("in_features", "out_features"), "", "out_features"
+    ),
+    "flax.nnx.MultiHeadAttention": _Layer(
+        "attention", _HEADS, "in_features", "out_features"
+    ),
     **{
-        f"equinox.nn.{name}{n}d": _Layer("channels", _CHANNELS, "in_channels", "out_channels", True, n)
+        f"flax.nnx.{name}": _SAME
+        for name in "LayerNorm RMSNorm BatchNorm GroupNorm InstanceNorm Dropout".split()
+    },
+    "equinox.nn.Linear": _Layer("last", _ONE, "in_features", "out_features", True),
+    "equinox.nn.MLP": _Layer(
+        "last", ("in_size", "out_size"), "in_size", "out_size", True
+    ),
+    "equinox.nn.Embedding": _Layer(
+        "embed", ("num_embeddings", "embedding_size"), "", "embedding_size", True
+    ),
+    "equinox.nn.GRUCell": _Layer(
+        "cell", ("input_size", "hidden_size"), "input_size", "hidden_size", True
+    ),
+    "equinox.nn.MultiheadAttention": _Layer(
+        "queries", ("num_heads", "query_size"), "query_size", "output_size", True
+    ),
+    **{
+        f"equinox.nn.{name}{n}d": _Layer(
+            "channels", _CHANNELS, "in_channels", "out_channels", True, n
+        )
         for name in ("Conv", "ConvTranspose")
         for n in (1, 2, 3)
     },
@@ -91,18 +142,27 @@ LAYERS = {
         for name in ("AvgPool", "MaxPool", "AdaptiveAvgPool", "AdaptiveMaxPool")
         for n in (1, 2, 3)
     },
-    **{f"equinox.nn.{name}": _SAME for name in "LayerNorm RMSNorm GroupNorm Dropout Identity PReLU".split()},
+    **{
+        f"equinox.nn.{name}": _SAME
+        for name in "LayerNorm RMSNorm GroupNorm Dropout Identity PReLU".split()
+    },
 }
 
 
 def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The layer that a constructor makes, or what one of the functions beside them gives; None for any other."""
     if qualname in _POOLS:
-        return _pooled({**dict(zip(("inputs", "window_shape"), args, strict=False)), **kwargs})
+        return _pooled(
+            {**dict(zip(("inputs", "window_shape"), args, strict=False)), **kwargs}
+        )
     if qualname in _MASKS:
         return _mask(args[: _MASKS[qualname]])
     if qualname == "haiku.get_parameter":
-        sizes = sizes_argument({**dict(zip(("name", "shape"), args, strict=False)), **kwargs}.get("shape", Unknown()))
+        sizes = sizes_argument(
+            {**dict(zip(("name", "shape"), args, strict=False)), **kwargs}.get(
+                "shape", Unknown()
+            )
+        )
         return ArrayValue(None if sizes is None else tuple(map(Dimension, sizes)))
     layer = LAYERS.get(qualname)
     if layer is None:
@@ -112,7 +172,12 @@ def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | 
 
 
 def call(
-    it: Interpreter, frame: Frame, made: WrappedValue, args: list[Value], at: int, places: tuple[int, ...]
+    it: Interpreter,
+    frame: Frame,
+    made: WrappedValue,
+    args: list[Value],
+    at: int,
+    places: tuple[int, ...],
 ) -> Value:
     """The result of applying a layer to its first argument; an argument of another width is reported."""
     layer, options = LAYERS[made.kind], dict(made.options)
@@ -126,16 +191,18 @@ def call(
         assert value.dims is not None
         wanted, verdict = wrong
         name = made.kind.rpartition(".")[2]
-        message = (
-            f"{name} takes {wanted} input features, but the argument is {format_shape([d.size for d in value.dims])!r}"
-        )
+        given = format_shape([d.size for d in value.dims])
+        message = f"{name} takes {wanted} input features, but the argument is {given!r}"
         it.report(frame, "ST202", places[0] if places else at, message, verdict.witness)
         return Unknown("an error was reported here")
     return _RULES[layer.kind](layer, options, value)
 
 
 def _other_width(
-    frame: Frame, layer: _Layer, options: dict[str, Value], dims: tuple[Dimension, ...] | None
+    frame: Frame,
+    layer: _Layer,
+    options: dict[str, Value],
+    dims: tuple[Dimension, ...] | None,
 ) -> tuple[Size, Different] | None:
     """The width that a layer takes, if that of its argument certainly is another."""
     wanted = _size(options.get(layer.into))
@@ -161,19 +228,25 @@ def _last(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayV
     """The last dimension becomes another."""
     if not value.dims:
         return ArrayValue(None)
-    if layer.single and (len(value.dims) != 1 or options.get(layer.into) == Literal("scalar")):
+    if layer.single and (
+        len(value.dims) != 1 or options.get(layer.into) == Literal("scalar")
+    ):
         return ArrayValue(None)  # a matrix product that may fit by chance
     return ArrayValue((*value.dims[:-1], _out(layer, options)), None)
 
 
-def _embedded(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+def _embedded(
+    layer: _Layer, options: dict[str, Value], value: ArrayValue
+) -> ArrayValue:
     """There is one dimension more."""
     if value.dims is None or (layer.single and value.dims):
         return ArrayValue(None)
     return ArrayValue((*value.dims, _out(layer, options)), None)
 
 
-def _convolved(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+def _convolved(
+    layer: _Layer, options: dict[str, Value], value: ArrayValue
+) -> ArrayValue:
     """``(…, height, width, channels)``: any number of dimensions before those that the kernel moves along."""
     if not value.dims:
         return ArrayValue(None)
@@ -181,23 +254,35 @@ def _convolved(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> A
     kernel = options.get("kernel_size")
     spatial = len(kernel.items) if isinstance(kernel, SequenceValue) else layer.spatial
     if not spatial or spatial > len(front):
-        return ArrayValue((*(Dimension(None) for _ in front), _out(layer, options)), None)
-    along = front[-spatial:] if _is_padded(layer, options) else [Dimension(None)] * spatial
+        return ArrayValue(
+            (*(Dimension(None) for _ in front), _out(layer, options)), None
+        )
+    along = (
+        front[-spatial:] if _is_padded(layer, options) else [Dimension(None)] * spatial
+    )
     return ArrayValue((*front[:-spatial], *along, _out(layer, options)), None)
 
 
 def _is_padded(layer: _Layer, options: dict[str, Value]) -> bool:
     """Whether a convolution gives as many positions as it takes: flax pads by itself, and no steps are left out."""
     padded = options.get("padding", Literal("SAME")) == Literal("SAME")
-    return padded and not layer.spatial and options.keys().isdisjoint({"strides", "input_dilation"})
+    return (
+        padded
+        and not layer.spatial
+        and options.keys().isdisjoint({"strides", "input_dilation"})
+    )
 
 
-def _channels_first(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+def _channels_first(
+    layer: _Layer, options: dict[str, Value], value: ArrayValue
+) -> ArrayValue:
     """``(channels, height, width)``, and nothing else."""
     return ArrayValue((_out(layer, options), *[Dimension(None)] * layer.spatial), None)
 
 
-def _pooled_first(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+def _pooled_first(
+    layer: _Layer, options: dict[str, Value], value: ArrayValue
+) -> ArrayValue:
     """The same channels."""
     channels = value.dims[0] if value.dims else Dimension(None)
     return ArrayValue((channels, *[Dimension(None)] * layer.spatial), None)
@@ -207,7 +292,9 @@ def _cell(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayV
     return ArrayValue((_out(layer, options),), None)
 
 
-def _attended(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
+def _attended(
+    layer: _Layer, options: dict[str, Value], value: ArrayValue
+) -> ArrayValue:
     """As the queries are, but for the last dimension where another size is given."""
     if not value.dims:
         return ArrayValue(None)
@@ -219,7 +306,9 @@ def _attended(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> Ar
 def _queried(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> ArrayValue:
     """A row for each query."""
     given = options.get(layer.out, Literal(None))
-    width = Dimension(_size(options.get(layer.into if given == Literal(None) else layer.out)))
+    width = Dimension(
+        _size(options.get(layer.into if given == Literal(None) else layer.out))
+    )
     return ArrayValue((value.dims[0] if value.dims else Dimension(None), width), None)
 
 
@@ -228,8 +317,15 @@ def _general(layer: _Layer, options: dict[str, Value], value: ArrayValue) -> Arr
     dims = value.dims
     features = sizes_argument(options.get(layer.out, Unknown()))
     given = options.get("axis", IntValue(Size.const(-1)))
-    axes = sorted(static_int(item) or 0 for item in (given.items if isinstance(given, SequenceValue) else (given,)))
-    if dims is None or features is None or options.keys() & {"batch_dims", "batch_axis"}:
+    axes = sorted(
+        static_int(item) or 0
+        for item in (given.items if isinstance(given, SequenceValue) else (given,))
+    )
+    if (
+        dims is None
+        or features is None
+        or options.keys() & {"batch_dims", "batch_axis"}
+    ):
         return ArrayValue(None)
     if axes != list(range(-len(axes), 0)) or len(axes) > len(dims):
         return ArrayValue(None)
@@ -256,7 +352,11 @@ _RULES: dict[str, _Rule] = {
 def _pooled(given: dict[str, Value]) -> Value:
     """A mean or maximum over windows, of which only batch and channels are known."""
     value, window = given.get("inputs"), given.get("window_shape")
-    if not isinstance(value, ArrayValue) or value.dims is None or not isinstance(window, SequenceValue):
+    if (
+        not isinstance(value, ArrayValue)
+        or value.dims is None
+        or not isinstance(window, SequenceValue)
+    ):
         return Unknown("what is pooled is not known")
     count, rank = len(window.items), len(value.dims)
     if rank < count + 1:
@@ -267,13 +367,17 @@ def _pooled(given: dict[str, Value]) -> Value:
 
 def _mask(lengths: list[Value]) -> Value:
     """``(…, 1, queries, keys)`` for inputs of ``(…, queries)`` and ``(…, keys)``."""
-    arrays = [value for value in lengths if isinstance(value, ArrayValue) and value.dims]
+    arrays = [
+        value for value in lengths if isinstance(value, ArrayValue) and value.dims
+    ]
     if not arrays or len(arrays) < len(lengths):
         return Unknown("what is masked is not known")
     first, last = arrays[0].dims, arrays[-1].dims
     if first is None or last is None or len(first) != len(last):
         return Unknown("what is masked is not known")
-    return ArrayValue((*first[:-1], Dimension(Size.const(1)), first[-1], last[-1]), None)
+    return ArrayValue(
+        (*first[:-1], Dimension(Size.const(1)), first[-1], last[-1]), None
+    )
 
 
 def _out(layer: _Layer, options: dict[str, Value]) -> Dimension:

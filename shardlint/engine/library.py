@@ -29,14 +29,18 @@ NAMESPACE = ClassValue(ir.Class(-1, "Namespace", (), (), (), -1), "types", "Name
 _NAMESPACES = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
 
 
-def call(it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+def call(
+    it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
     """The result; None for any other function, and where it is not known."""
     if qualname in _NAMESPACES and not args:
         return InstanceValue(NAMESPACE, tuple(kwargs.items()), exact=True)
     match qualname, len(args):
         case (("math.prod" | "numpy.prod"), 1) if not kwargs:
             return _product(args[0], numpy=qualname == "numpy.prod")
-        case "dataclasses.asdict", 1 if not kwargs and isinstance(args[0], InstanceValue):
+        case "dataclasses.asdict", 1 if not kwargs and isinstance(
+            args[0], InstanceValue
+        ):
             return _as_dict(it, args[0])
         case "collections.deque", 0 | 1 if not kwargs:
             items = iterate(args[0]) if args else []
@@ -48,7 +52,11 @@ def call(it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Va
 
 def _product(value: Value, numpy: bool) -> Value | None:
     items = iterate(value)
-    sizes = [item.size for item in items or () if isinstance(item, IntValue) and item.size is not None]
+    sizes = [
+        item.size
+        for item in items or ()
+        if isinstance(item, IntValue) and item.size is not None
+    ]
     if items is None or len(sizes) < len(items) or (numpy and not items):
         return None if numpy else Unknown("a product of something unknown")
     total = prod(sizes, start=Size.const(1))
@@ -69,16 +77,28 @@ def _as_dict(it: Interpreter, value: Value) -> Value | None:
             return DictValue(tuple(pairs))
         case SequenceValue(items=items, kind="tuple" | "list" as kind):
             parts = [_as_dict(it, item) for item in items]
-            return None if None in parts else SequenceValue(tuple(p for p in parts if p is not None), kind, value.names)
+            return (
+                None
+                if None in parts
+                else SequenceValue(
+                    tuple(p for p in parts if p is not None), kind, value.names
+                )
+            )
         case InstanceValue() | DictValue() | SequenceValue():
             return None
         case _:
             return value
 
 
-def _iterator(chained: Callable[..., Sequence[Value] | None], args: list[Value]) -> Value | None:
+def _iterator(
+    chained: Callable[..., Sequence[Value] | None], args: list[Value]
+) -> Value | None:
     found = chained(*args)
-    return None if found is None or len(found) > MAX_ITEMS else SequenceValue(tuple(found), "iterator")
+    return (
+        None
+        if found is None or len(found) > MAX_ITEMS
+        else SequenceValue(tuple(found), "iterator")
+    )
 
 
 def _columns(values: Sequence[Value]) -> list[list[Value]] | None:
@@ -99,7 +119,11 @@ def _chain_of(*values: Value) -> list[Value] | None:
 
 def _pairwise(*values: Value) -> list[Value] | None:
     items = iterate(values[0]) if len(values) == 1 else None
-    return None if items is None else [SequenceValue(pair) for pair in itertools.pairwise(items)]
+    return (
+        None
+        if items is None
+        else [SequenceValue(pair) for pair in itertools.pairwise(items)]
+    )
 
 
 def _cartesian(*values: Value) -> list[Value] | None:

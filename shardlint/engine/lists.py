@@ -35,16 +35,26 @@ _OF_NAMES = frozenset({"set", "frozenset", "tuple", "list", "sorted"})
 def item(value: CollectionValue, index: Value) -> Value:
     """``value[index]``."""
     if isinstance(index, SliceValue):
-        return replace(value, length=None) if value.kind != "dict" else Unknown("a slice of a dict")
+        return (
+            replace(value, length=None)
+            if value.kind != "dict"
+            else Unknown("a slice of a dict")
+        )
     return value.item
 
 
 def of_tree(func: Value, expr: ir.Expr) -> Value:
     """What is called: ``items``, ``keys`` or ``values`` of a tree in manual code tell that the tree is a dict."""
-    if not isinstance(func, Unknown) or func.leaf is None or not isinstance(expr, ir.Attr):
+    if (
+        not isinstance(func, Unknown)
+        or func.leaf is None
+        or not isinstance(expr, ir.Attr)
+    ):
         return func
     if expr.name in ("items", "keys", "values"):
-        return MethodValue(CollectionValue(func, "dict"), expr.name)  # a part lies as the tree does
+        return MethodValue(
+            CollectionValue(func, "dict"), expr.name
+        )  # a part lies as the tree does
     return func
 
 
@@ -54,7 +64,9 @@ def method(value: CollectionValue, name: str, args: list[Value]) -> Value:
         case "dict", "values":
             return replace(value, kind="list")
         case "dict", "items":
-            return CollectionValue(SequenceValue((StringValue(), value.item)), "list", value.length)
+            return CollectionValue(
+                SequenceValue((StringValue(), value.item)), "list", value.length
+            )
         case "dict", "keys":
             return CollectionValue(StringValue(), "list", value.length)
         case "dict", "get" if len(args) == 1:
@@ -67,8 +79,14 @@ def method(value: CollectionValue, name: str, args: list[Value]) -> Value:
 
 def repeated(left: Value, right: Value) -> CollectionValue | None:
     """``[item] * count`` for a count beyond what is followed one by one; None for anything else."""
-    sequence, times = (left, right) if isinstance(left, SequenceValue) else (right, left)
-    if not (isinstance(sequence, SequenceValue) and len(sequence.items) == 1 and isinstance(times, IntValue)):
+    sequence, times = (
+        (left, right) if isinstance(left, SequenceValue) else (right, left)
+    )
+    if not (
+        isinstance(sequence, SequenceValue)
+        and len(sequence.items) == 1
+        and isinstance(times, IntValue)
+    ):
         return None
     count = None if times.size is None else times.size.constant
     if count is None or count <= MAX_ITEMS:
@@ -78,8 +96,17 @@ def repeated(left: Value, right: Value) -> CollectionValue | None:
 
 def builtin(name: str, args: list[Value]) -> Value | None:
     """What Python's own functions make of collections; None where none is among the arguments."""
-    if name == "range" and len(args) == 1 and isinstance(args[0], IntValue) and args[0].size is not None:
-        return CollectionValue(IntValue(None), "range", args[0].size) if args[0].size.constant is None else None
+    if (
+        name == "range"
+        and len(args) == 1
+        and isinstance(args[0], IntValue)
+        and args[0].size is not None
+    ):
+        return (
+            CollectionValue(IntValue(None), "range", args[0].size)
+            if args[0].size.constant is None
+            else None
+        )
     if (
         len(args) == 1
         and isinstance(args[0], SequenceValue)
@@ -92,19 +119,31 @@ def builtin(name: str, args: list[Value]) -> Value | None:
     match name:
         case "len" if isinstance(first, CollectionValue):
             return IntValue(first.length)
-        case "list" | "tuple" if isinstance(first, CollectionValue) and first.kind != "dict":
+        case "list" | "tuple" if (
+            isinstance(first, CollectionValue) and first.kind != "dict"
+        ):
             return replace(first, kind=name)
-        case "reversed" | "sorted" if isinstance(first, CollectionValue) and first.kind != "dict":
+        case "reversed" | "sorted" if (
+            isinstance(first, CollectionValue) and first.kind != "dict"
+        ):
             return replace(first, kind="list")
         case "enumerate" if isinstance(first, CollectionValue) and first.kind != "dict":
-            return replace(first, item=SequenceValue((IntValue(None), first.item)), kind="list")
-        case "zip" if all(isinstance(arg, CollectionValue) and arg.kind != "dict" for arg in args):
+            return replace(
+                first, item=SequenceValue((IntValue(None), first.item)), kind="list"
+            )
+        case "zip" if all(
+            isinstance(arg, CollectionValue) and arg.kind != "dict" for arg in args
+        ):
             columns = [arg for arg in args if isinstance(arg, CollectionValue)]
             lengths = {column.length for column in columns}
             length = lengths.pop() if len(lengths) == 1 else None
-            return CollectionValue(SequenceValue(tuple(column.item for column in columns)), "list", length)
+            return CollectionValue(
+                SequenceValue(tuple(column.item for column in columns)), "list", length
+            )
         case "sum" if (
-            isinstance(first, CollectionValue) and len(args) == 1 and isinstance(one := operand(first.item), ArrayValue)
+            isinstance(first, CollectionValue)
+            and len(args) == 1
+            and isinstance(one := operand(first.item), ArrayValue)
         ):
             return replace(one, weak=False)
         case _:
@@ -113,20 +152,32 @@ def builtin(name: str, args: list[Value]) -> Value | None:
 
 def _of_names(name: str, given: SequenceValue) -> Value | None:
     """Sets of names, such as those of mesh axes, and what is made of them; None for anything else."""
-    names = {item.value for item in given.items if isinstance(item, Literal) and isinstance(item.value, str)}
+    names = {
+        item.value
+        for item in given.items
+        if isinstance(item, Literal) and isinstance(item.value, str)
+    }
     if name.endswith("set"):
         known = len(names) == len(set(given.items))
-        return SequenceValue(tuple(dict.fromkeys(given.items)), "set") if known else None
+        return (
+            SequenceValue(tuple(dict.fromkeys(given.items)), "set") if known else None
+        )
     if given.kind != "set":
         return None
     if name == "sorted":
         return SequenceValue(tuple(Literal(one) for one in sorted(names)), "list")
-    return Unknown("in the order of a set") if len(names) > 1 else SequenceValue(given.items, name)
+    return (
+        Unknown("in the order of a set")
+        if len(names) > 1
+        else SequenceValue(given.items, name)
+    )
 
 
 def joined(value: CollectionValue, join: Callable[[Value], Value]) -> Value:
     """What joining all items gives: their number is told by what one item more adds."""
-    two, three = (join(SequenceValue((value.item,) * count, "list")) for count in (2, 3))
+    two, three = (
+        join(SequenceValue((value.item,) * count, "list")) for count in (2, 3)
+    )
     if not (isinstance(two, ArrayValue) and isinstance(three, ArrayValue)):
         return two
     if two.dims is None or three.dims is None or len(two.dims) != len(three.dims):
@@ -135,6 +186,10 @@ def joined(value: CollectionValue, join: Callable[[Value], Value]) -> Value:
     for a, b in zip(two.dims, three.dims, strict=True):
         size = a.size
         if a.size is not None and b.size is not None and a.size != b.size:
-            size = None if value.length is None else a.size + (b.size - a.size) * (value.length - Size.const(2))
+            size = (
+                None
+                if value.length is None
+                else a.size + (b.size - a.size) * (value.length - Size.const(2))
+            )
         dims.append(replace(a, size=size))
     return replace(two, dims=tuple(dims))

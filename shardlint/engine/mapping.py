@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import copies, divergence, named_axes, outside
-from shardlint.engine.trees import children, is_leaf, map_leaves, may_be_tree, rebuilt, traced
+from shardlint.engine.trees import (
+    children,
+    is_leaf,
+    map_leaves,
+    may_be_tree,
+    rebuilt,
+    traced,
+)
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
 from shardlint.ops.sharding.explicit import explicit_axes, placed
@@ -43,7 +50,9 @@ _ZERO = IntValue(Size.const(0))
 class _Wrong(Exception):
     """A certain mistake in the mapped axes."""
 
-    def __init__(self, message: str, witness: dict[str, int] | None = None, code: str = "ST211") -> None:
+    def __init__(
+        self, message: str, witness: dict[str, int] | None = None, code: str = "ST211"
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.witness = witness or {}
@@ -55,13 +64,21 @@ class _Mapped:
     """What a call maps over: each mapped array by its name in messages, with the axis and the mapped size."""
 
     name: str
-    lenient: bool  # equinox: only arrays are mapped, numbers and other leaves are passed on
+    lenient: (
+        bool  # equinox: only arrays are mapped, numbers and other leaves are passed on
+    )
     sizes: list[tuple[str, Size]] = field(default_factory=list)
     certain: bool = True  # every argument was understood
     any: bool = False
-    positions: set[int] = field(default_factory=set)  # of the positional arguments that are mapped arrays
-    axes: set[Axes] = field(default_factory=set)  # how the mapped dimensions lie on the mesh, where that is followed
-    split: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)  # the same on explicit axes, by argument
+    positions: set[int] = field(
+        default_factory=set
+    )  # of the positional arguments that are mapped arrays
+    axes: set[Axes] = field(
+        default_factory=set
+    )  # how the mapped dimensions lie on the mesh, where that is followed
+    split: list[tuple[str, tuple[str, ...]]] = field(
+        default_factory=list
+    )  # the same on explicit axes, by argument
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -77,9 +94,21 @@ class _Mapped:
             return self._array(value, axis, what)
         parts = children(value)
         if parts is not None:
-            made = rebuilt(value, [(key, self.one(item, axes, f"{what}{_step(value, key)}")) for key, item in parts])
-            return replace(made, prefix=made.prefix[1:]) if isinstance(made, InstanceValue) else made
-        if is_leaf(value) and not self.lenient and value != IntValue(None):  # many an array is annotated ``int``
+            made = rebuilt(
+                value,
+                [
+                    (key, self.one(item, axes, f"{what}{_step(value, key)}"))
+                    for key, item in parts
+                ],
+            )
+            return (
+                replace(made, prefix=made.prefix[1:])
+                if isinstance(made, InstanceValue)
+                else made
+            )
+        if (
+            is_leaf(value) and not self.lenient and value != IntValue(None)
+        ):  # many an array is annotated ``int``
             raise _Wrong(f"{what} is a scalar, which has no axis {axis} to map over")
         if self.lenient and not isinstance(value, Unknown):
             return value
@@ -109,20 +138,31 @@ class _Mapped:
             self.split.append((what, axes))
         return copies.marked(example(value, axis), value)
 
-    def _by_structure(self, value: Value, axes: SequenceValue | DictValue, what: str) -> Value:
+    def _by_structure(
+        self, value: Value, axes: SequenceValue | DictValue, what: str
+    ) -> Value:
         parts = children(value)
         wanted = dict(children(axes) or [])
         if isinstance(value, ArrayValue) and not may_be_tree(value):
             raise _Wrong(f"{what} is one array, but in_axes has a {_kind(axes)} for it")
-        if parts is None or type(value) is not type(axes) or (isinstance(value, SequenceValue) and value.names):
+        if (
+            parts is None
+            or type(value) is not type(axes)
+            or (isinstance(value, SequenceValue) and value.names)
+        ):
             self.certain = False
             return Unknown("in_axes is not understood")
         if dict(parts).keys() != wanted.keys():
             if "list" in (_kind(axes), _kind(value)):
                 self.certain = False
                 return Unknown("in_axes is not understood")
-            raise _Wrong(f"{what} has {_entries(value)}, but in_axes has {_entries(axes)} for it")
-        made = [(key, self.one(item, wanted[key], f"{what}{_step(value, key)}")) for key, item in parts]
+            raise _Wrong(
+                f"{what} has {_entries(value)}, but in_axes has {_entries(axes)} for it"
+            )
+        made = [
+            (key, self.one(item, wanted[key], f"{what}{_step(value, key)}"))
+            for key, item in parts
+        ]
         return rebuilt(value, made)
 
     def agree(self, frame: Frame) -> None:
@@ -131,13 +171,20 @@ class _Mapped:
             first, known = self.sizes[0]
             verdict = compare(known, size, frame.facts)
             if isinstance(verdict, Different):
-                message = f"mapped dimensions differ: {first} has {known}, {what} has {size}"
+                message = (
+                    f"mapped dimensions differ: {first} has {known}, {what} has {size}"
+                )
                 raise _Wrong(message, verdict.witness)
         for what, axes in self.split[1:]:
             if axes != self.split[0][1]:
                 first, one = self.split[0]
-                ways = [f"{first} is {sharded_over(one)}", f"{what} is {sharded_over(axes)}"]
-                raise _Wrong(sharded_differently(ways, "mapped dimensions"), {}, "ST313")
+                ways = [
+                    f"{first} is {sharded_over(one)}",
+                    f"{what} is {sharded_over(axes)}",
+                ]
+                raise _Wrong(
+                    sharded_differently(ways, "mapped dimensions"), {}, "ST313"
+                )
 
 
 def call_mapped(
@@ -160,9 +207,16 @@ def call_mapped(
             mapped.any = True
             mapped.sizes.insert(0, ("axis_size", size.size))
         mapped.agree(frame)
-        if mapped.certain and not mapped.any and "axis_size" not in options and (args or kwargs):
+        if (
+            mapped.certain
+            and not mapped.any
+            and "axis_size" not in options
+            and (args or kwargs)
+        ):
             if not mapped.lenient and not _is_partly_unknown([*args, *kwargs.values()]):
-                raise _Wrong("no argument is mapped: in_axes needs an axis for at least one")
+                raise _Wrong(
+                    "no argument is mapped: in_axes needs an axis for at least one"
+                )
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
     is_certain = mapped.certain and "axis_size" not in options and len(mapped.axes) == 1
@@ -174,9 +228,19 @@ def call_mapped(
     with named_axes.bound(it, frame, naming) as manual:
         if manual:
             pairs = zip(inner, args, strict=True)
-            naming = replace(naming, copied=func.kind == "jax.pmap" and copies.any_copied([*inner, *named.values()]))
-            inner = [named_axes.entered(naming, value, given is not value, inside) for value, given in pairs]
-            named = {name: named_axes.entered(naming, value, True, inside) for name, value in named.items()}
+            naming = replace(
+                naming,
+                copied=func.kind == "jax.pmap"
+                and copies.any_copied([*inner, *named.values()]),
+            )
+            inner = [
+                named_axes.entered(naming, value, given is not value, inside)
+                for value, given in pairs
+            ]
+            named = {
+                name: named_axes.entered(naming, value, True, inside)
+                for name, value in named.items()
+            }
         with divergence.of_examples(it):
             function = outside.taken(it, func.func) if not inside else func.func
             result = call(it, frame, function, inner, named, at, places)
@@ -191,17 +255,25 @@ def call_mapped(
 
 
 def _arguments(
-    mapped: _Mapped, options: dict[str, Value], args: list[Value], kwargs: dict[str, Value], static: frozenset[int]
+    mapped: _Mapped,
+    options: dict[str, Value],
+    args: list[Value],
+    kwargs: dict[str, Value],
+    static: frozenset[int],
 ) -> tuple[list[Value], dict[str, Value]]:
     axes = options.get("in_axes", _ZERO)
     if isinstance(axes, SequenceValue) and not axes.names:
         wanted = list(axes.items)
-        if static and all(i < len(wanted) or i in static for i in range(len(args))):  # those are never looked up
+        if static and all(
+            i < len(wanted) or i in static for i in range(len(args))
+        ):  # those are never looked up
             wanted = [wanted[i] if i < len(wanted) else _ZERO for i in range(len(args))]
         if len(wanted) != len(args):
             if axes.kind != "list":  # a list may have grown unseen
                 entries = _count(len(wanted), "entry", "entries")
-                raise _Wrong(f"in_axes has {entries} for {_count(len(args), 'argument')}")
+                raise _Wrong(
+                    f"in_axes has {entries} for {_count(len(args), 'argument')}"
+                )
             wanted = [Unknown("in_axes is not known")] * len(args)
     elif is_none(axes) or static_int(axes) is not None:
         wanted = [axes] * len(args)
@@ -209,10 +281,15 @@ def _arguments(
         wanted = [Unknown("in_axes is not known")] * len(args)
     inner: list[Value] = []
     for index, (value, one) in enumerate(zip(args, wanted, strict=True)):
-        inner.append(value if index in static else mapped.one(value, one, f"argument {index}"))
+        inner.append(
+            value if index in static else mapped.one(value, one, f"argument {index}")
+        )
         if inner[-1] is not value and isinstance(value, ArrayValue):
             mapped.positions.add(index)
-    named = {name: mapped.one(value, _ZERO, f"argument {name}") for name, value in kwargs.items()}
+    named = {
+        name: mapped.one(value, _ZERO, f"argument {name}")
+        for name, value in kwargs.items()
+    }
     return inner, named
 
 
@@ -226,15 +303,27 @@ def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
     for path in paths:
         if depends(func, mapped.positions, path):
             what = f"item {path[0]} of the result" if path else "the result"
-            raise _Wrong(f"out_axes is None for {what}, which depends on the mapped arguments: give it an axis")
+            raise _Wrong(
+                f"out_axes is None for {what}, which depends on the mapped arguments: give it an axis"
+            )
 
 
 def _static(options: dict[str, Value]) -> frozenset[int] | None:
     """The positions that ``pmap`` passes on as they are, or None where they are not known."""
     given = options.get("static_broadcasted_argnums")
-    items = given.items if isinstance(given, SequenceValue) else () if given is None else (given,)
+    items = (
+        given.items
+        if isinstance(given, SequenceValue)
+        else ()
+        if given is None
+        else (given,)
+    )
     numbers = [static_int(item) for item in items]
-    return None if None in numbers else frozenset(number for number in numbers if number is not None)
+    return (
+        None
+        if None in numbers
+        else frozenset(number for number in numbers if number is not None)
+    )
 
 
 def _is_partly_unknown(values: list[Value]) -> bool:
@@ -255,64 +344,112 @@ def stack(value: Value, dim: Dimension) -> Value:
     return _stacked(value, _ZERO, dim, "the result", True)
 
 
-def _stacked(value: Value, axes: Value, dim: Dimension, what: str, lenient: bool) -> Value:
+def _stacked(
+    value: Value, axes: Value, dim: Dimension, what: str, lenient: bool
+) -> Value:
     if is_none(axes):
         return value
     if isinstance(axes, (SequenceValue, DictValue)):
         parts, wanted = children(value), dict(children(axes) or [])
         if isinstance(value, ArrayValue):
-            raise _Wrong(f"{what} is one array, but out_axes has a {_kind(axes)} for it")
+            raise _Wrong(
+                f"{what} is one array, but out_axes has a {_kind(axes)} for it"
+            )
         if parts is None or type(value) is not type(axes):
             return Unknown("out_axes is not understood")
         if dict(parts).keys() != wanted.keys():
             if isinstance(value, SequenceValue) and value.kind == "list":
                 return Unknown("out_axes is not understood")
-            raise _Wrong(f"{what} has {_entries(value)}, but out_axes has {_entries(axes)} for it")
-        made = [(key, _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts]
+            raise _Wrong(
+                f"{what} has {_entries(value)}, but out_axes has {_entries(axes)} for it"
+            )
+        made = [
+            (
+                key,
+                _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient),
+            )
+            for key, item in parts
+        ]
         return rebuilt(value, made)
     axis = static_int(axes)
     parts = children(value)
     if parts is not None:
-        made = [(key, _stacked(item, axes, dim, f"{what}{_step(value, key)}", lenient)) for key, item in parts]
+        made = [
+            (key, _stacked(item, axes, dim, f"{what}{_step(value, key)}", lenient))
+            for key, item in parts
+        ]
         result = rebuilt(value, made)
-        return replace(result, prefix=(dim, *result.prefix)) if isinstance(result, InstanceValue) else result
+        return (
+            replace(result, prefix=(dim, *result.prefix))
+            if isinstance(result, InstanceValue)
+            else result
+        )
     leaf = traced(value)
     if not isinstance(leaf, ArrayValue) or axis is None:
         unknown = Unknown("a stacked result", leaf=copies.kept(value))
         return value if lenient and not isinstance(value, Unknown) else unknown
     if leaf.dims is None:
-        return replace(leaf, weak=False) if copies.mark(leaf) else ArrayValue(None, leaf.dtype)
+        return (
+            replace(leaf, weak=False)
+            if copies.mark(leaf)
+            else ArrayValue(None, leaf.dtype)
+        )
     rank = len(leaf.dims)
     if not -rank - 1 <= axis <= rank:
         shape = format_shape([d.size for d in leaf.dims])
-        raise _Wrong(f"{what} is {shape!r} for one example, so the mapped dimension cannot be its axis {axis}")
+        raise _Wrong(
+            f"{what} is {shape!r} for one example, so the mapped dimension cannot be its axis {axis}"
+        )
     axis = axis if axis >= 0 else axis + rank + 1
-    twice = {one for other in leaf.dims for one in other.axes or ()}.intersection(dim.axes or ())
+    twice = {one for other in leaf.dims for one in other.axes or ()}.intersection(
+        dim.axes or ()
+    )
     if twice and placed(leaf):
-        shape = format_shape([d.size for d in leaf.dims], [d.axes or () for d in leaf.dims])
+        shape = format_shape(
+            [d.size for d in leaf.dims], [d.axes or () for d in leaf.dims]
+        )
         ways = f"{what} is {shape!r} for one example, and the mapped dimension is {sharded_over(dim.axes or ())}"
-        raise _Wrong(f"{ways}: two dimensions would be sharded over {min(twice)!r}", {}, "ST313")
+        raise _Wrong(
+            f"{ways}: two dimensions would be sharded over {min(twice)!r}", {}, "ST313"
+        )
     return stacked(leaf, axis, dim, dim.axes)
 
 
-def _report(it: Interpreter, frame: Frame, func: WrappedValue, at: int, wrong: _Wrong) -> Value:
+def _report(
+    it: Interpreter, frame: Frame, func: WrappedValue, at: int, wrong: _Wrong
+) -> Value:
     """At the axes where they are written in this module, else at the call."""
     text = f"{func.kind.rpartition('.')[2]}: {wrong.message}"
     if func.origin is not None and func.origin[0] == frame.module:
-        it.report(frame, wrong.code, func.origin[1], text, wrong.witness, ((frame.module, at, "called here"),))
+        it.report(
+            frame,
+            wrong.code,
+            func.origin[1],
+            text,
+            wrong.witness,
+            ((frame.module, at, "called here"),),
+        )
     else:
         it.report(frame, wrong.code, at, text, wrong.witness)
     return Unknown("an error was reported here")
 
 
 def _kind(axes: Value) -> str:
-    return "dict" if isinstance(axes, DictValue) else axes.kind if isinstance(axes, SequenceValue) else "tree"
+    return (
+        "dict"
+        if isinstance(axes, DictValue)
+        else axes.kind
+        if isinstance(axes, SequenceValue)
+        else "tree"
+    )
 
 
 def _entries(value: Value) -> str:
     if isinstance(value, DictValue):
         return "the keys " + ", ".join(repr(key) for key, _ in value.items)
-    return _count(len(value.items) if isinstance(value, SequenceValue) else 0, "entry", "entries")
+    return _count(
+        len(value.items) if isinstance(value, SequenceValue) else 0, "entry", "entries"
+    )
 
 
 def _count(number: int, one: str, several: str = "") -> str:

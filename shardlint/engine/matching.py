@@ -42,7 +42,18 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Bindings, Dim, Facts, Mismatch, Shape, Size, dtypes, format_shape, messages, unify
+from shardtypes.lang import (
+    Bindings,
+    Dim,
+    Facts,
+    Mismatch,
+    Shape,
+    Size,
+    dtypes,
+    format_shape,
+    messages,
+    unify,
+)
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
@@ -94,7 +105,13 @@ class Own:
         return size
 
 
-def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[[str], Size], depth: int = 0) -> Value:
+def instantiate(
+    it: Interpreter,
+    type_: Type,
+    bindings: Bindings,
+    new: Callable[[str], Size],
+    depth: int = 0,
+) -> Value:
     """The value that an annotation promises; names without a binding are bound to ``new(name)``."""
     match type_:
         case ArrayType():
@@ -110,7 +127,9 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
         case ClassType() if depth < _DEPTH:
             return _instance(it, type_, bindings, new, depth)
         case SequenceType(items=items):
-            return SequenceValue(tuple(instantiate(it, item, bindings, new, depth + 1) for item in items))
+            return SequenceValue(
+                tuple(instantiate(it, item, bindings, new, depth + 1) for item in items)
+            )
         case UnionType(items=items):
             rest = [item for item in items if item != ScalarType("None")]
             if len(rest) == 1 and len(rest) < len(items):
@@ -125,7 +144,11 @@ def instantiate(it: Interpreter, type_: Type, bindings: Bindings, new: Callable[
 
 
 def _either(
-    it: Interpreter, types: tuple[Type, ...], bindings: Bindings, new: Callable[[str], Size], depth: int
+    it: Interpreter,
+    types: tuple[Type, ...],
+    bindings: Bindings,
+    new: Callable[[str], Size],
+    depth: int,
 ) -> EitherValue:
     """One of several types. A name that not all arrays among them say is bound only where the value is of that type."""
     options: list[Value] = []
@@ -134,7 +157,9 @@ def _either(
     for type_ in types:
         before = set(bindings.sizes)
         options.append(instantiate(it, type_, bindings, new, depth))
-        names = {name: size for name, size in bindings.sizes.items() if name not in before}
+        names = {
+            name: size for name, size in bindings.sizes.items() if name not in before
+        }
         if names or isinstance(type_, ArrayType):
             bound.append(names)
         bindings.rollback(mark)
@@ -152,16 +177,22 @@ def _any_item(it: Interpreter, type_: Type, bindings: Bindings, depth: int) -> V
     value = instantiate(it, type_, bindings, Opaque(it), depth + 1)
     bindings.rollback(mark)
     if isinstance(value, (IntValue, ScalarValue)):
-        return Unknown("nothing enforces that items are single numbers")  # lists of lists are often annotated so
+        return Unknown(
+            "nothing enforces that items are single numbers"
+        )  # lists of lists are often annotated so
     return value
 
 
-def _array(it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> Value:
+def _array(
+    it: Interpreter, type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]
+) -> Value:
     value = _promised(type_, bindings, new)
     return explicit.promised(it, value) if it.view is None else it.view.enter(value)
 
 
-def _promised(type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) -> ArrayValue:
+def _promised(
+    type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]
+) -> ArrayValue:
     if type_.shape is None:
         return ArrayValue(None, type_.dtype)
     dims: list[Dimension] | None = []
@@ -175,22 +206,37 @@ def _promised(type_: ArrayType, bindings: Bindings, new: Callable[[str], Size]) 
             continue
         if dim.kind == "variadic":
             known = bindings.variadics.get(dim.name or "...")
-            dims = None if known is None else dims + [Dimension(size, axes) for size in known]
+            dims = (
+                None
+                if known is None
+                else dims + [Dimension(size, axes) for size in known]
+            )
         elif dim.kind == "size" and dim.size is not None:
-            label = Label(dim.name, False, (type_.module, type_.at)) if dim.name else None
+            label = (
+                Label(dim.name, False, (type_.module, type_.at)) if dim.name else None
+            )
             dims.append(Dimension(dim.size.substitute(bindings.sizes), axes, label))
         else:
             dims.append(Dimension(None, axes))
-    pending = frozenset(type_.shape.pending) if type_.shape.dialect == "shardtypes" else None
-    return ArrayValue(None if dims is None else tuple(dims), type_.dtype, pending=pending)
+    pending = (
+        frozenset(type_.shape.pending) if type_.shape.dialect == "shardtypes" else None
+    )
+    return ArrayValue(
+        None if dims is None else tuple(dims), type_.dtype, pending=pending
+    )
 
 
-def field_types(it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()) -> Mapping[str, Type]:
+def field_types(
+    it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()
+) -> Mapping[str, Type]:
     """The annotated fields of a class, those of its bases first."""
     known = it.fields_of.get((cls, prefix))
     if known is None:
         fields = it.fields(cls).items()
-        known = {name: _stack(resolve(it, node.annotation, module), prefix) for name, (node, module) in fields}
+        known = {
+            name: _stack(resolve(it, node.annotation, module), prefix)
+            for name, (node, module) in fields
+        }
         it.fields_of[cls, prefix] = known
     return known
 
@@ -206,7 +252,11 @@ def _stack(type_: Type, prefix: tuple[Dim, ...]) -> Type:
 
 
 def _instance(
-    it: Interpreter, type_: ClassType, bindings: Bindings, new: Callable[[str], Size], depth: int
+    it: Interpreter,
+    type_: ClassType,
+    bindings: Bindings,
+    new: Callable[[str], Size],
+    depth: int,
 ) -> InstanceValue:
     fields = []
     private, own = Bindings(), Own(type_.cls, bindings)
@@ -214,12 +264,17 @@ def _instance(
     for name, field_type in field_types(it, type_.cls, type_.prefix).items():
         private_field = has_own_scope(field_type) and not type_.own
         if new is as_symbol and (private_field or not shared):
-            names = own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
+            names = (
+                own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
+            )
             value = instantiate(it, field_type, private, names, depth + 1)
         else:
             value = instantiate(it, field_type, bindings, new, depth + 1)
         fields.append((name, number_field(it, type_.cls, name, value)))
-    prefix = tuple(Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes) for d in type_.prefix)
+    prefix = tuple(
+        Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes)
+        for d in type_.prefix
+    )
     if not prefix:
         fields = _constructed(it, type_.cls, fields)
     return InstanceValue(type_.cls, tuple(fields), prefix)
@@ -227,12 +282,21 @@ def _instance(
 
 def number_field(it: Interpreter, cls: ClassValue, name: str, value: Value) -> Value:
     """What a field holds that is annotated as a number: one of some size. In a tree it may as well be an array."""
-    if is_tree(cls) and isinstance(value, (IntValue, ScalarValue)) and name not in static_fields(cls):
-        return Unknown("a number or an array", it.fresh(name) if isinstance(value, IntValue) else None)
+    if (
+        is_tree(cls)
+        and isinstance(value, (IntValue, ScalarValue))
+        and name not in static_fields(cls)
+    ):
+        return Unknown(
+            "a number or an array",
+            it.fresh(name) if isinstance(value, IntValue) else None,
+        )
     return IntValue(it.fresh(name)) if value == IntValue(None) else value
 
 
-def _constructed(it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value]]) -> list[tuple[str, Value]]:
+def _constructed(
+    it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value]]
+) -> list[tuple[str, Value]]:
     """The annotated fields, and what else the constructors leave in every instance."""
     from shardlint.engine.instances import left_by_constructors
 
@@ -244,7 +308,13 @@ def _constructed(it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value
 
 
 def check(
-    it: Interpreter, type_: Type, value: Value, bindings: Bindings, facts: Facts, what: str, depth: int = 0
+    it: Interpreter,
+    type_: Type,
+    value: Value,
+    bindings: Bindings,
+    facts: Facts,
+    what: str,
+    depth: int = 0,
 ) -> Problem | None:
     """Match a value against an annotation, binding the names it meets first."""
     parts = _parts(type_, value, what)
@@ -259,7 +329,9 @@ def check(
             if it.view is not None and value.manual:
                 return _check_manual(it.view, type_, value, bindings, facts, what)
             found = check_array(type_, value, bindings, facts, what)
-            text = placements.conflict(it, type_, value, what) if found is None else None
+            text = (
+                placements.conflict(it, type_, value, what) if found is None else None
+            )
             return found if text is None else Problem("ST308", text, {}, type_)
         case ClassType(), InstanceValue() if value.cls is type_.cls and depth < _DEPTH:
             return _check_fields(it, type_, value, bindings, facts, what, depth)
@@ -267,7 +339,9 @@ def check(
             return _wrong_count(type_, value, what)
         case UnionType(items=types), ArrayValue():
             arrays = [one for one in types if isinstance(one, ArrayType)]
-            if len(arrays) == 1 and all(isinstance(one, ScalarType) for one in types if one is not arrays[0]):
+            if len(arrays) == 1 and all(
+                isinstance(one, ScalarType) for one in types if one is not arrays[0]
+            ):
                 return check(it, arrays[0], value, bindings, facts, what, depth)
             return None
         case _, MaybeValue(value=inner):
@@ -276,15 +350,28 @@ def check(
             return _of_other_kind(it, type_, value, what)
 
 
-def _parts(type_: Type, value: Value, what: str) -> list[tuple[str, Type, Value]] | None:
+def _parts(
+    type_: Type, value: Value, what: str
+) -> list[tuple[str, Type, Value]] | None:
     """The items of a container, each with its type and what messages call it; None for anything else."""
     match type_, value:
-        case SequenceType(items=types), SequenceValue(items=values) if len(types) == len(values):
+        case SequenceType(items=types), SequenceValue(items=values) if len(
+            types
+        ) == len(values):
             pairs = zip(types, values, strict=True)
-            return [(f"{what}, item {index}", one, item) for index, (one, item) in enumerate(pairs)]
+            return [
+                (f"{what}, item {index}", one, item)
+                for index, (one, item) in enumerate(pairs)
+            ]
         case RepeatedType(item=one), SequenceValue(items=values):
-            return [(f"{what}, item {index}", one, item) for index, item in enumerate(values)]
-        case ((RepeatedType(item=one) | MappingType(value=one)), CollectionValue(item=item)):
+            return [
+                (f"{what}, item {index}", one, item)
+                for index, item in enumerate(values)
+            ]
+        case (
+            (RepeatedType(item=one) | MappingType(value=one)),
+            CollectionValue(item=item),
+        ):
             return [(f"{what}, any item", one, item)]
         case MappingType(value=one), DictValue(items=pairs):
             return [(f"{what}[{key!r}]", one, item) for key, item in pairs]
@@ -293,46 +380,88 @@ def _parts(type_: Type, value: Value, what: str) -> list[tuple[str, Type, Value]
 
 
 def _check_fields(
-    it: Interpreter, type_: ClassType, value: InstanceValue, bindings: Bindings, facts: Facts, what: str, depth: int
+    it: Interpreter,
+    type_: ClassType,
+    value: InstanceValue,
+    bindings: Bindings,
+    facts: Facts,
+    what: str,
+    depth: int,
 ) -> Problem | None:
     """An instance, field by field. Those of a class with a scope of its own were checked when it was made."""
     if not (type_.own or shares_scope(type_.cls)):
         return None
     known = dict(value.fields)
     for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-        if isinstance(field_type, AnyType) or (has_own_scope(field_type) and not type_.own):
+        if isinstance(field_type, AnyType) or (
+            has_own_scope(field_type) and not type_.own
+        ):
             continue
-        found = check(it, field_type, known.get(name, Unknown()), bindings, facts, f"{what}.{name}", depth + 1)
+        found = check(
+            it,
+            field_type,
+            known.get(name, Unknown()),
+            bindings,
+            facts,
+            f"{what}.{name}",
+            depth + 1,
+        )
         if found is not None and not found.kind:
             return found
     return None
 
 
-def _wrong_count(type_: SequenceType, value: SequenceValue, what: str) -> Problem | None:
+def _wrong_count(
+    type_: SequenceType, value: SequenceValue, what: str
+) -> Problem | None:
     """A tuple of another number of items than its annotation; where that has no arrays, it is the type checker's."""
-    promised = any(isinstance(one, ArrayType) and one.shape is not None for one in type_.items)
+    promised = any(
+        isinstance(one, ArrayType) and one.shape is not None for one in type_.items
+    )
     if value.kind != "tuple" or len(type_.items) < 2 or not promised:
         return None
     got = f"a tuple of {_count(len(value.items))}"
     return Problem("", messages.expected_got(what, _count(len(type_.items)), got))
 
 
-def _of_other_kind(it: Interpreter, type_: Type, value: Value, what: str) -> Problem | None:
+def _of_other_kind(
+    it: Interpreter, type_: Type, value: Value, what: str
+) -> Problem | None:
     """Something that is certainly no array where one is expected, or the reverse."""
     match type_, value:
-        case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if _holds_arrays(values):
+        case ArrayType(shape=Shape()), SequenceValue(kind="tuple", items=values) if (
+            _holds_arrays(values)
+        ):
             got = f"a tuple of {_count(len(values))}"
-            return Problem("", messages.expected_got(what, type_.written, got), {}, type_, kind=True)
-        case ArrayType(shape=Shape()), InstanceValue(cls=cls) if _only_holds_arrays(cls):
-            text = messages.expected_got(what, type_.written, f"an instance of {cls.name}")
+            return Problem(
+                "",
+                messages.expected_got(what, type_.written, got),
+                {},
+                type_,
+                kind=True,
+            )
+        case ArrayType(shape=Shape()), InstanceValue(cls=cls) if _only_holds_arrays(
+            cls
+        ):
+            text = messages.expected_got(
+                what, type_.written, f"an instance of {cls.name}"
+            )
             return Problem("", text, {}, type_, kind=True)
         case ClassType(cls=cls), _ if not _tells_arrays(it, type_, 0):
             return None  # the type checker's business
-        case ClassType(cls=cls), ArrayValue() if value.dims is not None and _only_holds_arrays(cls):
-            text = messages.expected_got(what, f"an instance of {cls.name}", written(value))
+        case ClassType(cls=cls), ArrayValue() if (
+            value.dims is not None and _only_holds_arrays(cls)
+        ):
+            text = messages.expected_got(
+                what, f"an instance of {cls.name}", written(value)
+            )
             return Problem("", text, kind=True)
-        case ClassType(cls=cls), SequenceValue(kind="tuple", names=None, items=values) if _only_holds_arrays(cls):
-            text = messages.expected_got(what, f"an instance of {cls.name}", f"a tuple of {_count(len(values))}")
+        case ClassType(cls=cls), SequenceValue(
+            kind="tuple", names=None, items=values
+        ) if _only_holds_arrays(cls):
+            text = messages.expected_got(
+                what, f"an instance of {cls.name}", f"a tuple of {_count(len(values))}"
+            )
             return Problem("", text, kind=True)
         case _:
             return None
@@ -353,7 +482,10 @@ def _tells_arrays(it: Interpreter, type_: Type, depth: int) -> bool:
         case ArrayType():
             return True
         case ClassType(cls=cls) if depth < _DEPTH:
-            return any(_tells_arrays(it, one, depth + 1) for one in field_types(it, cls).values())
+            return any(
+                _tells_arrays(it, one, depth + 1)
+                for one in field_types(it, cls).values()
+            )
         case SequenceType(items=items) | UnionType(items=items):
             return any(_tells_arrays(it, one, depth) for one in items)
         case RepeatedType(item=one) | MappingType(value=one):
@@ -369,36 +501,71 @@ def _only_holds_arrays(cls: ClassValue) -> bool:
 
 
 def _check_manual(
-    view: View, type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str
+    view: View,
+    type_: ArrayType,
+    value: ArrayValue,
+    bindings: Bindings,
+    facts: Facts,
+    what: str,
 ) -> Problem | None:
     """The same in manual code, where sizes are local and the axes of dimensions are known."""
-    problem = check_array(type_, manual_match.as_declared(view, type_, value), bindings, facts, what)
+    problem = check_array(
+        type_, manual_match.as_declared(view, type_, value), bindings, facts, what
+    )
     if problem is None:
         found = manual_match.conflict(view, type_, value, what)
     else:
-        found = manual_match.replicated_for_sharded(view, type_, value, problem.dim, what)
+        found = manual_match.replicated_for_sharded(
+            view, type_, value, problem.dim, what
+        )
         if found is None and not problem.code:
             mark = bindings.mark()
-            if check_array(type_, manual_match.with_own_sizes(view, value), bindings, facts, what) is None:
+            if (
+                check_array(
+                    type_,
+                    manual_match.with_own_sizes(view, value),
+                    bindings,
+                    facts,
+                    what,
+                )
+                is None
+            ):
                 found = manual_match.conflict(view, type_, value, what)
             bindings.rollback(mark)
         if found is None or problem.code:
             return problem
         found = replace(found, witness=problem.witness)
-    return None if found is None else Problem(found.code, found.text, found.witness, type_)
+    return (
+        None if found is None else Problem(found.code, found.text, found.witness, type_)
+    )
 
 
-def check_array(type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str) -> Problem | None:
+def check_array(
+    type_: ArrayType, value: ArrayValue, bindings: Bindings, facts: Facts, what: str
+) -> Problem | None:
     """One array against one annotation: sizes first, then dtype."""
     if type_.shape is not None:
         sizes = None if value.dims is None else [dim.size for dim in value.dims]
         mismatch = unify(type_.shape, sizes, bindings, facts)
         if mismatch is not None:
-            return Problem("", describe(type_, value, mismatch, what), mismatch.witness, type_, mismatch.dim)
+            return Problem(
+                "",
+                describe(type_, value, mismatch, what),
+                mismatch.witness,
+                type_,
+                mismatch.dim,
+            )
     if type_.dtype is not None and value.dtype is not None and not value.numpy:
         if not dtype_fits(type_.dtype, value.dtype):
-            detail = messages.wrong_dtype(messages.dtype_text(type_.dtype), messages.dtype_text(value.dtype))
-            return Problem("ST212", messages.expected_got(what, type_.written, written(value), detail), {}, type_)
+            detail = messages.wrong_dtype(
+                messages.dtype_text(type_.dtype), messages.dtype_text(value.dtype)
+            )
+            return Problem(
+                "ST212",
+                messages.expected_got(what, type_.written, written(value), detail),
+                {},
+                type_,
+            )
     return None
 
 
@@ -421,10 +588,19 @@ def refine(it: Interpreter, type_: Type, value: Value, bindings: Bindings) -> Va
     """What is known after an annotation was passed: the value, its gaps filled from the annotation."""
     if isinstance(type_, ArrayType):
         promised = instantiate(it, type_, bindings, Opaque(it))
-        known = isinstance(promised, ArrayValue) and isinstance(value, (ArrayValue, Unknown))
+        known = isinstance(promised, ArrayValue) and isinstance(
+            value, (ArrayValue, Unknown)
+        )
         return meet(it, promised, value) if known else value
-    if isinstance(type_, SequenceType) and isinstance(value, SequenceValue) and len(type_.items) == len(value.items):
-        items = tuple(refine(it, one, item, bindings) for one, item in zip(type_.items, value.items, strict=True))
+    if (
+        isinstance(type_, SequenceType)
+        and isinstance(value, SequenceValue)
+        and len(type_.items) == len(value.items)
+    ):
+        items = tuple(
+            refine(it, one, item, bindings)
+            for one, item in zip(type_.items, value.items, strict=True)
+        )
         return replace(value, items=items)
     if isinstance(value, Unknown):
         promised = instantiate(it, type_, bindings, Opaque(it))

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.sharding import manual_calls, manual_entry, outside
 from shardlint.ops.sharding.state import sharded, state
-from shardlint.values import ArrayValue, Dimension, InstanceValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    InstanceValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import dtypes
 
 if TYPE_CHECKING:
@@ -22,19 +29,40 @@ def meet(it: Interpreter, promised: Value, found: Value) -> Value:
             known = outside.operand(it.view, found)
             if isinstance(known, Unknown) and known.leaf is not None:
                 known = known.leaf if dims is None else manual_entry.ranked(known, dims)
-            return filled(it, known, promised) if isinstance(known, ArrayValue) else promised
+            return (
+                filled(it, known, promised)
+                if isinstance(known, ArrayValue)
+                else promised
+            )
         case _, Unknown():
             return promised
         case ArrayValue(), ArrayValue():
             return filled(it, found, promised)
-        case SequenceValue(items=wanted), SequenceValue(items=items) if len(wanted) == len(items):
-            made = tuple(meet(it, one, item) for one, item in zip(wanted, items, strict=True))
-            return found if all(a is b for a, b in zip(made, items, strict=True)) else replace(found, items=made)
+        case SequenceValue(items=wanted), SequenceValue(items=items) if len(
+            wanted
+        ) == len(items):
+            made = tuple(
+                meet(it, one, item) for one, item in zip(wanted, items, strict=True)
+            )
+            return (
+                found
+                if all(a is b for a, b in zip(made, items, strict=True))
+                else replace(found, items=made)
+            )
         case InstanceValue(), InstanceValue() if promised.cls is found.cls:
             declared = dict(promised.fields)
-            fields = tuple((name, meet(it, declared.pop(name, item), item)) for name, item in found.fields)
-            changed = any(a[1] is not b[1] for a, b in zip(fields, found.fields, strict=True))
-            return replace(found, fields=(*fields, *declared.items())) if changed or declared else found
+            fields = tuple(
+                (name, meet(it, declared.pop(name, item), item))
+                for name, item in found.fields
+            )
+            changed = any(
+                a[1] is not b[1] for a, b in zip(fields, found.fields, strict=True)
+            )
+            return (
+                replace(found, fields=(*fields, *declared.items()))
+                if changed or declared
+                else found
+            )
         case _:
             return found
 
@@ -45,8 +73,14 @@ def filled(it: Interpreter, value: ArrayValue, promised: ArrayValue) -> ArrayVal
     if dims is None:
         dims = promised.dims
     elif promised.dims is not None and len(dims) == len(promised.dims):
-        unknown = {axis for axis in sharded(promised) if state(value, axis) in ("unclear", "varying")}
-        dims = tuple(_dimension(a, b, unknown) for a, b in zip(dims, promised.dims, strict=True))
+        unknown = {
+            axis
+            for axis in sharded(promised)
+            if state(value, axis) in ("unclear", "varying")
+        }
+        dims = tuple(
+            _dimension(a, b, unknown) for a, b in zip(dims, promised.dims, strict=True)
+        )
     known = replace(value, dims=dims, dtype=dtypes.both(value.dtype, promised.dtype))
     return known if it.view is None else manual_calls.annotated(value, known, promised)
 

@@ -13,7 +13,13 @@ from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
 from shardlint.engine.instances import without
 from shardlint.engine.joining import join
-from shardlint.engine.objects import can_change, is_open_sequence, objects, parts, replaced
+from shardlint.engine.objects import (
+    can_change,
+    is_open_sequence,
+    objects,
+    parts,
+    replaced,
+)
 from shardlint.values import (
     CollectionValue,
     DictValue,
@@ -42,11 +48,20 @@ _MOST_CALLS = 3  # of one function by another, through which changes are looked 
 
 
 def note(
-    it: Interpreter, frame: Frame, expr: ir.Call, func: Value, args: list[Value], kwargs: dict[str, Value]
+    it: Interpreter,
+    frame: Frame,
+    expr: ir.Call,
+    func: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
 ) -> Value | None:
     """Bring the variables up to date with what the call does to its receiver and its arguments, where its body is not
     evaluated for it. What the call gives, where that is known."""
-    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in MUTATORS:
+    if (
+        isinstance(func, MethodValue)
+        and isinstance(expr.func, ir.Attr)
+        and func.name in MUTATORS
+    ):
         if not isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             return None
         found = containers.call(func.receiver, func.name, args, kwargs)
@@ -60,9 +75,15 @@ def note(
     return None
 
 
-def note_open(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, values: list[Value]) -> None:
+def note_open(
+    it: Interpreter, frame: Frame, expr: ir.Call, func: Value, values: list[Value]
+) -> None:
     """The same for a call whose arguments are not all known."""
-    if isinstance(func, MethodValue) and isinstance(expr.func, ir.Attr) and func.name in MUTATORS:
+    if (
+        isinstance(func, MethodValue)
+        and isinstance(expr.func, ir.Attr)
+        and func.name in MUTATORS
+    ):
         if isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             replaced(it, frame, [(func.receiver, CHANGED)])
     elif not isinstance(func, ExternalValue):
@@ -70,12 +91,21 @@ def note_open(it: Interpreter, frame: Frame, expr: ir.Call, func: Value, values:
         _note_unknown(it, frame, expr, [func, *values, *starred])
 
 
-def _note_external(it: Interpreter, frame: Frame, expr: ir.Call, name: str, args: list[Value]) -> Value | None:
-    if name in _SETTERS and len(args) == 3 and isinstance(args[1], Literal) and isinstance(args[1].value, str):
+def _note_external(
+    it: Interpreter, frame: Frame, expr: ir.Call, name: str, args: list[Value]
+) -> Value | None:
+    if (
+        name in _SETTERS
+        and len(args) == 3
+        and isinstance(args[1], Literal)
+        and isinstance(args[1].value, str)
+    ):
         it.assign(frame, ir.Attr(-1, expr.args[0].value, args[1].value), args[2])
         return Literal(None)
     if name in _OPENING and args and isinstance(args[0], InstanceValue):
-        volatile = it.classes.volatile(args[0].cls) if name == "builtins.vars" else EVERY_NAME
+        volatile = (
+            it.classes.volatile(args[0].cls) if name == "builtins.vars" else EVERY_NAME
+        )
         replaced(it, frame, [(args[0], without(args[0], volatile))])
     if name.startswith(_CALLING):
         changes = _Changes(it)
@@ -84,14 +114,24 @@ def _note_external(it: Interpreter, frame: Frame, expr: ir.Call, name: str, args
         changes.made(frame)
     for value in args:
         if isinstance(value, SequenceValue) and value.kind == "iterator":
-            rest = CHANGED if name != NEXT or not value.items else containers.rest(value)
+            rest = (
+                CHANGED if name != NEXT or not value.items else containers.rest(value)
+            )
             replaced(it, frame, [(value, rest)])
             if name == NEXT:
-                return value.items[0] if value.items else args[1] if len(args) > 1 else Unknown("an iterator's end")
+                return (
+                    value.items[0]
+                    if value.items
+                    else args[1]
+                    if len(args) > 1
+                    else Unknown("an iterator's end")
+                )
     return None
 
 
-def _note_unknown(it: Interpreter, frame: Frame, expr: ir.Call, values: list[Value]) -> None:
+def _note_unknown(
+    it: Interpreter, frame: Frame, expr: ir.Call, values: list[Value]
+) -> None:
     """Something unknown may change whatever it gets hold of."""
     changes = _Changes(it)
     if isinstance(expr.func, ir.Attr):
@@ -123,7 +163,11 @@ def _renew(it: Interpreter, frame: Frame, expr: ir.Expr, changes: _Changes) -> N
     while isinstance(expr, (ir.Attr, ir.Subscript)):
         expr = expr.obj
     held = frame.find(expr.id) if isinstance(expr, ir.Name) else None
-    if isinstance(held, Unknown) and held.size is not None and isinstance(expr, ir.Name):
+    if (
+        isinstance(held, Unknown)
+        and held.size is not None
+        and isinstance(expr, ir.Name)
+    ):
         frame.variables[expr.id] = Unknown(held.reason, it.named(expr.id))
     elif isinstance(held, InstanceValue):
         changes.forget(held)
@@ -155,22 +199,34 @@ class _Changes:
         """What a function left of an argument; not ``certain`` if it may have been called any number of times."""
         if new is old:
             return
-        if isinstance(old, (SequenceValue, PartialValue, WrappedValue)) and not is_open_sequence(old):
+        if isinstance(
+            old, (SequenceValue, PartialValue, WrappedValue)
+        ) and not is_open_sequence(old):
             before, after = parts(old), parts(new)
             for index, part in enumerate(before):
-                self.settle(part, after[index] if len(after) == len(before) else CHANGED, certain)
+                self.settle(
+                    part,
+                    after[index] if len(after) == len(before) else CHANGED,
+                    certain,
+                )
             return
         if new is not CHANGED and not certain:
             new = join(old, new)
         self.add(old, new)
         kept = objects(new)
         for key, inner in objects(old).items():
-            if inner is not old and key not in kept:  # it was changed itself, or only taken out
+            if (
+                inner is not old and key not in kept
+            ):  # it was changed itself, or only taken out
                 self.add(inner, CHANGED)
 
     def forget(self, value: Value, depth: int = 0) -> None:
         """Something may write what is not fixed by constructors, in all instances that the value leads to."""
-        if isinstance(value, FunctionValue) and isinstance(value.closure, Frame) and depth < 2:
+        if (
+            isinstance(value, FunctionValue)
+            and isinstance(value.closure, Frame)
+            and depth < 2
+        ):
             names = self._it.names_in(value.node) if value.closure.parent else ()
             for held in [value.closure.find(name) for name in names]:
                 if held is not None and not isinstance(held, FunctionValue):
@@ -183,12 +239,18 @@ class _Changes:
     def open_captured(self, value: Value, depth: int = 0) -> None:
         """What a function has from around it, and changes in place itself or through others from there, may be anything
         from here on."""
-        if not isinstance(value, FunctionValue) or not isinstance(value.closure, Frame) or depth > _MOST_CALLS:
+        if (
+            not isinstance(value, FunctionValue)
+            or not isinstance(value.closure, Frame)
+            or depth > _MOST_CALLS
+        ):
             return
         closure = value.closure
         for name in mutated_names((value.node,)):
             held = closure.find(name)
-            if isinstance(held, (DictValue, CollectionValue)) or (held is not None and is_open_sequence(held)):
+            if isinstance(held, (DictValue, CollectionValue)) or (
+                held is not None and is_open_sequence(held)
+            ):
                 self.add(held, CHANGED)
         for name in self._it.names_in(value.node):
             held = closure.find(name)
@@ -196,7 +258,13 @@ class _Changes:
                 self.open_captured(held, depth + 1)
 
 
-def settled(it: Interpreter, frame: Frame, before: Sequence[Value], after: Sequence[Value], certain: bool) -> None:
+def settled(
+    it: Interpreter,
+    frame: Frame,
+    before: Sequence[Value],
+    after: Sequence[Value],
+    certain: bool,
+) -> None:
     """Take over what a function left of its arguments; not ``certain`` if it may have been called any number of
     times."""
     changes = _Changes(it)
@@ -249,11 +317,15 @@ def open_to_change(it: Interpreter, frame: Frame, values: Sequence[Value]) -> No
     changes.made(frame)
 
 
-def not_followed(it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value]) -> None:
+def not_followed(
+    it: Interpreter, frame: Frame, func: FunctionValue, bound: dict[str, Value]
+) -> None:
     """A function was called whose body was not evaluated for it."""
     changes = _Changes(it)
     changes.open_captured(func)
-    names = mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
+    names = (
+        mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
+    )
     for name, value in bound.items():
         if not can_change(value):
             continue

@@ -30,7 +30,20 @@ from shardlint.values import (
 from shardtypes.lang import Size
 
 _MAX_RANK = 16
-_OTHER_ARRAYS = frozenset({"torch", "tensorflow", "tf", "pandas", "xarray", "scipy", "cupy", "polars", "mxnet", "PIL"})
+_OTHER_ARRAYS = frozenset(
+    {
+        "torch",
+        "tensorflow",
+        "tf",
+        "pandas",
+        "xarray",
+        "scipy",
+        "cupy",
+        "polars",
+        "mxnet",
+        "PIL",
+    }
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -54,17 +67,24 @@ def narrow(it: Interpreter, frame: Frame, test: ir.Expr, holds: bool) -> None:
                 frame.variables[name] = known.value
             elif condition is not None:
                 narrow(it, frame, condition, holds)
-        case ir.Call(func=ir.Name(id="isinstance"), args=(ir.Arg(value=ir.Name(id=name)), ir.Arg(value=types))):
+        case ir.Call(
+            func=ir.Name(id="isinstance"),
+            args=(ir.Arg(value=ir.Name(id=name)), ir.Arg(value=types)),
+        ):
             known = frame.find(name)
             if known is not None:
-                frame.variables[name] = of_type(known, it.evaluate(frame, types), holds)[1]
+                frame.variables[name] = of_type(
+                    known, it.evaluate(frame, types), holds
+                )[1]
         case ir.Compare(left=left, rest=((op, right),)):
             _comparison(it, frame, left, op, right, holds)
         case _:
             pass
 
 
-def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir.Expr, holds: bool) -> None:
+def _comparison(
+    it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir.Expr, holds: bool
+) -> None:
     if op in ("is", "is not") and isinstance(right, ir.Const) and right.value is None:
         is_none = holds == (op == "is")
         if isinstance(left, ir.Name):
@@ -72,7 +92,9 @@ def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir
             if isinstance(value, MaybeValue):
                 frame.variables[left.id] = Literal(None) if is_none else value.value
             elif isinstance(value, EitherValue):
-                frame.variables[left.id] = _kept(value, lambda one: (one == Literal(None)) == is_none)
+                frame.variables[left.id] = _kept(
+                    value, lambda one: (one == Literal(None)) == is_none
+                )
         return
     equal = (op == "==" and holds) or (op == "!=" and not holds)
     frame.silent += 1
@@ -85,14 +107,21 @@ def _comparison(it: Interpreter, frame: Frame, left: ir.Expr, op: str, right: ir
         frame.silent -= 1
     if equal:
         _equal(frame, a, b)
-    elif isinstance(a, IntValue) and isinstance(b, IntValue) and a.size is not None and b.size is not None:
+    elif (
+        isinstance(a, IntValue)
+        and isinstance(b, IntValue)
+        and a.size is not None
+        and b.size is not None
+    ):
         if (op in (">=", ">") and holds) or (op in ("<", "<=") and not holds):
             frame.facts = frame.facts.at_least(a.size, b.size)
         elif (op in ("<=", "<") and holds) or (op in (">", ">=") and not holds):
             frame.facts = frame.facts.at_least(b.size, a.size)
 
 
-def of_type(value: Value, types: Value, holds: bool = True) -> tuple[bool | None, Value]:
+def of_type(
+    value: Value, types: Value, holds: bool = True
+) -> tuple[bool | None, Value]:
     """Whether a value is of a type, or one of several, and what is known of it where it is (not)."""
     wanted = types.items if isinstance(types, SequenceValue) else (types,)
 
@@ -103,7 +132,9 @@ def of_type(value: Value, types: Value, holds: bool = True) -> tuple[bool | None
     options = _options(value)
     verdicts = {verdict(one) for one in options}
     narrowed = _kept(EitherValue(options), lambda one: verdict(one) is not (not holds))
-    return (verdicts.pop() if len(verdicts) == 1 else None), value if isinstance(value, Unknown) else narrowed
+    return (verdicts.pop() if len(verdicts) == 1 else None), value if isinstance(
+        value, Unknown
+    ) else narrowed
 
 
 def _options(value: Value) -> tuple[Value, ...]:
@@ -116,14 +147,26 @@ def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
     kept = tuple(one for one in value.options if keep(one))
     if len(kept) == 2 and Literal(None) in kept:
         return MaybeValue(kept[0] if kept[1] == Literal(None) else kept[1])
-    return kept[0] if len(kept) == 1 else EitherValue(kept) if kept else Unknown("of no such type")
+    return (
+        kept[0]
+        if len(kept) == 1
+        else EitherValue(kept)
+        if kept
+        else Unknown("of no such type")
+    )
 
 
 def _is_of(value: Value, type_: Value) -> bool | None:
     """Whether a value is of one type; arrays may be given as what converts to one, so they are of no known type."""
     if isinstance(value, InstanceValue) and isinstance(type_, ClassValue):
         return True if _inherits(value.cls, type_) else False if value.exact else None
-    name = type_.qualname if isinstance(type_, ExternalValue) else "" if isinstance(type_, ClassValue) else None
+    name = (
+        type_.qualname
+        if isinstance(type_, ExternalValue)
+        else ""
+        if isinstance(type_, ClassValue)
+        else None
+    )
     if name is None:
         return None
     match value:
@@ -140,40 +183,73 @@ def _is_of(value: Value, type_: Value) -> bool | None:
         case Literal(value=None):
             return name == "types.NoneType"
         case Literal(value=constant) if name in _BUILTIN or not name:
-            return name in [f"builtins.{one.__name__}" for one in type(constant).__mro__]
+            return name in [
+                f"builtins.{one.__name__}" for one in type(constant).__mro__
+            ]
         case InstanceValue() if name in _ARRAYS or name in _BUILTIN:
-            return None if any(not isinstance(base, ClassValue) for base in value.cls.bases) else False
+            return (
+                None
+                if any(not isinstance(base, ClassValue) for base in value.cls.bases)
+                else False
+            )
         case _:
             return None
 
 
 _ARRAYS = frozenset({"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer"})
-_BUILTIN = frozenset(f"builtins.{name}" for name in "tuple list dict str bytes int float bool complex set".split())
+_BUILTIN = frozenset(
+    f"builtins.{name}"
+    for name in "tuple list dict str bytes int float bool complex set".split()
+)
 
 
 def _inherits(cls: ClassValue, other: ClassValue) -> bool:
-    return cls is other or any(isinstance(base, ClassValue) and _inherits(base, other) for base in cls.bases)
+    return cls is other or any(
+        isinstance(base, ClassValue) and _inherits(base, other) for base in cls.bases
+    )
 
 
-def expand_shape(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, names: Sequence[str]) -> Value:
+def expand_shape(
+    it: Interpreter, frame: Frame, expr: ir.Expr, value: Value, names: Sequence[str]
+) -> Value:
     """The shape of something unknown that is taken apart into sizes: from here on it has that rank, and these sizes."""
-    if not isinstance(expr, ir.Attr) or expr.name != "shape" or not isinstance(expr.obj, ir.Name):
+    if (
+        not isinstance(expr, ir.Attr)
+        or expr.name != "shape"
+        or not isinstance(expr.obj, ir.Name)
+    ):
         return value
     name = expr.obj.id
     known = frame.find(name)
     if not 0 < len(names) < _MAX_RANK:
         return value
     if isinstance(value, Unknown):
-        if not isinstance(known, ArrayValue) and not (isinstance(known, Unknown) and _is_about_jax(it, frame.module)):
+        if not isinstance(known, ArrayValue) and not (
+            isinstance(known, Unknown) and _is_about_jax(it, frame.module)
+        ):
             return value
-        known = ranked(known, (Dimension(None),) * len(names)) if isinstance(known, Unknown) else known
-        known = replace(known, dims=(Dimension(None),) * len(names)) if known.dims is None else known
-    if not isinstance(known, ArrayValue) or known.dims is None or len(known.dims) != len(names):
+        known = (
+            ranked(known, (Dimension(None),) * len(names))
+            if isinstance(known, Unknown)
+            else known
+        )
+        known = (
+            replace(known, dims=(Dimension(None),) * len(names))
+            if known.dims is None
+            else known
+        )
+    if (
+        not isinstance(known, ArrayValue)
+        or known.dims is None
+        or len(known.dims) != len(names)
+    ):
         return value
     if all(dim.size is not None for dim in known.dims):
         return value
     dims = [
-        replace(dim, size=it.named(one) if one.isidentifier() else it.fresh(name)) if dim.size is None else dim
+        replace(dim, size=it.named(one) if one.isidentifier() else it.fresh(name))
+        if dim.size is None
+        else dim
         for dim, one in zip(known.dims, names, strict=True)
     ]
     frame.variables[name] = replace(known, dims=tuple(dims))
@@ -184,7 +260,11 @@ def _is_about_jax(it: Interpreter, module: str) -> bool:
     """Whether what has a shape in a module is one of JAX's arrays: it imports JAX, and no library with others."""
     if module not in it.about_jax:
         source = it.project.module(module)
-        names = {name.partition(".")[0] for name in imported(source)} if source is not None else set()
+        names = (
+            {name.partition(".")[0] for name in imported(source)}
+            if source is not None
+            else set()
+        )
         it.about_jax[module] = "jax" in names and names.isdisjoint(_OTHER_ARRAYS)
     return it.about_jax[module]
 
@@ -195,12 +275,26 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
     match left:
         case (
             ir.Attr(obj=ir.Name(id=name), name="ndim")
-            | ir.Call(func=ir.Name(id="len"), args=(ir.Arg(value=ir.Attr(obj=ir.Name(id=name), name="shape")),))
+            | ir.Call(
+                func=ir.Name(id="len"),
+                args=(ir.Arg(value=ir.Attr(obj=ir.Name(id=name), name="shape")),),
+            )
         ):
-            rank = value.size.constant if isinstance(value, IntValue) and value.size is not None else None
-            sizes = [None] * rank if rank is not None and 0 <= rank < _MAX_RANK else None
-        case ir.Attr(obj=ir.Name(id=name), name="shape") if isinstance(value, SequenceValue):
-            sizes = [item.size if isinstance(item, IntValue) else None for item in value.items]
+            rank = (
+                value.size.constant
+                if isinstance(value, IntValue) and value.size is not None
+                else None
+            )
+            sizes = (
+                [None] * rank if rank is not None and 0 <= rank < _MAX_RANK else None
+            )
+        case ir.Attr(obj=ir.Name(id=name), name="shape") if isinstance(
+            value, SequenceValue
+        ):
+            sizes = [
+                item.size if isinstance(item, IntValue) else None
+                for item in value.items
+            ]
         case _:
             return
     known = frame.find(name)
@@ -209,20 +303,33 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
     if isinstance(known, Unknown):
         frame.variables[name] = ranked(known, tuple(Dimension(size) for size in sizes))
     elif known.dims is None:
-        frame.variables[name] = replace(known, dims=tuple(Dimension(size) for size in sizes))
+        frame.variables[name] = replace(
+            known, dims=tuple(Dimension(size) for size in sizes)
+        )
     elif len(known.dims) == len(sizes):
         pairs = zip(known.dims, sizes, strict=True)
-        dims = tuple(replace(dim, size=size) if dim.size is None else dim for dim, size in pairs)
+        dims = tuple(
+            replace(dim, size=size) if dim.size is None else dim for dim, size in pairs
+        )
         frame.variables[name] = replace(known, dims=dims)
 
 
 def _equal(frame: Frame, a: Value, b: Value) -> None:
-    if isinstance(a, IntValue) and isinstance(b, IntValue) and a.size is not None and b.size is not None:
+    if (
+        isinstance(a, IntValue)
+        and isinstance(b, IntValue)
+        and a.size is not None
+        and b.size is not None
+    ):
         if a.size != b.size:
             frame.facts = frame.facts.equal(a.size, b.size)
         for one, other in ((a.size, b.size), (b.size, a.size)):
             _divisibility(frame, str(one), one, other.constant)
-    elif isinstance(a, SequenceValue) and isinstance(b, SequenceValue) and len(a.items) == len(b.items):
+    elif (
+        isinstance(a, SequenceValue)
+        and isinstance(b, SequenceValue)
+        and len(a.items) == len(b.items)
+    ):
         for x, y in zip(a.items, b.items, strict=True):
             _equal(frame, x, y)
 
@@ -232,5 +339,7 @@ def _divisibility(frame: Frame, _text: str, size: object, other: int | None) -> 
     if other != 0 or not isinstance(size, Size):
         return
     for operation in size.operations():
-        if operation.op == "//" and operation.args[0] % operation.args[1] == size:  # how a remainder is kept
+        if (
+            operation.op == "//" and operation.args[0] % operation.args[1] == size
+        ):  # how a remainder is kept
             frame.facts = frame.facts.divides(operation.args[1], operation.args[0])

@@ -42,7 +42,11 @@ def can_change(value: Value) -> bool:
         case SequenceValue(items=items, kind=kind):
             return kind in _OPEN or any(map(can_change, items))
         case PartialValue(func=func, args=args, kwargs=kwargs):
-            return can_change(func) or any(map(can_change, args)) or any(can_change(held) for _, held in kwargs)
+            return (
+                can_change(func)
+                or any(map(can_change, args))
+                or any(can_change(held) for _, held in kwargs)
+            )
         case WrappedValue(func=func):
             return can_change(func)
         case _:
@@ -89,7 +93,9 @@ def share(value: Value, others: Sequence[Value]) -> bool:
     return bool(own) and not own.keys().isdisjoint(objects(*others))
 
 
-def replaced(it: Interpreter, frame: Frame, changes: Sequence[tuple[Value, Value]]) -> None:
+def replaced(
+    it: Interpreter, frame: Frame, changes: Sequence[tuple[Value, Value]]
+) -> None:
     """Give changed objects their new values, one after the other. What the functions around hold of one is what both
     values have in common, as it is not known when they look."""
     changes = [(old, new) for old, new in changes if new is not old]
@@ -122,7 +128,9 @@ def replaced(it: Interpreter, frame: Frame, changes: Sequence[tuple[Value, Value
             _substitute(caller, outside)
 
 
-def _outside(changes: Sequence[tuple[Value, Value]], first: Sequence[Value], found: set[int]) -> dict[int, Value]:
+def _outside(
+    changes: Sequence[tuple[Value, Value]], first: Sequence[Value], found: set[int]
+) -> dict[int, Value]:
     """What the functions around hold of each object that was found there."""
     outside: dict[int, Value] = {}
     for (old, _), now in zip(reversed(changes), reversed(first), strict=True):
@@ -149,7 +157,11 @@ def _others(old: Value) -> dict[int, Value]:
 
 
 def _alternatives(value: Value) -> tuple[Value, ...]:
-    return value.either if isinstance(value, (InstanceValue, SequenceValue, DictValue)) else ()
+    return (
+        value.either
+        if isinstance(value, (InstanceValue, SequenceValue, DictValue))
+        else ()
+    )
 
 
 def _substitute(frame: Frame, changes: dict[int, Value]) -> None:
@@ -182,7 +194,9 @@ def _held(frame: Frame, changes: dict[int, Value]) -> set[int]:
     """Which of the objects a frame holds somewhere."""
     found: set[int] = set()
     seen: set[int] = set()
-    pending = [held for held in frame.variables.values() if type(held) in containers.CONTAINERS]
+    pending = [
+        held for held in frame.variables.values() if type(held) in containers.CONTAINERS
+    ]
     while pending:
         one = pending.pop()
         if id(one) in changes:

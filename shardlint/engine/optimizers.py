@@ -13,12 +13,23 @@ from shardlint.engine.trees import children, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import adopted
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks, state
-from shardlint.values import ArrayValue, ExternalValue, InstanceValue, Literal, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    ExternalValue,
+    InstanceValue,
+    Literal,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-_OPTIMIZER, _STATELESS = ExternalValue(training.OPTIMIZER), ExternalValue(training.STATELESS)
+_OPTIMIZER, _STATELESS = (
+    ExternalValue(training.OPTIMIZER),
+    ExternalValue(training.STATELESS),
+)
 _MOMENTS = ExternalValue(training.MOMENTS)
 _MAKERS = frozenset(
     f"optax.{name}"
@@ -42,37 +53,69 @@ _WITH_MOMENTS = frozenset(
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
 ) -> Value | None:
     """The result of making an optimizer, and in manual code of what it does; None for any other call."""
     if qualname in _MAKERS:
         return _made(qualname, kwargs)
-    if qualname == "optax.chain" and all(arg in (_OPTIMIZER, _MOMENTS, _STATELESS) for arg in args):
-        return next((kind for kind in (_MOMENTS, _OPTIMIZER) if kind in args), _STATELESS)
+    if qualname == "optax.chain" and all(
+        arg in (_OPTIMIZER, _MOMENTS, _STATELESS) for arg in args
+    ):
+        return next(
+            (kind for kind in (_MOMENTS, _OPTIMIZER) if kind in args), _STATELESS
+        )
     if it.view is None:
         return None
     if qualname in training.UPDATES:
         given = args[0] if args else kwargs.get("updates", Unknown("gradients"))
-        return SequenceValue((_updates(given), training.optimizer_state(qualname, given)))
-    if qualname == training.APPLY_GRADIENTS and args and isinstance(args[0], InstanceValue):
+        return SequenceValue(
+            (_updates(given), training.optimizer_state(qualname, given))
+        )
+    if (
+        qualname == training.APPLY_GRADIENTS
+        and args
+        and isinstance(args[0], InstanceValue)
+    ):
         stepped = training.call(qualname, args, kwargs)
         held = dict(args[0].fields).get("params", Unknown("parameters"))
         if not isinstance(stepped, InstanceValue):
             return None
-        params = _applied(it, frame, held, _updates(kwargs.get("grads", Unknown("gradients"))), at)
-        fields = ((name, params if name == "params" else value) for name, value in stepped.fields)
+        params = _applied(
+            it, frame, held, _updates(kwargs.get("grads", Unknown("gradients"))), at
+        )
+        fields = (
+            (name, params if name == "params" else value)
+            for name, value in stepped.fields
+        )
         return replace(stepped, fields=tuple(fields))
     if qualname == "optax.apply_updates":
         trees = {**dict(zip(("params", "updates"), args, strict=False)), **kwargs}
-        return _applied(it, frame, trees.get("params", Unknown()), trees.get("updates", Unknown()), at)
+        return _applied(
+            it,
+            frame,
+            trees.get("params", Unknown()),
+            trees.get("updates", Unknown()),
+            at,
+        )
     return None
 
 
 def _made(qualname: str, kwargs: Mapping[str, Value]) -> ExternalValue:
     """An optimizer, by what its state holds."""
-    if qualname in _WITH_MOMENTS or kwargs.get("momentum", Literal(None)) != Literal(None):
+    if qualname in _WITH_MOMENTS or kwargs.get("momentum", Literal(None)) != Literal(
+        None
+    ):
         return _MOMENTS
-    return _STATELESS if qualname in _WITHOUT_STATE and not kwargs.keys() & _WITH_STATE else _OPTIMIZER
+    return (
+        _STATELESS
+        if qualname in _WITHOUT_STATE and not kwargs.keys() & _WITH_STATE
+        else _OPTIMIZER
+    )
 
 
 def _updates(gradient: Value) -> Value:
@@ -87,7 +130,11 @@ def _updates(gradient: Value) -> Value:
     if not isinstance(gradient, ArrayValue):
         return Unknown("updates")
     value = adopted(gradient)
-    own = {axis for axis in axes_met([value]) if state(value, axis) in ("pending", "varying")} - sharded(value)
+    own = {
+        axis
+        for axis in axes_met([value])
+        if state(value, axis) in ("pending", "varying")
+    } - sharded(value)
     return replace(
         value, dtype=None, weak=False, pending=frozenset(), varying=frozenset(own),
         unclear=type(value.unclear)(frozenset(own), True), constant=False,
@@ -95,12 +142,24 @@ def _updates(gradient: Value) -> Value:
     )  # fmt: skip
 
 
-def _applied(it: Interpreter, frame: Frame, params: Value, updates: Value, at: int) -> Value:
+def _applied(
+    it: Interpreter, frame: Frame, params: Value, updates: Value, at: int
+) -> Value:
     """``params + updates``, leaf by leaf, of the dtypes of the parameters."""
     parts, others = children(params), children(updates)
-    if parts is not None and others is not None and [key for key, _ in parts] == [key for key, _ in others]:
+    if (
+        parts is not None
+        and others is not None
+        and [key for key, _ in parts] == [key for key, _ in others]
+    ):
         pairs = zip(parts, others, strict=True)
-        return rebuilt(params, [(key, _applied(it, frame, item, other, at)) for (key, item), (_, other) in pairs])
+        return rebuilt(
+            params,
+            [
+                (key, _applied(it, frame, item, other, at))
+                for (key, item), (_, other) in pairs
+            ],
+        )
     before, change = operand(params), operand(updates)
     if not (isinstance(before, ArrayValue) and isinstance(change, ArrayValue)):
         return Unknown("updated parameters")
@@ -108,7 +167,13 @@ def _applied(it: Interpreter, frame: Frame, params: Value, updates: Value, at: i
         result = it.apply(frame, "jax.numpy.add", [before, change], {}, at)
     except OpError as error:
         return it.op_error(frame, error, at)
-    if not (isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)):  # a tree of such arrays
+    if not (
+        isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)
+    ):  # a tree of such arrays
         leaf = replace(result, dims=None) if isinstance(result, ArrayValue) else None
         return Unknown("updated parameters", leaf=leaf)
-    return replace(result, dtype=params.dtype, weak=False) if isinstance(result, ArrayValue) else result
+    return (
+        replace(result, dtype=params.dtype, weak=False)
+        if isinstance(result, ArrayValue)
+        else result
+    )

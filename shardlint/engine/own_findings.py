@@ -22,7 +22,9 @@ _Place: TypeAlias = tuple[str, tuple[str, int]]
 
 
 @contextmanager
-def told_elsewhere(it: Interpreter, frame: Frame, func: FunctionValue, at: int) -> Iterator[None]:
+def told_elsewhere(
+    it: Interpreter, frame: Frame, func: FunctionValue, at: int
+) -> Iterator[None]:
     """While a function is evaluated for a call: of another module's, only what these arguments make of it is found."""
     before = set(it.events)
     yield
@@ -34,20 +36,30 @@ def told_elsewhere(it: Interpreter, frame: Frame, func: FunctionValue, at: int) 
             del it.events[key]
 
 
-def _own(it: Interpreter, frame: Frame, func: FunctionValue, at: int) -> frozenset[_Place]:
+def _own(
+    it: Interpreter, frame: Frame, func: FunctionValue, at: int
+) -> frozenset[_Place]:
     """What is found in a function that is called with what its annotations say, and nothing else."""
-    types = [(param, resolve(it, param.annotation, func.module)) for param in func.node.params]
+    types = [
+        (param, resolve(it, param.annotation, func.module))
+        for param in func.node.params
+    ]
     if not any(says_something(type_) for _, type_ in types):
         return frozenset()
     key = (id(func.node), it.view)
     known = it.own_findings.get(key)
     if known is None:
         declared = Frame(func.module)
-        given = {param.name: parameter_value(it, declared, param, type_) for param, type_ in types}
+        given = {
+            param.name: parameter_value(it, declared, param, type_)
+            for param, type_ in types
+        }
         before, it.events = it.events, {}
         in_place(it, frame, func, given, at)
         places = map(_place, it.events.values())
-        known = it.own_findings[key] = frozenset(place for place in places if place is not None)
+        known = it.own_findings[key] = frozenset(
+            place for place in places if place is not None
+        )
         it.events = before
     return known
 

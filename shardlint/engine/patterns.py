@@ -43,8 +43,13 @@ def execute(it: Interpreter, frame: Frame, node: ir.Match) -> bool:
     for case in node.cases:
         frame.variables, frame.facts = dict(before), facts
         value = subject
-        if isinstance(case.pattern, ir.SequencePattern) and not any(_is_star(item) for item in case.pattern.items):
-            names = [item.name if isinstance(item, ir.CapturePattern) else "" for item in case.pattern.items]
+        if isinstance(case.pattern, ir.SequencePattern) and not any(
+            _is_star(item) for item in case.pattern.items
+        ):
+            names = [
+                item.name if isinstance(item, ir.CapturePattern) else ""
+                for item in case.pattern.items
+            ]
             value = expand_shape(it, frame, node.subject, value, names)
         verdict = matches(it, frame, value, case.pattern)
         if verdict and _is_assumed(value, subject):
@@ -84,7 +89,9 @@ def execute(it: Interpreter, frame: Frame, node: ir.Match) -> bool:
     return False
 
 
-def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) -> bool | None:
+def matches(
+    it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern
+) -> bool | None:
     """Whether a value matches, None where that is open; the names of the pattern are bound."""
     match pattern:
         case ir.ValuePattern(value=expr):
@@ -92,7 +99,9 @@ def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) ->
         case ir.CapturePattern(name=name, pattern=inner):
             verdict = True if inner is None else matches(it, frame, value, inner)
             if name:
-                frame.variables[name] = value if inner is None else _narrowed(it, frame, value, inner)
+                frame.variables[name] = (
+                    value if inner is None else _narrowed(it, frame, value, inner)
+                )
             return verdict
         case ir.OrPattern(options=options):
             verdicts = [matches(it, frame, value, option) for option in options]
@@ -101,8 +110,16 @@ def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) ->
             return _sequence(it, frame, value, pattern)
         case ir.MappingPattern(items=items, rest=rest):
             held = dict(value.items) if isinstance(value, DictValue) else {}
-            known = isinstance(value, DictValue) and all(isinstance(key, ir.Const) for key, _ in items)
-            verdicts = [True if known else None if isinstance(value, (Unknown, DictValue, InstanceValue)) else False]
+            known = isinstance(value, DictValue) and all(
+                isinstance(key, ir.Const) for key, _ in items
+            )
+            verdicts = [
+                True
+                if known
+                else None
+                if isinstance(value, (Unknown, DictValue, InstanceValue))
+                else False
+            ]
             for key, inner in items:
                 found = key.value if isinstance(key, ir.Const) else None
                 verdicts.append(matches(it, frame, held.get(found, _UNKNOWN), inner))
@@ -110,27 +127,37 @@ def matches(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) ->
                     verdicts[0] = verdicts[0] and found in held
             if rest:
                 names = {key.value for key, _ in items if isinstance(key, ir.Const)}
-                others = DictValue(tuple(pair for pair in held.items() if pair[0] not in names))
+                others = DictValue(
+                    tuple(pair for pair in held.items() if pair[0] not in names)
+                )
                 frame.variables[rest] = others if known else _UNKNOWN
             return False if False in verdicts else None if None in verdicts else True
         case ir.ClassPattern(cls=cls, positional=positional, named=named):
             return _class(it, frame, value, cls, positional, named)
 
 
-def _sequence(it: Interpreter, frame: Frame, value: Value, pattern: ir.SequencePattern) -> bool | None:
+def _sequence(
+    it: Interpreter, frame: Frame, value: Value, pattern: ir.SequencePattern
+) -> bool | None:
     value, items = named_items(value), pattern.items
     star = next((i for i, item in enumerate(items) if _is_star(item)), None)
     if not isinstance(value, SequenceValue):
         for item in items:
             matches(it, frame, _UNKNOWN, item)
-        return None if isinstance(value, (Unknown, MaybeValue, InstanceValue)) else False
+        return (
+            None if isinstance(value, (Unknown, MaybeValue, InstanceValue)) else False
+        )
     values = list(value.items)
     if len(values) != len(items) if star is None else len(values) < len(items) - 1:
         return False
     if star is not None:
         extra = len(values) - len(items) + 1
-        values[star : star + extra] = [SequenceValue(tuple(values[star : star + extra]), "list")]
-    verdicts = [matches(it, frame, one, item) for one, item in zip(values, items, strict=True)]
+        values[star : star + extra] = [
+            SequenceValue(tuple(values[star : star + extra]), "list")
+        ]
+    verdicts = [
+        matches(it, frame, one, item) for one, item in zip(values, items, strict=True)
+    ]
     return False if False in verdicts else None if None in verdicts else True
 
 
@@ -140,26 +167,43 @@ def _class(
 ) -> bool | None:  # fmt: skip
     verdicts = [of_type(value, it.evaluate(frame, cls))[0]]
     fields = dict(value.fields) if isinstance(value, InstanceValue) else {}
-    order = list(it.fields(value.cls)) if isinstance(value, InstanceValue) and value.cls.is_dataclass else []
+    order = (
+        list(it.fields(value.cls))
+        if isinstance(value, InstanceValue) and value.cls.is_dataclass
+        else []
+    )
     for index, inner in enumerate(positional):
         held = fields.get(order[index], _UNKNOWN) if index < len(order) else _UNKNOWN
         verdicts.append(matches(it, frame, held, inner))
-    verdicts += [matches(it, frame, fields.get(name, _UNKNOWN), inner) for name, inner in named]
+    verdicts += [
+        matches(it, frame, fields.get(name, _UNKNOWN), inner) for name, inner in named
+    ]
     return False if False in verdicts else None if None in verdicts else True
 
 
 def _equal(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Literal) and isinstance(wanted, Literal):
         return value.value == wanted.value
-    if wanted == Literal(None) and not isinstance(value, (Unknown, MaybeValue, EitherValue)):
+    if wanted == Literal(None) and not isinstance(
+        value, (Unknown, MaybeValue, EitherValue)
+    ):
         return False
-    if isinstance(value, IntValue) and isinstance(wanted, IntValue) and value.size is not None:
-        constants = value.size.constant, None if wanted.size is None else wanted.size.constant
+    if (
+        isinstance(value, IntValue)
+        and isinstance(wanted, IntValue)
+        and value.size is not None
+    ):
+        constants = (
+            value.size.constant,
+            None if wanted.size is None else wanted.size.constant,
+        )
         return None if None in constants else constants[0] == constants[1]
     return None
 
 
-def _narrowed(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) -> Value:
+def _narrowed(
+    it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern
+) -> Value:
     """What is known of a value that matches."""
     match pattern:
         case ir.ValuePattern(value=ir.Const(value=None)):
@@ -174,8 +218,14 @@ def _narrowed(it: Interpreter, frame: Frame, value: Value, pattern: ir.Pattern) 
 
 def _without(value: Value, case: ir.Case) -> Value:
     """What is known of a value that a case did not match."""
-    none = isinstance(case.pattern, ir.ValuePattern) and case.pattern.value == ir.Const(case.pattern.value.at, None)
-    return value.value if none and case.guard is None and isinstance(value, MaybeValue) else value
+    none = isinstance(case.pattern, ir.ValuePattern) and case.pattern.value == ir.Const(
+        case.pattern.value.at, None
+    )
+    return (
+        value.value
+        if none and case.guard is None and isinstance(value, MaybeValue)
+        else value
+    )
 
 
 def _is_star(pattern: ir.Pattern) -> bool:

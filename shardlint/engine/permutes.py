@@ -18,12 +18,20 @@ def permuted(before: Value, after: Value) -> str | None:
     source, target = _sizes(before), _sizes(after)
     if source is None or target is None or not _telling(source):
         return None
-    partings = [parts for parts in _partings(source, target) if _is_regrouped(parts, target)]
-    if not partings or _splits(source, target) or any(_in_order(parts, target) for parts in partings):
+    partings = [
+        parts for parts in _partings(source, target) if _is_regrouped(parts, target)
+    ]
+    if (
+        not partings
+        or _splits(source, target)
+        or any(_in_order(parts, target) for parts in partings)
+    ):
         return None
     if any(size.is_opaque for size in source) and _fits_equal_sizes(source, target):
         return None
-    shapes = [format_shape([d.size for d in value.dims or ()]) for value in (before, after)]
+    shapes = [
+        format_shape([d.size for d in value.dims or ()]) for value in (before, after)
+    ]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
 
 
@@ -50,15 +58,23 @@ def _sizes(value: ArrayValue) -> list[Size] | None:
     """The sizes other than 1, if all are known."""
     sizes = [dim.size for dim in value.dims or ()]
     known = [size for size in sizes if size is not None]
-    return [size for size in known if size != 1] if len(known) == len(sizes) and sizes else None
+    return (
+        [size for size in known if size != 1]
+        if len(known) == len(sizes) and sizes
+        else None
+    )
 
 
 def _telling(source: list[Size]) -> bool:
     """Whether sizes in another order mean dimensions in another order: each name is one dimension's, and there are two
     of them; or one, and three dimensions of sizes that are numbers, as of images."""
-    named = [factor for size in source if size.constant is None for factor in _factors(size)]
+    named = [
+        factor for size in source if size.constant is None for factor in _factors(size)
+    ]
     numbers = sum(size.constant is not None for size in source)
-    return len(set(named)) == len(named) and (len(named) > 1 or (len(named) == 1 and numbers > 2))
+    return len(set(named)) == len(named) and (
+        len(named) > 1 or (len(named) == 1 and numbers > 2)
+    )
 
 
 def _factors(size: Size) -> list[Size]:
@@ -72,7 +88,10 @@ def _factors(size: Size) -> list[Size]:
 def _in_order(parts: list[list[Size]], target: list[Size]) -> bool:
     """Whether the target's dimensions come one after the other in the source, whatever order its factors have."""
     orders = product(*(permutations(factors) for factors in parts))
-    return any(_contiguous([atom for factors in order for atom in factors], target) for order in orders)
+    return any(
+        _contiguous([atom for factors in order for atom in factors], target)
+        for order in orders
+    )
 
 
 def _product(sizes: Sequence[Size]) -> Size:
@@ -118,7 +137,9 @@ def _fits_equal_sizes(source: list[Size], target: list[Size]) -> bool:
     """Whether a reshape divides or joins whole dimensions, were they of equal size: what ``(e, h*d)`` to ``(h, d, e)``
     is where ``e == h*d``. Sizes that no annotation names may be equal in each call."""
     few, many = sorted((source, target), key=len)
-    return len(few) < len(many) and any(_contiguous(many, list(order)) for order in permutations(few))
+    return len(few) < len(many) and any(
+        _contiguous(many, list(order)) for order in permutations(few)
+    )
 
 
 def _regroups(source: list[Size], target: list[Size]) -> bool:

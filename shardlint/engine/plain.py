@@ -41,7 +41,11 @@ def known(value: Value) -> Value:
         return Unknown("may be None")
     if isinstance(value, EitherValue):
         return Unknown("one of several types")
-    return Unknown("a collection of unknown length") if isinstance(value, CollectionValue) else value
+    return (
+        Unknown("a collection of unknown length")
+        if isinstance(value, CollectionValue)
+        else value
+    )
 
 
 def listed(value: Value) -> Value:
@@ -51,7 +55,11 @@ def listed(value: Value) -> Value:
 
 def operand(value: Value) -> Value:
     """As functions of arrays take it: what may be an array or a tree is one array there."""
-    return value.leaf if isinstance(value, Unknown) and value.leaf is not None else known(value)
+    return (
+        value.leaf
+        if isinstance(value, Unknown) and value.leaf is not None
+        else known(value)
+    )
 
 
 def innermost(func: Value) -> Value:
@@ -83,7 +91,13 @@ def truth(value: Value) -> bool | None:
             return bool(items) or value.kind == "iterator"
         case DictValue(items=items):
             return bool(items)
-        case FunctionValue() | ClassValue() | ModuleValue() | ExternalValue() | PartialValue():
+        case (
+            FunctionValue()
+            | ClassValue()
+            | ModuleValue()
+            | ExternalValue()
+            | PartialValue()
+        ):
             return True
         case _:
             return None
@@ -112,7 +126,14 @@ def element(value: Value) -> Value:
     if isinstance(value, ArrayValue) and value.dims:
         if value.dims[0].axes == ():  # each lies as the whole does
             return replace(value, dims=value.dims[1:])
-        return ArrayValue(value.dims[1:], value.dtype, value.weak, value.pending, value.manual, value.numpy)
+        return ArrayValue(
+            value.dims[1:],
+            value.dtype,
+            value.weak,
+            value.pending,
+            value.manual,
+            value.numpy,
+        )
     if isinstance(value, CollectionValue) and value.kind != "dict":
         return value.item
     if isinstance(value, Unknown) and value.leaf is not None:

@@ -8,19 +8,29 @@ from shardlint import ir
 from shardlint.values import ClassValue, ExternalValue, Value
 
 #: Classes below these are dataclasses without a decorator.
-MAKING_DATACLASSES = frozenset("equinox.Module equinox._module.Module flax.struct.PyTreeNode flax.linen.Module".split())
+MAKING_DATACLASSES = frozenset(
+    "equinox.Module equinox._module.Module flax.struct.PyTreeNode flax.linen.Module".split()
+)
 _WITHOUT_FIELDS = MAKING_DATACLASSES | {"typing.NamedTuple"}
-_MODULES_WITHOUT_FIELDS = frozenset({"abc", "builtins", "collections.abc", "typing", "typing_extensions"})
+_MODULES_WITHOUT_FIELDS = frozenset(
+    {"abc", "builtins", "collections.abc", "typing", "typing_extensions"}
+)
 
 IsDecorator = Callable[[ir.Expr, str], bool]
 """Whether a decorator, in a module, makes a dataclass."""
 
 
-def positional_fields(cls: ClassValue, makes_dataclass: IsDecorator) -> tuple[str, ...] | None:
+def positional_fields(
+    cls: ClassValue, makes_dataclass: IsDecorator
+) -> tuple[str, ...] | None:
     """The fields in the order of the positional arguments; None where a base class is not known: its come first."""
     if not _is_known(cls):
         return None
-    return tuple(name for name, by_position in _fields(cls, makes_dataclass).items() if by_position)
+    return tuple(
+        name
+        for name, by_position in _fields(cls, makes_dataclass).items()
+        if by_position
+    )
 
 
 def _is_known(cls: ClassValue) -> bool:
@@ -32,7 +42,10 @@ def _is_known_base(base: Value, cls: ClassValue) -> bool:
         return base is cls or _is_known(base)
     if not isinstance(base, ExternalValue):
         return False
-    return base.qualname in _WITHOUT_FIELDS or base.qualname.rpartition(".")[0] in _MODULES_WITHOUT_FIELDS
+    return (
+        base.qualname in _WITHOUT_FIELDS
+        or base.qualname.rpartition(".")[0] in _MODULES_WITHOUT_FIELDS
+    )
 
 
 def _fields(cls: ClassValue, makes_dataclass: IsDecorator) -> dict[str, bool]:
@@ -42,9 +55,17 @@ def _fields(cls: ClassValue, makes_dataclass: IsDecorator) -> dict[str, bool]:
     for base in reversed(cls.bases):
         if isinstance(base, ClassValue) and base is not cls:
             found.update(_fields(base, makes_dataclass))
-    decorators = [expr for expr in cls.node.decorators if makes_dataclass(expr, cls.module)]
-    if decorators or _is_below(cls, MAKING_DATACLASSES) or ExternalValue("typing.NamedTuple") in cls.bases:
-        found.update(_own_fields(cls, any(_option(expr, "kw_only", True) for expr in decorators)))
+    decorators = [
+        expr for expr in cls.node.decorators if makes_dataclass(expr, cls.module)
+    ]
+    if (
+        decorators
+        or _is_below(cls, MAKING_DATACLASSES)
+        or ExternalValue("typing.NamedTuple") in cls.bases
+    ):
+        found.update(
+            _own_fields(cls, any(_option(expr, "kw_only", True) for expr in decorators))
+        )
     return found
 
 
@@ -55,7 +76,9 @@ def _own_fields(cls: ClassValue, keyword_only: bool) -> dict[str, bool]:
         if not is_field(node.annotation):
             continue
         by_position = not keyword_only or _option(node.value, "kw_only", False)
-        never = _option(node.value, "kw_only", True) or _option(node.value, "init", False)
+        never = _option(node.value, "kw_only", True) or _option(
+            node.value, "init", False
+        )
         found[name] = by_position and not never
     return found
 

@@ -7,7 +7,9 @@ import math
 from shardlint.engine.plain import constant
 from shardlint.values import IntValue, Literal, ScalarValue, Value
 
-_WHOLE = frozenset({"ceil", "comb", "factorial", "floor", "gcd", "isqrt", "lcm", "perm", "trunc"})
+_WHOLE = frozenset(
+    {"ceil", "comb", "factorial", "floor", "gcd", "isqrt", "lcm", "perm", "trunc"}
+)
 _QUESTIONS = frozenset({"isclose", "isfinite", "isinf", "isnan"})
 #: What gives tuples, or takes sequences.
 _OTHERS = frozenset({"dist", "frexp", "fsum", "modf", "prod", "sumprod"})
@@ -20,7 +22,11 @@ def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None
     function = getattr(math, name, None)
     if not callable(function) or name in _OTHERS:
         return None
-    numbers = [number for arg in args if (number := _number(arg)) is not None and abs(number) < _LARGE]
+    numbers = [
+        number
+        for arg in args
+        if (number := _number(arg)) is not None and abs(number) < _LARGE
+    ]
     if not kwargs and len(numbers) == len(args):
         try:
             return constant(function(*numbers))

@@ -11,8 +11,12 @@ from collections.abc import Iterator
 from shardlint import ir
 from shardlint.outline import last_name
 
-_CALLS = frozenset({"register_pytree_node", "register_pytree_with_keys", "register_dataclass"})
-_CLASS_DECORATORS = frozenset({"register_pytree_node_class", "register_pytree_with_keys_class"})
+_CALLS = frozenset(
+    {"register_pytree_node", "register_pytree_with_keys", "register_dataclass"}
+)
+_CLASS_DECORATORS = frozenset(
+    {"register_pytree_node_class", "register_pytree_with_keys_class"}
+)
 
 
 def data_fields(node: ir.Class, body: tuple[ir.Stmt, ...]) -> tuple[str, ...] | None:
@@ -21,12 +25,21 @@ def data_fields(node: ir.Class, body: tuple[ir.Stmt, ...]) -> tuple[str, ...] | 
     if names & _CLASS_DECORATORS:
         flatten = _method(node, "tree_flatten")
         return None if flatten is None or not _rebuilds(node) else _flattened(flatten)
-    listed = [call for d in node.decorators if isinstance(d, ir.Call) for call in _registering(d)]
+    listed = [
+        call
+        for d in node.decorators
+        if isinstance(d, ir.Call)
+        for call in _registering(d)
+    ]
     for statement in body:
         if isinstance(statement, ir.ExprStmt) and isinstance(statement.value, ir.Call):
             call = statement.value
             first = call.args[0].value if call.args else None
-            if last_name(call.func) in _CALLS and isinstance(first, ir.Name) and first.id == node.name:
+            if (
+                last_name(call.func) in _CALLS
+                and isinstance(first, ir.Name)
+                and first.id == node.name
+            ):
                 if last_name(call.func) == "register_pytree_node":
                     return _by_functions(node, call, body)
                 listed.append(call)
@@ -47,29 +60,56 @@ def _registering(decorator: ir.Call) -> Iterator[ir.Call]:
 
 def _strings(expr: ir.Expr) -> tuple[str, ...] | None:
     items = expr.items if isinstance(expr, ir.Sequence) else ()
-    found = tuple(item.value for item in items if isinstance(item, ir.Const) and isinstance(item.value, str))
+    found = tuple(
+        item.value
+        for item in items
+        if isinstance(item, ir.Const) and isinstance(item.value, str)
+    )
     return found if isinstance(expr, ir.Sequence) and len(found) == len(items) else None
 
 
 def _method(node: ir.Class, name: str) -> ir.Function | None:
-    return next((item for item in node.body if isinstance(item, ir.Function) and item.name == name), None)
+    return next(
+        (
+            item
+            for item in node.body
+            if isinstance(item, ir.Function) and item.name == name
+        ),
+        None,
+    )
 
 
-def _by_functions(node: ir.Class, call: ir.Call, body: tuple[ir.Stmt, ...]) -> tuple[str, ...] | None:
-    functions = [_function(arg.value, body) for arg in call.args[1:3] if arg.keyword is None]
-    if len(functions) != 2 or functions[0] is None or functions[1] is None or not _keeps(node):
+def _by_functions(
+    node: ir.Class, call: ir.Call, body: tuple[ir.Stmt, ...]
+) -> tuple[str, ...] | None:
+    functions = [
+        _function(arg.value, body) for arg in call.args[1:3] if arg.keyword is None
+    ]
+    if (
+        len(functions) != 2
+        or functions[0] is None
+        or functions[1] is None
+        or not _keeps(node)
+    ):
         return None
     return _flattened(functions[0]) if _hands_over(functions[1], node.name) else None
 
 
-def _function(expr: ir.Expr, body: tuple[ir.Stmt, ...]) -> ir.Function | ir.Lambda | None:
+def _function(
+    expr: ir.Expr, body: tuple[ir.Stmt, ...]
+) -> ir.Function | ir.Lambda | None:
     if isinstance(expr, ir.Lambda):
         return expr
     name = expr.id if isinstance(expr, ir.Name) else ""
-    return next((item for item in body if isinstance(item, ir.Function) and item.name == name), None)
+    return next(
+        (item for item in body if isinstance(item, ir.Function) and item.name == name),
+        None,
+    )
 
 
-def _returned(function: ir.Function | ir.Lambda) -> tuple[ir.Expr | None, dict[str, ir.Expr]]:
+def _returned(
+    function: ir.Function | ir.Lambda,
+) -> tuple[ir.Expr | None, dict[str, ir.Expr]]:
     """What a function of plain assignments returns, and what it assigns."""
     if isinstance(function, ir.Lambda):
         return function.body, {}
@@ -89,7 +129,9 @@ def _returned(function: ir.Function | ir.Lambda) -> tuple[ir.Expr | None, dict[s
 
 def _flattened(function: ir.Function | ir.Lambda) -> tuple[str, ...] | None:
     result, assigned = _returned(function)
-    if not (isinstance(result, ir.Sequence) and len(result.items) == 2 and function.params):
+    if not (
+        isinstance(result, ir.Sequence) and len(result.items) == 2 and function.params
+    ):
         return None
     parts = result.items[0]
     if isinstance(parts, ir.Name):
@@ -98,9 +140,15 @@ def _flattened(function: ir.Function | ir.Lambda) -> tuple[str, ...] | None:
     names = [
         item.name
         for item in (parts.items if isinstance(parts, ir.Sequence) else ())
-        if isinstance(item, ir.Attr) and isinstance(item.obj, ir.Name) and item.obj.id == own
+        if isinstance(item, ir.Attr)
+        and isinstance(item.obj, ir.Name)
+        and item.obj.id == own
     ]
-    return tuple(names) if isinstance(parts, ir.Sequence) and len(names) == len(parts.items) else None
+    return (
+        tuple(names)
+        if isinstance(parts, ir.Sequence) and len(names) == len(parts.items)
+        else None
+    )
 
 
 def _rebuilds(node: ir.Class) -> bool:
@@ -112,7 +160,12 @@ def _hands_over(function: ir.Function | ir.Lambda, cls: str) -> bool:
     """Whether a function calls the class with all that its last parameter holds, first of all."""
     result, _ = _returned(function)
     names = [param.name for param in function.params]
-    if not (isinstance(result, ir.Call) and isinstance(result.func, ir.Name) and result.args and names):
+    if not (
+        isinstance(result, ir.Call)
+        and isinstance(result.func, ir.Name)
+        and result.args
+        and names
+    ):
         return False
     first = result.args[0]
     held = first.value.id if isinstance(first.value, ir.Name) else ""
@@ -123,16 +176,26 @@ def _keeps(node: ir.Class) -> bool:
     """Whether the constructor stores its arguments as they are."""
     init = _method(node, "__init__")
     if init is None:
-        return any(last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass" for d in node.decorators)
+        return any(
+            last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass"
+            for d in node.decorators
+        )
     params = {param.name for param in init.params}
     for statement in init.body:
         match statement:
-            case ir.Assign(targets=(ir.Attr(name=name),), value=ir.Name(id=given)) if given in params:
+            case ir.Assign(targets=(ir.Attr(name=name),), value=ir.Name(id=given)) if (
+                given in params
+            ):
                 if name.lstrip("_") != given.lstrip("_"):
                     return False
-            case ir.Assign(targets=(ir.Sequence(items=targets),), value=ir.Sequence(items=values)):
+            case ir.Assign(
+                targets=(ir.Sequence(items=targets),), value=ir.Sequence(items=values)
+            ):
                 pairs = zip(targets, values, strict=False)
-                if not all(isinstance(t, ir.Attr) and isinstance(v, ir.Name) and t.name == v.id for t, v in pairs):
+                if not all(
+                    isinstance(t, ir.Attr) and isinstance(v, ir.Name) and t.name == v.id
+                    for t, v in pairs
+                ):
                     return False
             case ir.ExprStmt(value=ir.Const()):
                 continue

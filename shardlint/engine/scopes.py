@@ -10,13 +10,16 @@ def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
     ``pytree_dataclass`` are. The names of any other class are its own."""
     return is_pytree_dataclass(cls) or any(
-        isinstance(base, ClassValue) and base is not cls and shares_scope(base) for base in cls.bases
+        isinstance(base, ClassValue) and base is not cls and shares_scope(base)
+        for base in cls.bases
     )
 
 
 def is_pytree_dataclass(cls: ClassValue) -> bool:
     """Whether the class itself is decorated so: then ``Array['n', Cls]`` is one of stacked fields."""
-    return any(_name(decorator) == "pytree_dataclass" for decorator in cls.node.decorators)
+    return any(
+        _name(decorator) == "pytree_dataclass" for decorator in cls.node.decorators
+    )
 
 
 def _name(expr: ir.Expr) -> str:
@@ -24,4 +27,10 @@ def _name(expr: ir.Expr) -> str:
         if expr.args and _name(expr.func) == "partial":
             return _name(expr.args[0].value)
         return _name(expr.func)
-    return expr.id if isinstance(expr, ir.Name) else expr.name if isinstance(expr, ir.Attr) else ""
+    return (
+        expr.id
+        if isinstance(expr, ir.Name)
+        else expr.name
+        if isinstance(expr, ir.Attr)
+        else ""
+    )

@@ -59,12 +59,16 @@ def shown(value: Value) -> tuple[str, str | None]:
         case ArrayValue(dims=None):
             return f"{value.dtype or 'array'}['...']", "its rank is not known"
         case ArrayValue(dims=dims) if dims is not None:
-            text = format_shape([_called(d) for d in dims], [d.axes for d in dims], value.pending or ())
+            text = format_shape(
+                [_called(d) for d in dims], [d.axes for d in dims], value.pending or ()
+            )
             varying = sorted(value.varying - sharded(value))
             text += f" {{V:{','.join(varying)}}}" if varying else ""
             return f"{value.dtype or 'array'}[{text!r}]", None
         case IntValue(size=size):
-            return (f"int {_NUMBERED.sub('', str(size))}" if size is not None else "int"), None
+            return (
+                f"int {_NUMBERED.sub('', str(size))}" if size is not None else "int"
+            ), None
         case InstanceValue(cls=cls):
             return cls.name, None
         case SequenceValue(items=items, kind="list"):
@@ -72,7 +76,9 @@ def shown(value: Value) -> tuple[str, str | None]:
         case SequenceValue(items=items):
             return f"({_listed(items)}{',' if len(items) == 1 else ''})", None
         case DictValue(items=pairs):
-            return "{" + ", ".join(f"{key!r}: {shown(item)[0]}" for key, item in pairs) + "}", None
+            return "{" + ", ".join(
+                f"{key!r}: {shown(item)[0]}" for key, item in pairs
+            ) + "}", None
         case CollectionValue(item=item, kind=kind):
             return f"{kind} of {shown(item)[0]}", None
         case MaybeValue(value=inner):
@@ -97,7 +103,9 @@ def shown(value: Value) -> tuple[str, str | None]:
         case SpecValue():
             return specs.shown(value), None
         case MeshValue(axes=axes) if axes is not None:
-            return "mesh " + ", ".join(f"{name}={size or '?'}" for name, size in axes), None
+            return "mesh " + ", ".join(
+                f"{name}={size or '?'}" for name, size in axes
+            ), None
         case Unknown(reason=reason):
             return "unknown", reason or "unknown"
         case ExternalValue(qualname=qualname):
@@ -111,7 +119,9 @@ def see(it: Interpreter, frame: Frame, key: Key, value: Value) -> None:
     _keep(it, frame, it.seen, key, value)
 
 
-def see_use(it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value) -> None:
+def see_use(
+    it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
+) -> None:
     """Keep what is known of a name where it is used, for editors. Definitions and libraries they show themselves."""
     if it.uses is None or isinstance(value, _ELSEWHERE):
         return
@@ -122,20 +132,33 @@ def see_use(it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
         _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
 
 
-def rows(seen: Mapping[Key, tuple[str, Value]]) -> list[tuple[int, str, str, str | None]]:
+def rows(
+    seen: Mapping[Key, tuple[str, Value]],
+) -> list[tuple[int, str, str, str | None]]:
     """(node, name, type, why it is unknown or None) of what was seen, in order."""
-    return [(at, name, *shown(value)) for (at, _), (name, value) in sorted(seen.items(), key=lambda item: item[0])]
+    return [
+        (at, name, *shown(value))
+        for (at, _), (name, value) in sorted(seen.items(), key=lambda item: item[0])
+    ]
 
 
 def share_known(seen: Mapping[Key, tuple[str, Value]]) -> tuple[int, int]:
     """Of how many values that are or may be arrays the rank is known, and how many there are."""
     values = [value for _, value in seen.values()]
-    known = sum(isinstance(value, ArrayValue) and value.dims is not None for value in values)
+    known = sum(
+        isinstance(value, ArrayValue) and value.dims is not None for value in values
+    )
     arrays = sum(isinstance(value, (ArrayValue, Unknown)) for value in values)
     return known, arrays
 
 
-def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key: Key, value: Value) -> None:
+def _keep(
+    it: Interpreter,
+    frame: Frame,
+    seen: dict[Key, tuple[str, Value]],
+    key: Key,
+    value: Value,
+) -> None:
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
     found = value if it.view is None else displayed(it.view, value)
@@ -143,20 +166,33 @@ def _keep(it: Interpreter, frame: Frame, seen: dict[Key, tuple[str, Value]], key
     known = before is not None and not _open(before)
     if before is not None and frame.checking:
         if _open(value):
-            found = _with_own_names(found, before) if known or _open(value) > _open(before) else found
+            found = (
+                _with_own_names(found, before)
+                if known or _open(value) > _open(before)
+                else found
+            )
     elif before is not None:
-        found = before if known or _open(value) > _open(before) else _with_own_names(before, found)
+        found = (
+            before
+            if known or _open(value) > _open(before)
+            else _with_own_names(before, found)
+        )
     seen[key] = (key[1], found)
 
 
 def _with_own_names(own: Value, known: Value) -> Value:
     """What a call tells of how an array of manual code lies, with the sizes that the function itself has names for."""
-    if not (isinstance(own, ArrayValue) and isinstance(known, ArrayValue) and known.manual):
+    if not (
+        isinstance(own, ArrayValue) and isinstance(known, ArrayValue) and known.manual
+    ):
         return known
     if own.dims is None or known.dims is None or len(own.dims) != len(known.dims):
         return known
     pairs = zip(own.dims, known.dims, strict=True)
-    dims = tuple(dim if mine.size is None else replace(dim, size=mine.size, label=mine.label) for mine, dim in pairs)
+    dims = tuple(
+        dim if mine.size is None else replace(dim, size=mine.size, label=mine.label)
+        for mine, dim in pairs
+    )
     return replace(known, dims=dims, dtype=own.dtype or known.dtype)
 
 
@@ -165,7 +201,11 @@ def _path(expr: ir.Expr) -> str | None:
     if isinstance(expr, ir.Name):
         return expr.id
     inner = _path(expr.obj) if isinstance(expr, ir.Attr) else None
-    return None if inner is None or not isinstance(expr, ir.Attr) else f"{inner}.{expr.name}"
+    return (
+        None
+        if inner is None or not isinstance(expr, ir.Attr)
+        else f"{inner}.{expr.name}"
+    )
 
 
 def _open(value: Value) -> int:
@@ -176,7 +216,9 @@ def _open(value: Value) -> int:
         case ArrayValue(dims=None):
             return 2
         case ArrayValue(dims=dims) if dims is not None:
-            return any(dim.size is None for dim in dims) or bool(value.manual and value.unclear)
+            return any(dim.size is None for dim in dims) or bool(
+                value.manual and value.unclear
+            )
         case SequenceValue(items=items):
             return max(map(_open, items), default=0)
         case DictValue(items=pairs):
@@ -193,4 +235,6 @@ def _listed(items: Sequence[Value]) -> str:
 def _called(dim: Dimension) -> Size | None:
     """The size of a dimension; where it is not known, what the program calls it."""
     unknown = dim.size is None or dim.size.is_opaque
-    return Size.symbol(dim.label.name) if unknown and dim.label is not None else dim.size
+    return (
+        Size.symbol(dim.label.name) if unknown and dim.label is not None else dim.size
+    )

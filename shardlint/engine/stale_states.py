@@ -42,10 +42,16 @@ def check(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
         if _count(body, update.new.id) > 1 or any(True for _ in walk(body, _OTHERS)):
             continue
         certain = _is_update(it, frame, update.call.func)
-        if certain is False or (certain is None and not _is_applied(it, frame, body, update.updates)):
+        if certain is False or (
+            certain is None and not _is_applied(it, frame, body, update.updates)
+        ):
             continue
         deliberate = update.new.id.startswith("_")
-        goes_on = _goes_on(body, update, loops=not deliberate) if certain or not deliberate else ""
+        goes_on = (
+            _goes_on(body, update, loops=not deliberate)
+            if certain or not deliberate
+            else ""
+        )
         if goes_on:
             old = ".".join(update.old)
             new = update.new.id
@@ -56,10 +62,18 @@ def check(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
 def _updates(body: tuple[ir.Stmt, ...]) -> Iterator[Update]:
     """The updates of a body, but for those of functions in it."""
     for node in ir.statements(body):
-        if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call) or len(node.targets) != 1:
+        if (
+            not isinstance(node, ir.Assign)
+            or not isinstance(node.value, ir.Call)
+            or len(node.targets) != 1
+        ):
             continue
         call, target = node.value, node.targets[0]
-        if not isinstance(call.func, ir.Attr) or call.func.name != "update" or not isinstance(target, ir.Sequence):
+        if (
+            not isinstance(call.func, ir.Attr)
+            or call.func.name != "update"
+            or not isinstance(target, ir.Sequence)
+        ):
             continue
         old = _state_of(call)
         match target.items:
@@ -87,7 +101,9 @@ def _path(expr: ir.Expr) -> Path | None:
 
 
 def _count(body: tuple[ir.Stmt, ...], name: str) -> int:
-    return sum(isinstance(node, ir.Name) and node.id == name for node in walk(body, _NAMES))
+    return sum(
+        isinstance(node, ir.Name) and node.id == name for node in walk(body, _NAMES)
+    )
 
 
 def _is_update(it: Interpreter, frame: Frame, func: ir.Expr) -> bool | None:
@@ -100,27 +116,45 @@ def _is_update(it: Interpreter, frame: Frame, func: ir.Expr) -> bool | None:
     return None if isinstance(value, Unknown) else False
 
 
-def _is_applied(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], updates: str) -> bool:
+def _is_applied(
+    it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], updates: str
+) -> bool:
     """Whether these are what ``optax.apply_updates`` is given, so that an optimizer made them."""
     for call in walk(body, _CALLS):
-        if not isinstance(call, ir.Call) or not any(_path(arg.value) == (updates,) for arg in call.args):
+        if not isinstance(call, ir.Call) or not any(
+            _path(arg.value) == (updates,) for arg in call.args
+        ):
             continue
-        if it.resolve_static(call.func, frame.module) == ExternalValue("optax.apply_updates"):
+        if it.resolve_static(call.func, frame.module) == ExternalValue(
+            "optax.apply_updates"
+        ):
             return True
     return False
 
 
 def _goes_on(body: tuple[ir.Stmt, ...], update: Update, loops: bool) -> str:
     """How the old state goes on; empty where that is not certain."""
-    written = [node for node in walk(body, _ASSIGNS) if isinstance(node, ir.Assign) and _writes(node, update.old)]
+    written = [
+        node
+        for node in walk(body, _ASSIGNS)
+        if isinstance(node, ir.Assign) and _writes(node, update.old)
+    ]
     for loop in walk(body, _LOOPS) if loops else ():
         if any(node is update.call for node in walk(loop, _CALLS)):
             inside = {id(node) for node in walk(loop, _ASSIGNS)}
-            return "" if any(id(node) in inside for node in written) else "the next iteration uses"
+            return (
+                ""
+                if any(id(node) in inside for node in written)
+                else "the next iteration uses"
+            )
     if any(node.at > update.call.at for node in written):
         return ""
     for node in ir.statements(body):
-        if isinstance(node, ir.Return) and node.value is not None and node.at > update.call.at:
+        if (
+            isinstance(node, ir.Return)
+            and node.value is not None
+            and node.at > update.call.at
+        ):
             if any(_hands_on(part, update.old) for part in _parts(node.value)):
                 return "the function returns"
     return ""
@@ -129,7 +163,9 @@ def _goes_on(body: tuple[ir.Stmt, ...], update: Update, loops: bool) -> str:
 def _writes(node: ir.Assign, path: Path) -> bool:
     """Whether an assignment may change what is held there."""
     targets = [_path(part) for target in node.targets for part in _parts(target)]
-    return any(target is not None and target == path[: len(target)] for target in targets)
+    return any(
+        target is not None and target == path[: len(target)] for target in targets
+    )
 
 
 def _parts(expr: ir.Expr) -> Iterator[ir.Expr]:
@@ -147,7 +183,11 @@ def _hands_on(expr: ir.Expr, path: Path) -> bool:
     """Whether this is the state, or what holds it with other fields replaced."""
     if _path(expr) == path:
         return True
-    if len(path) == 1 or not isinstance(expr, ir.Call) or not isinstance(expr.func, ir.Attr):
+    if (
+        len(path) == 1
+        or not isinstance(expr, ir.Call)
+        or not isinstance(expr.func, ir.Attr)
+    ):
         return False
     if expr.func.name not in _REPLACING or any(arg.star for arg in expr.args):
         return False

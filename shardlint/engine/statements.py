@@ -51,7 +51,20 @@ if TYPE_CHECKING:
 
 _DECLARE: frozenset[type[ir.Node]] = frozenset({ir.Declare})
 _MAX_UNROLL = 8
-_UPDATES = frozenset({"set", "add", "multiply", "divide", "power", "min", "max", "apply", "mul", "subtract"})
+_UPDATES = frozenset(
+    {
+        "set",
+        "add",
+        "multiply",
+        "divide",
+        "power",
+        "min",
+        "max",
+        "apply",
+        "mul",
+        "subtract",
+    }
+)
 
 
 def block(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
@@ -70,9 +83,13 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
             _annotated(it, frame, node)
         case ir.AugAssign():
             held = evaluate(it, frame, node.target)
-            value = binary(it, frame, node.op, held, evaluate(it, frame, node.value), node.at)
+            value = binary(
+                it, frame, node.op, held, evaluate(it, frame, node.value), node.at
+            )
             if isinstance(held, SequenceValue) and held.kind == "list":
-                objects.replaced(it, frame, [(held, value)])  # under its other names, too
+                objects.replaced(
+                    it, frame, [(held, value)]
+                )  # under its other names, too
             assign(it, frame, node.target, value)
         case ir.ExprStmt():
             _discarded(it, frame, node.value)
@@ -100,15 +117,25 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.Raise():
             return True
         case ir.Jump(what=what):
-            (frame.breaks if what == "break" else frame.jumps).append(dict(frame.variables))
+            (frame.breaks if what == "break" else frame.jumps).append(
+                dict(frame.variables)
+            )
             return True
         case ir.Function():
             frame.note_definition(node.at)
             _define(it, frame, node)
         case ir.Class():
             frame.note_definition(node.at)
-            found = it.static_name(frame.module, node.name) if frame.parent is None else None
-            frame.variables[node.name] = found if isinstance(found, ClassValue) else classes.local(it, frame, node)
+            found = (
+                it.static_name(frame.module, node.name)
+                if frame.parent is None
+                else None
+            )
+            frame.variables[node.name] = (
+                found
+                if isinstance(found, ClassValue)
+                else classes.local(it, frame, node)
+            )
         case ir.Delete(targets=targets):
             for target in targets:
                 if isinstance(target, ir.Name):
@@ -116,7 +143,9 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
                 elif isinstance(target, ir.Subscript):
                     held = evaluate(it, frame, target.obj)
                     if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
-                        after = containers.without_item(held, evaluate(it, frame, target.index))
+                        after = containers.without_item(
+                            held, evaluate(it, frame, target.index)
+                        )
                         objects.replaced(it, frame, [(held, after)])
         case ir.Declare(names=names):
             for name in names:
@@ -132,31 +161,51 @@ def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> N
     if isinstance(node, ir.Import):
         for name, module in node.bindings:
             known = it.project.module(module) is not None
-            frame.variables[name] = Unknown("a local import") if known else it.external(module)
+            frame.variables[name] = (
+                Unknown("a local import") if known else it.external(module)
+            )
     elif node.names is not None:
         for name, bound in node.names:
             outside = not node.level and it.project.module(node.module) is None
-            frame.variables[bound] = it.external(f"{node.module}.{name}") if outside else Unknown("a local import")
+            frame.variables[bound] = (
+                it.external(f"{node.module}.{name}")
+                if outside
+                else Unknown("a local import")
+            )
 
 
 def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     from shardlint.engine.calls import decorated
 
     if frame.parent is not None:
-        declared = (one for one in walk(node.body, _DECLARE) if isinstance(one, ir.Declare) and one.what == "nonlocal")
+        declared = (
+            one
+            for one in walk(node.body, _DECLARE)
+            if isinstance(one, ir.Declare) and one.what == "nonlocal"
+        )
         frame.open_to(name for one in declared for name in one.names)
-    function = FunctionValue(node, frame.module, frame, None, node.name, defaults(it, frame, node.params))
+    function = FunctionValue(
+        node, frame.module, frame, None, node.name, defaults(it, frame, node.params)
+    )
     frame.variables[node.name] = decorated(it, frame, function)
 
 
-def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source: ir.Expr | None = None) -> None:
+def assign(
+    it: Interpreter,
+    frame: Frame,
+    target: ir.Expr,
+    value: Value,
+    source: ir.Expr | None = None,
+) -> None:
     """Bind a target: a name, a sequence of targets, an attribute or an item."""
     match target:
         case ir.Name(id=name):
             frame.bind(name, value)
             see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
-            if source is not None and not any(isinstance(item, ir.Star) for item in items):
+            if source is not None and not any(
+                isinstance(item, ir.Star) for item in items
+            ):
                 names = [item.id if isinstance(item, ir.Name) else "" for item in items]
                 value = expand_shape(it, frame, source, value, names)
             mutation.consumed(it, frame, value)
@@ -170,23 +219,39 @@ def assign(it: Interpreter, frame: Frame, target: ir.Expr, value: Value, source:
         case ir.Subscript(obj=obj):
             held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
             if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
-                objects.replaced(it, frame, [(held, containers.with_item(held, key, value))])
+                objects.replaced(
+                    it, frame, [(held, containers.with_item(held, key, value))]
+                )
             elif isinstance(obj, ir.Name) and not isinstance(held, ArrayValue):
                 frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
 
 
-def _fresh(it: Interpreter, frame: Frame, value: Value, source: ir.Expr | None) -> Value:
+def _fresh(
+    it: Interpreter, frame: Frame, value: Value, source: ir.Expr | None
+) -> Value:
     """A list that a function of arrays has just made cannot have grown: as good as a tuple."""
-    if isinstance(value, SequenceValue) and value.kind == "list" and isinstance(source, ir.Call):
-        func = evaluate(it, frame, source.func) if isinstance(source.func, (ir.Name, ir.Attr)) else None
-        if isinstance(func, ExternalValue) and func.qualname.startswith(("jax.numpy.", "numpy.")):
+    if (
+        isinstance(value, SequenceValue)
+        and value.kind == "list"
+        and isinstance(source, ir.Call)
+    ):
+        func = (
+            evaluate(it, frame, source.func)
+            if isinstance(source.func, (ir.Name, ir.Attr))
+            else None
+        )
+        if isinstance(func, ExternalValue) and func.qualname.startswith(
+            ("jax.numpy.", "numpy.")
+        ):
             return replace(value, kind="tuple")
     return value
 
 
-def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int) -> None:
+def _unpack(
+    it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int
+) -> None:
     values: list[Value] | None = None
     value = named_items(value)
     star = next((i for i, item in enumerate(items) if isinstance(item, ir.Star)), None)
@@ -201,21 +266,49 @@ def _unpack(it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Va
             values = [element(value)] * len(items)
     if values is not None and star is not None and len(values) >= len(items) - 1:
         extra = len(values) - len(items) + 1
-        values = [*values[:star], SequenceValue(tuple(values[star : star + extra]), "list"), *values[star + extra :]]
-        items = tuple(item.value if isinstance(item, ir.Star) else item for item in items)
+        values = [
+            *values[:star],
+            SequenceValue(tuple(values[star : star + extra]), "list"),
+            *values[star + extra :],
+        ]
+        items = tuple(
+            item.value if isinstance(item, ir.Star) else item for item in items
+        )
     if values is not None and len(values) != len(items):
         if isinstance(value, ArrayValue):
-            it.report(frame, "ST214", at, f"{len(items)} names unpack a dimension of size {len(values)}")
+            it.report(
+                frame,
+                "ST214",
+                at,
+                f"{len(items)} names unpack a dimension of size {len(values)}",
+            )
         elif isinstance(value, SequenceValue) and value.kind == "keys":
-            it.report(frame, "ST214", at, f"{len(items)} names unpack {len(values)} random keys")
-        elif isinstance(value, SequenceValue) and value.kind == "tuple":  # a list may have grown unseen
+            it.report(
+                frame,
+                "ST214",
+                at,
+                f"{len(items)} names unpack {len(values)} random keys",
+            )
+        elif (
+            isinstance(value, SequenceValue) and value.kind == "tuple"
+        ):  # a list may have grown unseen
             shape = all(isinstance(item, IntValue) for item in values)
             # other tuples are the type checker's business
-            if shape or (len(values) > 1 and any(isinstance(item, ArrayValue) for item in values)):
+            if shape or (
+                len(values) > 1 and any(isinstance(item, ArrayValue) for item in values)
+            ):
                 what = "a shape of rank" if shape else "a tuple of"
-                it.report(frame, "ST214", at, f"{len(items)} names unpack {what} {len(values)}")
+                it.report(
+                    frame,
+                    "ST214",
+                    at,
+                    f"{len(items)} names unpack {what} {len(values)}",
+                )
         values = None
-    rest = Unknown("part of something unknown", leaf=value.leaf if isinstance(value, Unknown) else None)
+    rest = Unknown(
+        "part of something unknown",
+        leaf=value.leaf if isinstance(value, Unknown) else None,
+    )
     for index, item in enumerate(items):
         assign(it, frame, item, values[index] if values is not None else rest)
 
@@ -232,10 +325,14 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     mark = frame.bindings.mark()
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
-        it.report(frame, found.code or "ST203", node.value.at, found.message, found.witness)
+        it.report(
+            frame, found.code or "ST203", node.value.at, found.message, found.witness
+        )
         frame.bindings.rollback(mark)
         promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
-        assign(it, frame, node.target, join(promised, value))  # either may be meant: what both agree on is known
+        assign(
+            it, frame, node.target, join(promised, value)
+        )  # either may be meant: what both agree on is known
         return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
@@ -246,22 +343,41 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     frame.leave(value)
     if frame.view is not None and node.value is not None:
         manual_exit.leave(it, frame, node.value, value)
-    boundaries.leave(it, frame, value, node.value.at if node.value is not None else node.at)
+    boundaries.leave(
+        it, frame, value, node.value.at if node.value is not None else node.at
+    )
     if frame.promise is None or node.value is None:
         return
     mark = frame.bindings.mark()
     name = frame.function.name if frame.function is not None else "the function"
-    found = matching.check(it, frame.promise, value, frame.bindings, frame.facts, f"result of {name}")
+    found = matching.check(
+        it, frame.promise, value, frame.bindings, frame.facts, f"result of {name}"
+    )
     frame.bindings.rollback(mark)
     if found is not None and found.code == "ST308" and frame.function is not None:
         found = None if placements.replaced(frame.function.node) else found
-    if value == Literal(None) and isinstance(node.value, ir.Name) and isinstance(frame.promise, ArrayType):
+    if (
+        value == Literal(None)
+        and isinstance(node.value, ir.Name)
+        and isinstance(frame.promise, ArrayType)
+    ):
         # `return None` itself says that the annotation is meant loosely
         text = expected_got(f"result of {name}", frame.promise.written, "None")
         found = matching.Problem("", text, {}, frame.promise)
     if found is not None:
-        it.report(frame, found.code or "ST201", node.value.at, found.message, found.witness, _declared(found))
-    elif frame.named and isinstance(frame.promise, ArrayType) and isinstance(value, ArrayValue):
+        it.report(
+            frame,
+            found.code or "ST201",
+            node.value.at,
+            found.message,
+            found.witness,
+            _declared(found),
+        )
+    elif (
+        frame.named
+        and isinstance(frame.promise, ArrayType)
+        and isinstance(value, ArrayValue)
+    ):
         strings.check_result_alias(it, frame, frame.promise, value)
 
 
@@ -274,7 +390,11 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     decided = truth(evaluate(it, frame, node.test))
     if decided is not None:
         return block(it, frame, node.body if decided else node.orelse)
-    before, facts, around = dict(frame.variables), frame.facts, (frame.mesh, frame.rules)
+    before, facts, around = (
+        dict(frame.variables),
+        frame.facts,
+        (frame.mesh, frame.rules),
+    )
     narrow(it, frame, node.test, True)
     frame.silent += frame.in_place
     first_ends = block(it, frame, node.body)
@@ -283,7 +403,10 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
     if (frame.mesh, frame.rules) != around:
-        frame.mesh, frame.rules = MeshValue(None), None  # one of the branches put others in force
+        frame.mesh, frame.rules = (
+            MeshValue(None),
+            None,
+        )  # one of the branches put others in force
     if first_ends == second_ends:  # else what follows is a branch too
         frame.silent -= frame.in_place
     if first_ends and second_ends:
@@ -301,11 +424,17 @@ def _with(it: Interpreter, frame: Frame, node: ir.With) -> bool:
     for context, target in node.items:
         entered = evaluate(it, frame, context)
         sharding.enter(frame, entered)
-        named = it.resolve_static(context.func if isinstance(context, ir.Call) else context, frame.module)
+        named = it.resolve_static(
+            context.func if isinstance(context, ir.Call) else context, frame.module
+        )
         expects_error |= expected_errors.enters(context, named, frame.function)
         watched |= expected_errors.watches(context)
         if target is not None:
-            given = entered if isinstance(entered, MeshValue) else Unknown("what a context manager gives")
+            given = (
+                entered
+                if isinstance(entered, MeshValue)
+                else Unknown("what a context manager gives")
+            )
             assign(it, frame, target, given)
     frame.silent += expects_error
     frame.watched += watched
@@ -347,7 +476,9 @@ def _discarded(it: Interpreter, frame: Frame, expr: ir.Expr) -> None:
                 objects.replaced(it, frame, [(value, ArrayValue(None, numpy=True))])
         case _ if frame.watched:
             pass
-        case ir.Call(func=ir.Attr(obj=ir.Subscript(obj=ir.Attr(obj=base, name="at")), name=name)) if name in _UPDATES:
+        case ir.Call(
+            func=ir.Attr(obj=ir.Subscript(obj=ir.Attr(obj=base, name="at")), name=name)
+        ) if name in _UPDATES:
             frame.silent += 1
             value = evaluate(it, frame, base)
             frame.silent -= 1

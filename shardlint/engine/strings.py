@@ -29,14 +29,23 @@ def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
     """Report on every shape string of the module."""
     for node in walk(module.body, _SUBSCRIPTS):
         if isinstance(node, ir.Subscript):
-            found = it.resolve_static(node.obj, module.name) if isinstance(node.obj, (ir.Name, ir.Attr)) else None
+            found = (
+                it.resolve_static(node.obj, module.name)
+                if isinstance(node.obj, (ir.Name, ir.Attr))
+                else None
+            )
             if isinstance(found, ExternalValue):
                 _subscript(it, frame, node, found.qualname, module.name)
 
 
-def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str, module: str) -> None:
+def _subscript(
+    it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str, module: str
+) -> None:
     form = array_form(qualname)
-    stacked = qualname.rpartition(".")[2] == "Array" and qualname.split(".")[0] in ("shardtypes", "shardlib")
+    stacked = qualname.rpartition(".")[2] == "Array" and qualname.split(".")[0] in (
+        "shardtypes",
+        "shardlib",
+    )
     if form is None and not stacked:
         return
     items = node.index.items if isinstance(node.index, ir.Sequence) else (node.index,)
@@ -53,7 +62,9 @@ def _subscript(it: Interpreter, frame: Frame, node: ir.Subscript, qualname: str,
     except ShapeSyntaxError as error:
         if dialect == "kauldron" or _is_read_by_project(it, node, module):
             return  # its own additions are no mistakes
-        if dialect == "jaxtyping" and is_division(text[error.column :], _texts(it, module)):
+        if dialect == "jaxtyping" and is_division(
+            text[error.column :], _texts(it, module)
+        ):
             return
         start = max(min(error.column, len(text) - 1), 0)
         span = (start, min(start + 1, len(text))) if literal else None
@@ -76,28 +87,56 @@ def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> boo
     into it: that a kernel's block is ``[Q]`` of a dimension."""
     source = it.project.module(module)
     for function in walk(source.body if source is not None else (), _FUNCTIONS):
-        if isinstance(function, ir.Function) and any(node is param.annotation for param in function.params):
-            calls = [expr.func if isinstance(expr, ir.Call) else expr for expr in function.decorators]
-            return any(isinstance(it.resolve_static(expr, module), FunctionValue) for expr in calls)
+        if isinstance(function, ir.Function) and any(
+            node is param.annotation for param in function.params
+        ):
+            calls = [
+                expr.func if isinstance(expr, ir.Call) else expr
+                for expr in function.decorators
+            ]
+            return any(
+                isinstance(it.resolve_static(expr, module), FunctionValue)
+                for expr in calls
+            )
     return False
 
 
-def _axes(it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: bool) -> None:
+def _axes(
+    it: Interpreter, frame: Frame, expr: ir.Expr, shape: Shape, literal: bool
+) -> None:
     seen: set[str] = set()
     for dim in shape.dims:
         for axis, span in zip(dim.axes, dim.axis_spans, strict=True):
             place = (span.start, span.end) if literal else None
             if axis in seen:
-                it.report(frame, "ST102", expr.at, messages.repeated_axis(axis, shape.text), span=place)
+                it.report(
+                    frame,
+                    "ST102",
+                    expr.at,
+                    messages.repeated_axis(axis, shape.text),
+                    span=place,
+                )
             seen.add(axis)
             known = _known_axes(it, frame.module)
             if known and axis not in known and not it.on_other_mesh(axis):
-                it.report(frame, "ST103", expr.at, messages.unknown_axis(axis, known), span=place)
+                it.report(
+                    frame,
+                    "ST103",
+                    expr.at,
+                    messages.unknown_axis(axis, known),
+                    span=place,
+                )
         size = dim.size.constant if dim.size is not None else None
         counts = _parts(it, dim.axes) if dim.axes and size is not None else ()
         if size is not None and counts and all(size % count for count in counts):
             place = (dim.span.start, dim.span.end) if literal else None
-            it.report(frame, "ST104", expr.at, messages.indivisible(size, min(counts), dim.axes), span=place)
+            it.report(
+                frame,
+                "ST104",
+                expr.at,
+                messages.indivisible(size, min(counts), dim.axes),
+                span=place,
+            )
 
 
 def _known_axes(it: Interpreter, module: str) -> Collection[str]:
@@ -123,7 +162,11 @@ def _spoken_of(it: Interpreter, module: str) -> frozenset[str]:
     source = it.project.module(module)
     found = it.axes_spoken_of.get(module)
     if found is None and source is not None:
-        nodes = (node for node in walk(source.body, _SUBSCRIPTS) if isinstance(node, ir.Subscript))
+        nodes = (
+            node
+            for node in walk(source.body, _SUBSCRIPTS)
+            if isinstance(node, ir.Subscript)
+        )
         texts = (node.index.value for node in nodes if isinstance(node.index, ir.Const))
         found = frozenset(axis for text in texts for axis in _axes_of(text))
         it.axes_spoken_of[module] = found
@@ -139,9 +182,15 @@ def _axes_of(text: object) -> tuple[str, ...]:
         return ()
 
 
-def check_result_names(it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]) -> None:
+def check_result_names(
+    it: Interpreter, frame: Frame, node: ir.Function, module: str, known: set[str]
+) -> None:
     """A name in the result that nothing else has, one slip away from a name that the parameters have."""
-    promised = [array for array in _arrays(resolve(it, node.returns, module)) if array.shape is not None]
+    promised = [
+        array
+        for array in _arrays(resolve(it, node.returns, module))
+        if array.shape is not None
+    ]
     if not promised:
         return
     elsewhere = set(known)
@@ -166,22 +215,41 @@ def _words_in_strings(body: tuple[ir.Stmt, ...]) -> set[str]:
     return {word for text in texts if isinstance(text, str) for word in _words(text)}
 
 
-def check_result_alias(it: Interpreter, frame: Frame, array: ArrayType, value: ArrayValue) -> None:
+def check_result_alias(
+    it: Interpreter, frame: Frame, array: ArrayType, value: ArrayValue
+) -> None:
     """A name that only the result has, where the value certainly has a size of the parameters."""
     shape, function = array.shape, frame.function
-    if shape is None or function is None or value.dims is None or shape.rank != len(value.dims):
+    if (
+        shape is None
+        or function is None
+        or value.dims is None
+        or shape.rank != len(value.dims)
+    ):
         return
     promised = shape.names
-    aliases = [d.name for d in shape.dims if d.name is not None and d.name not in frame.named]
+    aliases = [
+        d.name for d in shape.dims if d.name is not None and d.name not in frame.named
+    ]
     if len(aliases) != 1:
         return  # several new names tell equal sizes apart: 'B Q K' for scores of a sequence with itself
     own = _names_of_parameters(it, frame)
     for dim, actual in zip(shape.dims, value.dims, strict=True):
         name = dim.name if dim.kind == "size" else None
-        if name is None or name in frame.named or actual.size is None or shape.dialect != "shardtypes":
+        if (
+            name is None
+            or name in frame.named
+            or actual.size is None
+            or shape.dialect != "shardtypes"
+        ):
             continue
         other = actual.size.symbol_name
-        if other is not None and other != name and other in own and other not in promised:
+        if (
+            other is not None
+            and other != name
+            and other in own
+            and other not in promised
+        ):
             span = (dim.span.start, dim.span.start + len(name))
             message = f"only the result of {function.name} has a dimension {name!r}; the value has {other!r} there"
             it.report(frame, "ST105", array.at, message, span=span)
@@ -191,8 +259,17 @@ def _names_of_parameters(it: Interpreter, frame: Frame) -> set[str]:
     """The names that a signature writes itself. A class has words of its own for the same sizes."""
     assert frame.function is not None
     node, module = frame.function.node, frame.function.module
-    types = [resolve(it, param.annotation, module) for param in node.params] if isinstance(node, ir.Function) else []
-    shapes = [array.shape for type_ in types for array in _arrays(type_) if array.shape is not None]
+    types = (
+        [resolve(it, param.annotation, module) for param in node.params]
+        if isinstance(node, ir.Function)
+        else []
+    )
+    shapes = [
+        array.shape
+        for type_ in types
+        for array in _arrays(type_)
+        if array.shape is not None
+    ]
     return {name for shape in shapes for name in shape.names}
 
 
@@ -228,6 +305,8 @@ def _slip(a: str, b: str) -> bool:
             and a[differ[1]] == b[differ[0]]
         )
     short, long = sorted((a, b), key=len)
-    if len(long) - len(short) != 1 or long[:-1] == short:  # a plural or a suffix is another name
+    if (
+        len(long) - len(short) != 1 or long[:-1] == short
+    ):  # a plural or a suffix is another name
         return False
     return any(long[:i] + long[i + 1 :] == short for i in range(1, len(long)))

@@ -42,7 +42,9 @@ UPDATES = STATEFUL_UPDATES | {f"{STATELESS}.update"}
 _ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
 
 
-def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+def call(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value | None:
     """The result; None for any other function, and where it is not known."""
     if qualname in _STATES and not args:
         return _state(TRAIN_STATE, kwargs)
@@ -56,7 +58,11 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
             return optimizer_state(qualname, args[0])
         case (("optax.apply_updates" | "equinox.apply_updates"), 2) if not kwargs:
             return bare(args[0]) if qualname.startswith("optax.") else args[0]
-        case _ if qualname == APPLY_GRADIENTS and len(args) == 1 and isinstance(args[0], InstanceValue):
+        case _ if (
+            qualname == APPLY_GRADIENTS
+            and len(args) == 1
+            and isinstance(args[0], InstanceValue)
+        ):
             return _stepped(args[0], kwargs)
         case (("equinox.partition" | "equinox.filter"), 2) if not kwargs:
             return _halves(qualname, args)
@@ -75,12 +81,19 @@ def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> V
 
 def optimizer_state(qualname: str, like: Value) -> Unknown:
     """The state that a method of an optimizer gives; ``like`` are parameters, or their gradients."""
-    return Unknown("the state of an optimizer", moments_of=like if qualname.startswith(MOMENTS) else None)
+    return Unknown(
+        "the state of an optimizer",
+        moments_of=like if qualname.startswith(MOMENTS) else None,
+    )
 
 
 def attribute(value: Value, name: str) -> Value | None:
     """``.apply_gradients`` of a training state, and ``.create`` of its class; None for others."""
-    if name == "apply_gradients" and isinstance(value, InstanceValue) and _is_state(value.cls, name):
+    if (
+        name == "apply_gradients"
+        and isinstance(value, InstanceValue)
+        and _is_state(value.cls, name)
+    ):
         return PartialValue(ExternalValue(APPLY_GRADIENTS), (value,))
     if name == "create" and isinstance(value, ClassValue) and _is_state(value, name):
         return PartialValue(ExternalValue(_CREATE), (value,))
@@ -91,7 +104,9 @@ def _is_state(cls: ClassValue, method: str) -> bool:
     """Whether the class is flax's training state, or one below that leaves the method alone."""
     if cls is TRAIN_STATE:
         return True
-    if any(isinstance(node, ir.Function) and node.name == method for node in cls.node.body):
+    if any(
+        isinstance(node, ir.Function) and node.name == method for node in cls.node.body
+    ):
         return False
     return any(
         base.qualname == _FLAX_STATE if isinstance(base, ExternalValue)
@@ -103,7 +118,11 @@ def _is_state(cls: ClassValue, method: str) -> bool:
 def _state(cls: ClassValue, kwargs: Mapping[str, Value]) -> Value | None:
     if not {"apply_fn", "params", "tx"} <= kwargs.keys():
         return None
-    fields = {**kwargs, "step": Unknown("the step"), "opt_state": Unknown("the state of an optimizer")}
+    fields = {
+        **kwargs,
+        "step": Unknown("the step"),
+        "opt_state": Unknown("the state of an optimizer"),
+    }
     return InstanceValue(cls, tuple(fields.items()), exact=True)
 
 
@@ -112,13 +131,21 @@ def _stepped(state: InstanceValue, kwargs: Mapping[str, Value]) -> Value | None:
     given = {name: value for name, value in kwargs.items() if name != "grads"}
     if not given.keys() <= dict(state.fields).keys():
         return None
-    made = ((n, bare(held) if n == "params" else given.get(n, held)) for n, held in state.fields)
+    made = (
+        (n, bare(held) if n == "params" else given.get(n, held))
+        for n, held in state.fields
+    )
     return replace(state, fields=tuple(made))
 
 
 def _shapes(tree: Value) -> Value:
     return map_leaves(
-        bare(tree), lambda leaf: replace(leaf, dtype=None, weak=False) if isinstance(leaf, ArrayValue) else leaf
+        bare(tree),
+        lambda leaf: (
+            replace(leaf, dtype=None, weak=False)
+            if isinstance(leaf, ArrayValue)
+            else leaf
+        ),
     )
 
 
@@ -140,11 +167,21 @@ def _halves(qualname: str, args: Sequence[Value]) -> Value | None:
     def half(wanted: bool) -> Value:
         def kept(leaf: Value) -> Value:
             verdict = _is_array(leaf, asked)
-            return Unknown("an array or not") if verdict is None else leaf if verdict is wanted else Literal(None)
+            return (
+                Unknown("an array or not")
+                if verdict is None
+                else leaf
+                if verdict is wanted
+                else Literal(None)
+            )
 
         return map_leaves(args[0], kept)
 
-    return SequenceValue((half(True), half(False))) if qualname == "equinox.partition" else half(True)
+    return (
+        SequenceValue((half(True), half(False)))
+        if qualname == "equinox.partition"
+        else half(True)
+    )
 
 
 def _combined(first: Value, second: Value) -> Value:
@@ -153,8 +190,16 @@ def _combined(first: Value, second: Value) -> Value:
         return second
     parts, others = children(first), children(second)
     if parts is None or is_leaf(first):
-        return first if second == Literal(None) or isinstance(first, ArrayValue) else Unknown("one of two leaves")
-    if type(first) is not type(second) or others is None or dict(parts).keys() != dict(others).keys():
+        return (
+            first
+            if second == Literal(None) or isinstance(first, ArrayValue)
+            else Unknown("one of two leaves")
+        )
+    if (
+        type(first) is not type(second)
+        or others is None
+        or dict(parts).keys() != dict(others).keys()
+    ):
         return Unknown("combines trees of other structures")
     rest = dict(others)
     return rebuilt(first, [(key, _combined(item, rest[key])) for key, item in parts])
@@ -167,16 +212,24 @@ def _replaced_at(args: Sequence[Value]) -> Value | None:
         return None
     several = isinstance(where.body, ir.Sequence)
     paths = where.body.items if isinstance(where.body, ir.Sequence) else (where.body,)
-    if several and not (isinstance(args[2], SequenceValue) and len(args[2].items) == len(paths)):
+    if several and not (
+        isinstance(args[2], SequenceValue) and len(args[2].items) == len(paths)
+    ):
         return None
-    new = args[2].items if several and isinstance(args[2], SequenceValue) else (args[2],)
+    new = (
+        args[2].items if several and isinstance(args[2], SequenceValue) else (args[2],)
+    )
     result: Value | None = args[1]
     for path, value in zip(paths, new, strict=True):
         names: list[str] = []
         while isinstance(path, ir.Attr):
             names.insert(0, path.name)
             path = path.obj
-        if not isinstance(path, ir.Name) or path.id != where.params[0].name or result is None:
+        if (
+            not isinstance(path, ir.Name)
+            or path.id != where.params[0].name
+            or result is None
+        ):
             return None
         result = _with(result, names, value)
     return result

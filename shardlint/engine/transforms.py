@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import custom_rules, layers, scanned_modules, sharding, training, tree_functions
+from shardlint.engine import (
+    custom_rules,
+    layers,
+    scanned_modules,
+    sharding,
+    training,
+    tree_functions,
+)
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
 from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
@@ -95,7 +102,11 @@ def make(
 
 
 def _origin(
-    args: list[Value], kwargs: dict[str, Value], module: str, operands: tuple[ir.Expr, ...], names: tuple[str, ...]
+    args: list[Value],
+    kwargs: dict[str, Value],
+    module: str,
+    operands: tuple[ir.Expr, ...],
+    names: tuple[str, ...],
 ) -> tuple[str, int] | None:
     """Where the axes of a mapped function are written out."""
     given = [*("", *names)[: len(args)], *kwargs]
@@ -118,7 +129,11 @@ def _traced_by(it: Interpreter, value: Value, qualname: str) -> Value:
     """A function that remembers which transformation traces it; anything else as it is."""
     if isinstance(value, PartialValue):
         return replace(value, func=_traced_by(it, value.func, qualname))
-    if not isinstance(value, FunctionValue) or qualname not in _TRACING or value.tracing in COMPILING:
+    if (
+        not isinstance(value, FunctionValue)
+        or qualname not in _TRACING
+        or value.tracing in COMPILING
+    ):
         return value
     key = (value, qualname)
     if key not in it.tracers:
@@ -127,10 +142,14 @@ def _traced_by(it: Interpreter, value: Value, qualname: str) -> Value:
 
 
 def _callable(value: Value) -> bool:
-    return isinstance(value, (FunctionValue, PartialValue, WrappedValue, InstanceValue, ExternalValue))
+    return isinstance(
+        value, (FunctionValue, PartialValue, WrappedValue, InstanceValue, ExternalValue)
+    )
 
 
-def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr) -> Value:
+def decorate(
+    it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr
+) -> Value:
     """``@wrapper`` on a function; ``expr`` is the decorator."""
     from shardlint.engine.calls import call
 
@@ -142,7 +161,9 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: i
             made = make(it, qualname, [func], {})
             return made if made is not None else Unknown(f"decorated with {qualname}")
         case PartialValue(func=ExternalValue(qualname=qualname)):
-            defined = custom_rules.define(it, frame, qualname, [*wrapper.args, func], {}, expr.at)
+            defined = custom_rules.define(
+                it, frame, qualname, [*wrapper.args, func], {}, expr.at
+            )
             if defined is not None:
                 return defined
             made = make(it, qualname, [*wrapper.args, func], dict(wrapper.kwargs))
@@ -155,7 +176,11 @@ def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: i
             frame.silent -= 1
             if isinstance(result, FunctionValue) and passes_on(result.node):
                 return func
-            return result if _callable(result) else Unknown("a decorator that is not understood")
+            return (
+                result
+                if _callable(result)
+                else Unknown("a decorator that is not understood")
+            )
         case _:
             return Unknown("a decorator that is not understood")
 
@@ -172,7 +197,9 @@ def call_wrapped(
     if func.kind == manual_calls.SHARD_MAP:
         return manual_calls.call_region(it, frame, func, args, kwargs, at, places)
     if func.kind in layers.LAYERS:
-        result = manual_layers.applied(it, func, args, layers.call(it, frame, func, args, at, places))
+        result = manual_layers.applied(
+            it, func, args, layers.call(it, frame, func, args, at, places)
+        )
         return layer_names.applied(it, frame, func, args, at, result)
     if func.kind in (scanned_modules.SCAN, scanned_modules.LAYERS_OF):
         return scanned_modules.call(func, args)
@@ -195,9 +222,14 @@ def control(
         return _reduced(args[0], mean=qualname == "jax.lax.pmean")
     places = tuple(operand.at for operand in operands)
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
-        result = call(it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:])
+        result = call(
+            it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:]
+        )
         return bare(map_leaves(result, traced), weak=True)
-    for of in (tree_functions.call(it, frame, qualname, args, kwargs, at), training.call(qualname, args, kwargs)):
+    for of in (
+        tree_functions.call(it, frame, qualname, args, kwargs, at),
+        training.call(qualname, args, kwargs),
+    ):
         if of is not None:
             return of
     if qualname == "dataclasses.replace" and len(args) == 1:
@@ -206,20 +238,31 @@ def control(
     if defined is not None:
         return defined
     loop = call_loop(it, frame, qualname, args, kwargs, at, operands)
-    return loop if loop is not None else make_linear(it, frame, qualname, args, kwargs, at, places)
+    return (
+        loop
+        if loop is not None
+        else make_linear(it, frame, qualname, args, kwargs, at, places)
+    )
 
 
 def _reduced(value: Value, mean: bool) -> Value:
     """A reduction over mesh axes keeps the shape of every array in the tree; sums of bools are ints."""
     match value:
         case ArrayValue(dtype=dtype):
-            keeps = dtype is not None and dtype != "bool" and not (mean and dtype.startswith(("int", "uint")))
+            keeps = (
+                dtype is not None
+                and dtype != "bool"
+                and not (mean and dtype.startswith(("int", "uint")))
+            )
             return replace(value, dtype=dtype if keeps else None, pending=None)
         case SequenceValue(items=items):
             return replace(value, items=tuple(_reduced(item, mean) for item in items))
         case DictValue(items=pairs):
             return DictValue(tuple((key, _reduced(item, mean)) for key, item in pairs))
         case InstanceValue(fields=fields):
-            return replace(value, fields=tuple((name, _reduced(item, mean)) for name, item in fields))
+            return replace(
+                value,
+                fields=tuple((name, _reduced(item, mean)) for name, item in fields),
+            )
         case _:
             return Unknown("reduced over mesh axes")

@@ -10,7 +10,14 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.plain import constant
 from shardlint.engine.sharding.manual_leaves import STRUCTURE, known, unflattened
 from shardlint.engine.tree_maps import holds_instance, mapped
-from shardlint.values import ExternalValue, PartialValue, SequenceValue, Unknown, Value, WrappedValue
+from shardlint.values import (
+    ExternalValue,
+    PartialValue,
+    SequenceValue,
+    Unknown,
+    Value,
+    WrappedValue,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -19,7 +26,12 @@ _PREFIXES = ("jax.tree.", "jax.tree_util.tree_")
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
 ) -> Value | None:
     """The result; None for any other function, and where the ops know enough."""
     from shardlint.engine.calls import call as call_value
@@ -33,23 +45,35 @@ def call(
     name = qualname.removeprefix(prefix)
     match name, len(args):
         case "map", _ if len(args) > 1 and holds_instance(args[1]):
-            return mapped(lambda leaves: call_value(it, frame, args[0], leaves, {}, at), args[1], list(args[2:]))
-        case "map_with_path", _ if len(args) > 1 and (holds_instance(args[1]) or known(args[1]) is not None):
+            return mapped(
+                lambda leaves: call_value(it, frame, args[0], leaves, {}, at),
+                args[1],
+                list(args[2:]),
+            )
+        case "map_with_path", _ if len(args) > 1 and (
+            holds_instance(args[1]) or known(args[1]) is not None
+        ):
             rest = [tree_paths.of_leaves(args[1]), *args[2:]]
             return mapped(
-                lambda leaves: call_value(it, frame, args[0], [leaves[1], leaves[0], *leaves[2:]], {}, at),
+                lambda leaves: call_value(
+                    it, frame, args[0], [leaves[1], leaves[0], *leaves[2:]], {}, at
+                ),
                 args[1],
                 rest,
             )
         case "structure", 1:
             return _structure(args[0])
-        case "unflatten", 2 if isinstance(args[0], WrappedValue) and args[0].kind == STRUCTURE:
+        case "unflatten", 2 if (
+            isinstance(args[0], WrappedValue) and args[0].kind == STRUCTURE
+        ):
             return unflattened(containers.copied(args[0].func), args[1])
         case _:
             return _leaves(it, frame, name, args, at)
 
 
-def _leaves(it: Interpreter, frame: Frame, name: str, args: Sequence[Value], at: int) -> Value | None:
+def _leaves(
+    it: Interpreter, frame: Frame, name: str, args: Sequence[Value], at: int
+) -> Value | None:
     """Functions of the list of all leaves."""
     place = 1 if name == "reduce" else 0
     found = known(args[place]) if place < len(args) else None
@@ -57,7 +81,9 @@ def _leaves(it: Interpreter, frame: Frame, name: str, args: Sequence[Value], at:
         return None
     listed = SequenceValue(tuple(found), "list")
     paths = tree_paths.listed(args[place])
-    pairs = SequenceValue(tuple(map(SequenceValue, zip(paths, found, strict=True))), "list")
+    pairs = SequenceValue(
+        tuple(map(SequenceValue, zip(paths, found, strict=True))), "list"
+    )
     match name, len(args):
         case "leaves", 1:
             return listed
@@ -68,7 +94,9 @@ def _leaves(it: Interpreter, frame: Frame, name: str, args: Sequence[Value], at:
         case "flatten_with_path", 1:
             return SequenceValue((pairs, _structure(args[0])))
         case "reduce", 2 | 3 if holds_instance(args[1]):
-            return it.apply(frame, "jax.tree.reduce", [args[0], listed, *args[2:]], {}, at)
+            return it.apply(
+                frame, "jax.tree.reduce", [args[0], listed, *args[2:]], {}, at
+            )
         case _:
             return None
 

@@ -15,10 +15,14 @@ def holds_instance(value: Value) -> bool:
     parts = children(value)
     if parts is None:
         return False
-    return isinstance(value, InstanceValue) or any(holds_instance(item) for _, item in parts)
+    return isinstance(value, InstanceValue) or any(
+        holds_instance(item) for _, item in parts
+    )
 
 
-def mapped(call: Callable[[list[Value]], Value], tree: Value, rest: list[Value]) -> Value:
+def mapped(
+    call: Callable[[list[Value]], Value], tree: Value, rest: list[Value]
+) -> Value:
     """``call`` of every leaf with those in the same place of the other trees."""
     if isinstance(tree, Literal) and tree.value is None:
         return tree
@@ -28,8 +32,15 @@ def mapped(call: Callable[[list[Value]], Value], tree: Value, rest: list[Value])
     columns: list[dict[object, Value]] = []
     for other in rest:
         found = children(other)
-        if found is None or type(other) is not type(tree) or dict(found).keys() != dict(parts).keys():
+        if (
+            found is None
+            or type(other) is not type(tree)
+            or dict(found).keys() != dict(parts).keys()
+        ):
             found = [(key, _NOT_KNOWN) for key, _ in parts]
         columns.append(dict(found))
-    made = [(key, mapped(call, item, [column[key] for column in columns])) for key, item in parts]
+    made = [
+        (key, mapped(call, item, [column[key] for column in columns]))
+        for key, item in parts
+    ]
     return rebuilt(tree, made)

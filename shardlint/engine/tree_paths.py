@@ -20,7 +20,11 @@ from shardlint.values import (
 )
 
 _UTIL = "jax.tree_util."
-_DICT_KEY, _SEQUENCE_KEY, _NAME_KEY = f"{_UTIL}DictKey", f"{_UTIL}SequenceKey", f"{_UTIL}GetAttrKey"
+_DICT_KEY, _SEQUENCE_KEY, _NAME_KEY = (
+    f"{_UTIL}DictKey",
+    f"{_UTIL}SequenceKey",
+    f"{_UTIL}GetAttrKey",
+)
 _HELD_AS = {_DICT_KEY: "key", _SEQUENCE_KEY: "idx", _NAME_KEY: "name"}
 _NOT_KNOWN = Unknown("where a leaf is")
 
@@ -54,7 +58,11 @@ def _entry(node: Value, key: object) -> Value | None:
     """What JAX puts into a path for this part of a node."""
     match node:
         case DictValue():
-            return WrappedValue(_DICT_KEY, _held(key)) if isinstance(key, (str, int)) else None
+            return (
+                WrappedValue(_DICT_KEY, _held(key))
+                if isinstance(key, (str, int))
+                else None
+            )
         case SequenceValue(names=None):
             return WrappedValue(_SEQUENCE_KEY, _held(key))
         case SequenceValue(names=names) if names is not None and isinstance(key, int):
@@ -85,18 +93,29 @@ def text(value: Value) -> str | None:
     return f".{key}" if value.kind == _NAME_KEY else f"[{key!r}]"
 
 
-def call(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value | None:
+def call(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value | None:
     """``keystr`` of a path; None for any other function, and for a path that is not known."""
-    if qualname != f"{_UTIL}keystr" or len(args) != 1 or not isinstance(args[0], SequenceValue):
+    if (
+        qualname != f"{_UTIL}keystr"
+        or len(args) != 1
+        or not isinstance(args[0], SequenceValue)
+    ):
         return None
     if kwargs.keys() - {"simple", "separator"}:
         return None
-    simple, separator = kwargs.get("simple", Literal(False)), kwargs.get("separator", Literal(""))
+    simple, separator = (
+        kwargs.get("simple", Literal(False)),
+        kwargs.get("separator", Literal("")),
+    )
     if not isinstance(simple, Literal) or not isinstance(separator, Literal):
         return None
     words = [_simple(item) if simple.value else text(item) for item in args[0].items]
     known = [word for word in words if word is not None]
-    return Literal(str(separator.value).join(known)) if len(known) == len(words) else None
+    return (
+        Literal(str(separator.value).join(known)) if len(known) == len(words) else None
+    )
 
 
 def _simple(value: Value) -> str | None:

@@ -51,7 +51,13 @@ def _registers(expr: ir.Expr) -> bool:
         case ir.Name(id=name):
             return name in _REGISTERING
         case ir.Attr(obj=owner, name=name):
-            outer = owner.id if isinstance(owner, ir.Name) else owner.name if isinstance(owner, ir.Attr) else ""
+            outer = (
+                owner.id
+                if isinstance(owner, ir.Name)
+                else owner.name
+                if isinstance(owner, ir.Attr)
+                else ""
+            )
             return name in _REGISTERING or (name == "dataclass" and outer in _STRUCTS)
         case _:
             return False
@@ -59,7 +65,11 @@ def _registers(expr: ir.Expr) -> bool:
 
 def static_fields(cls: ClassValue) -> frozenset[str]:
     """The fields of a tree class that are part of its structure: JAX does not look at their values."""
-    found = {name for name, node in cls.fields.items() if isinstance(node.value, ir.Call) and _is_static(node.value)}
+    found = {
+        name
+        for name, node in cls.fields.items()
+        if isinstance(node.value, ir.Call) and _is_static(node.value)
+    }
     for base in cls.bases:
         if isinstance(base, ClassValue) and base is not cls:
             found |= static_fields(base)
@@ -78,7 +88,13 @@ def _is_static(call: ir.Call) -> bool:
             case _:
                 pass
     func = call.func
-    return (func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else "") == "static_field"
+    return (
+        func.name
+        if isinstance(func, ir.Attr)
+        else func.id
+        if isinstance(func, ir.Name)
+        else ""
+    ) == "static_field"
 
 
 def children(value: Value) -> list[tuple[object, Value]] | None:
@@ -88,14 +104,18 @@ def children(value: Value) -> list[tuple[object, Value]] | None:
             return []
         case SequenceValue(kind="keys" | "iterator" | "deque" | "set"):
             return None
-        case SequenceValue(items=items) if items or value.kind == "tuple":  # a list may have grown unseen
+        case SequenceValue(items=items) if (
+            items or value.kind == "tuple"
+        ):  # a list may have grown unseen
             return list(enumerate(items))
         case DictValue(items=pairs):
             return list(pairs)
         case InstanceValue(cls=cls, fields=fields) if is_tree(cls):
             if cls.data is not None:
                 known = dict(fields)
-                return [(name, known.get(name, Unknown("a field"))) for name in cls.data]
+                return [
+                    (name, known.get(name, Unknown("a field"))) for name in cls.data
+                ]
             fixed = static_fields(cls)
             return [(name, item) for name, item in fields if name not in fixed]
         case _:
@@ -122,7 +142,10 @@ def rebuilt(value: Value, parts: list[tuple[object, Value]]) -> Value:
             return DictValue(tuple(parts))
         case InstanceValue(fields=fields):
             new = {str(name): item for name, item in parts}
-            return replace(value, fields=tuple((name, new.get(name, item)) for name, item in fields))
+            return replace(
+                value,
+                fields=tuple((name, new.get(name, item)) for name, item in fields),
+            )
         case _:
             return value
 
@@ -135,7 +158,9 @@ def map_leaves(value: Value, change: Callable[[Value], Value]) -> Value:
     return rebuilt(value, [(key, map_leaves(item, change)) for key, item in parts])
 
 
-def leaf_pairs(a: Value, b: Value, path: str = "") -> list[tuple[str, Value, Value]] | None:
+def leaf_pairs(
+    a: Value, b: Value, path: str = ""
+) -> list[tuple[str, Value, Value]] | None:
     """Leaves in the same place of two trees, with their path; None where the structures certainly differ.
 
     A part that is not known on either side is one leaf.
@@ -146,9 +171,19 @@ def leaf_pairs(a: Value, b: Value, path: str = "") -> list[tuple[str, Value, Val
     if first is None or second is None:
         other = a if first is None else b
         return None if is_leaf(other) and not may_be_tree(other) else [(path, a, b)]
-    if type(a) is not type(b) or (isinstance(a, SequenceValue) and isinstance(b, SequenceValue) and a.kind != b.kind):
-        return None if isinstance(a, _PLAIN) and isinstance(b, _PLAIN) else [(path, a, b)]
-    if isinstance(a, InstanceValue) and isinstance(b, InstanceValue) and a.cls is not b.cls:
+    if type(a) is not type(b) or (
+        isinstance(a, SequenceValue)
+        and isinstance(b, SequenceValue)
+        and a.kind != b.kind
+    ):
+        return (
+            None if isinstance(a, _PLAIN) and isinstance(b, _PLAIN) else [(path, a, b)]
+        )
+    if (
+        isinstance(a, InstanceValue)
+        and isinstance(b, InstanceValue)
+        and a.cls is not b.cls
+    ):
         return [(path, a, b)]
     left, right = dict(first), dict(second)
     if left.keys() != right.keys():
@@ -156,7 +191,11 @@ def leaf_pairs(a: Value, b: Value, path: str = "") -> list[tuple[str, Value, Val
         return [(path, a, b)] if grown or isinstance(a, InstanceValue) else None
     found: list[tuple[str, Value, Value]] = []
     for key, item in left.items():
-        inner = leaf_pairs(item, right[key], f"{path}.{key}" if isinstance(a, InstanceValue) else f"{path}[{key!r}]")
+        inner = leaf_pairs(
+            item,
+            right[key],
+            f"{path}.{key}" if isinstance(a, InstanceValue) else f"{path}[{key!r}]",
+        )
         if inner is None:
             return None
         found += inner
@@ -195,7 +234,11 @@ def traced(value: Value) -> Value:
             return replace(value, numpy=False, dtype=None)
         case _:
             parts = children(value)
-            return value if not parts else rebuilt(value, [(key, traced(item)) for key, item in parts])
+            return (
+                value
+                if not parts
+                else rebuilt(value, [(key, traced(item)) for key, item in parts])
+            )
 
 
 _SCALARS = {"bool": "bool", "float": "float32", "complex": "complex64"}
@@ -207,16 +250,26 @@ def bare(value: Value, weak: bool = False) -> Value:
     def change(leaf: Value) -> Value:
         if not isinstance(leaf, ArrayValue):
             return leaf if is_leaf(leaf) else Unknown("a part of a tree")
-        dims = None if leaf.dims is None else tuple(Dimension(d.size) for d in leaf.dims)
-        return ArrayValue(dims, leaf.dtype, weak and leaf.weak, numpy=leaf.numpy, manual=leaf.manual)
+        dims = (
+            None if leaf.dims is None else tuple(Dimension(d.size) for d in leaf.dims)
+        )
+        return ArrayValue(
+            dims, leaf.dtype, weak and leaf.weak, numpy=leaf.numpy, manual=leaf.manual
+        )
 
     return map_leaves(value, change)
 
 
 def named_items(value: Value) -> Value:
     """A NamedTuple as the tuple that it is; any other value as it is."""
-    if isinstance(value, InstanceValue) and any(b == ExternalValue("typing.NamedTuple") for b in value.cls.bases):
+    if isinstance(value, InstanceValue) and any(
+        b == ExternalValue("typing.NamedTuple") for b in value.cls.bases
+    ):
         known = dict(value.fields)
         if known.keys() >= value.cls.fields.keys():
-            return SequenceValue(tuple(known[name] for name in value.cls.fields), "tuple", tuple(value.cls.fields))
+            return SequenceValue(
+                tuple(known[name] for name in value.cls.fields),
+                "tuple",
+                tuple(value.cls.fields),
+            )
     return value

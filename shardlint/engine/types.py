@@ -82,7 +82,16 @@ class UnionType:
     items: tuple[Type, ...]
 
 
-Type: TypeAlias = AnyType | ArrayType | ScalarType | ClassType | SequenceType | RepeatedType | MappingType | UnionType
+Type: TypeAlias = (
+    AnyType
+    | ArrayType
+    | ScalarType
+    | ClassType
+    | SequenceType
+    | RepeatedType
+    | MappingType
+    | UnionType
+)
 
 
 def says_something(type_: Type) -> bool:

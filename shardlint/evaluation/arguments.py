@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from shardlint.evaluation.array_annotations import ArrayType, Stacked, fields_of, names_of, resolved
+from shardlint.evaluation.array_annotations import (
+    ArrayType,
+    Stacked,
+    fields_of,
+    names_of,
+    resolved,
+)
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import is_users
 from shardlint.evaluation.meshes import Mesh
@@ -31,7 +37,12 @@ _PREFERRED = ("float32", "int32", "bool", "complex64")
 _ANY_ARRAYS = frozenset(
     "jax.Array jax.numpy.ndarray jax.typing.ArrayLike jaxtyping.Array jaxtyping.ArrayLike chex.Array typing.Any".split()
 )
-_MESHES = ("jax.sharding.Mesh", "jax.sharding.AbstractMesh", "jax.Mesh", "jax.interpreters.pxla.Mesh")
+_MESHES = (
+    "jax.sharding.Mesh",
+    "jax.sharding.AbstractMesh",
+    "jax.Mesh",
+    "jax.interpreters.pxla.Mesh",
+)
 
 
 class Sizes(dict[str, int]):
@@ -54,7 +65,12 @@ class Maker:
     ``guess``; ``guessed`` are the names of such arguments."""
 
     def __init__(
-        self, sizes: Sizes, positive: bool, mesh: Callable[[], Mesh], guess: Guess, guessed: list[str]
+        self,
+        sizes: Sizes,
+        positive: bool,
+        mesh: Callable[[], Mesh],
+        guess: Guess,
+        guessed: list[str],
     ) -> None:
         self.sizes = sizes
         self.guessed = guessed
@@ -85,10 +101,14 @@ class Maker:
         try:
             kind = resolved(annotation, names)
             if isinstance(kind, Outside) and kind.qualname in _ANY_ARRAYS:
-                return Unmade(parameter.name, ", whose annotation gives no shape", self._guessed)
+                return Unmade(
+                    parameter.name, ", whose annotation gives no shape", self._guessed
+                )
             return self._of(kind, names)
         except NotEvaluable as error:
-            raise NotEvaluable(f"its argument {parameter.name}: {error.reason}") from error
+            raise NotEvaluable(
+                f"its argument {parameter.name}: {error.reason}"
+            ) from error
 
     def _guessed(self, name: str, rank: int) -> Array:
         """An array for an argument of which only the rank of its spec is known. All sizes are the same, so that those
@@ -100,26 +120,40 @@ class Maker:
             raise NotEvaluable("an array of too many entries")
         return self.array(shape, "int32" if name == self._guess.whole else "float32")
 
-    def _of(self, kind: Any, names: dict[str, Any], before: tuple[int, ...] = ()) -> Any:
+    def _of(
+        self, kind: Any, names: dict[str, Any], before: tuple[int, ...] = ()
+    ) -> Any:
         """A value of a type; ``before`` are dimensions in front of those of each array in it."""
         if isinstance(kind, ArrayType):
             return self.array((*before, *self._shape(kind)), kind.dtype)
         if isinstance(kind, Stacked):
-            return self._of(kind.inner, names, (*before, *self._shape(ArrayType(kind.text, None))))
-        if isinstance(kind, type) and is_users(kind) and (is_dataclass(kind) or issubclass(kind, tuple)):
+            return self._of(
+                kind.inner, names, (*before, *self._shape(ArrayType(kind.text, None)))
+            )
+        if (
+            isinstance(kind, type)
+            and is_users(kind)
+            and (is_dataclass(kind) or issubclass(kind, tuple))
+        ):
             return self._fields(kind, before)
         if isinstance(kind, types.GenericAlias) and kind.__origin__ is tuple:
             return tuple(self._of(one, names, before) for one in kind.__args__)
         if isinstance(kind, types.UnionType):
             present = [one for one in kind.__args__ if one is not types.NoneType]
             return self._of(present[0], names, before)
-        if isinstance(kind, Mesh) or (isinstance(kind, Outside) and kind.qualname in _MESHES) or kind is Mesh:
+        if (
+            isinstance(kind, Mesh)
+            or (isinstance(kind, Outside) and kind.qualname in _MESHES)
+            or kind is Mesh
+        ):
             return self._mesh()
         raise NotEvaluable("of a type of which no value is made")
 
     def _fields(self, cls: type, before: tuple[int, ...]) -> Any:
         """An object of a class of the program, of whose fields all are made."""
-        found = {name: self._of(kind, {}, before) for name, kind in fields_of(cls).items()}
+        found = {
+            name: self._of(kind, {}, before) for name, kind in fields_of(cls).items()
+        }
         if issubclass(cls, tuple):
             return cls(**found)
         made = object.__new__(cls)
@@ -135,7 +169,9 @@ class Maker:
         for dim in shape.dims:
             if dim.kind == "variadic":
                 continue  # no dimension is as good as any
-            found.append(self._size(dim.size) if dim.size is not None else self.sizes.unit)
+            found.append(
+                self._size(dim.size) if dim.size is not None else self.sizes.unit
+            )
         if math.prod(found) > MOST_ENTRIES:
             raise NotEvaluable("an array of too many entries")
         return tuple(found)
@@ -152,7 +188,11 @@ class Maker:
     def array(self, shape: Sequence[int], dtype: str | None) -> Array:
         """Random numbers. Whole ones are small, so that they may be indices of any dimension."""
         if dtype == "key":
-            return Array((*shape, 2), "uint32", value=Simulated.everywhere(self._whole((*shape, 2))))
+            return Array(
+                (*shape, 2),
+                "uint32",
+                value=Simulated.everywhere(self._whole((*shape, 2))),
+            )
         name = _one_of(dtype)
         if name == "bool":
             numbers: Any = self._random.random(shape) > 0.5
@@ -162,7 +202,11 @@ class Maker:
             numbers = self._random.uniform(0.1, 0.9, shape)
         else:
             numbers = self._random.standard_normal(shape)
-        return Array(tuple(shape), name, value=Simulated.everywhere(held(np.asarray(numbers), name)))
+        return Array(
+            tuple(shape),
+            name,
+            value=Simulated.everywhere(held(np.asarray(numbers), name)),
+        )
 
     def _whole(self, shape: Sequence[int]) -> Any:
         return self._random.integers(0, self.sizes.unit, tuple(shape))
@@ -177,7 +221,9 @@ def parameters_of(function: Any) -> list[inspect.Parameter]:
         raise NotEvaluable("something that is no function")
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     found = inspect.signature(inner).parameters.values()
-    return [one for one in found if one.default is one.empty and one.kind not in optional]
+    return [
+        one for one in found if one.default is one.empty and one.kind not in optional
+    ]
 
 
 def _one_of(dtype: str | None) -> str:

@@ -113,18 +113,25 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
         raise NotEvaluable(f"the annotation {annotation}") from error
 
 
-def specs_of(kind: Any, prefix: Sequence[tuple[str, ...]] = (), where: Where | None = None) -> Any:
+def specs_of(
+    kind: Any, prefix: Sequence[tuple[str, ...]] = (), where: Where | None = None
+) -> Any:
     """The tree of specs of a type: one for each array in it. ``where`` is the annotation."""
     if isinstance(kind, ArrayType):
         make = Spec if where is None else changed(where, Spec)
-        spec = make(*[axes if len(axes) != 1 else axes[0] for axes in (*prefix, *kind.axes())])
+        spec = make(
+            *[axes if len(axes) != 1 else axes[0] for axes in (*prefix, *kind.axes())]
+        )
         spec.where = where
         return spec
     if isinstance(kind, Stacked):
         return specs_of(kind.inner, (*prefix, *kind.axes()), where)
     if isinstance(kind, type) and is_users(kind) and is_dataclass(kind):
         places = _places(kind)
-        found = {name: specs_of(kind_, prefix, places.get(name)) for name, kind_ in fields_of(kind).items()}
+        found = {
+            name: specs_of(kind_, prefix, places.get(name))
+            for name, kind_ in fields_of(kind).items()
+        }
         made = object.__new__(kind)
         for name, value in found.items():
             object.__setattr__(made, name, value)
@@ -141,7 +148,9 @@ def _places(cls: type) -> dict[str, Where]:
     found: dict[str, Where] = {}
     for base in reversed(cls.__mro__):
         path = base.__dict__.get(NAMES, {}).get("__file__", "")
-        found.update({name: Where(path, place) for name, place in base.__dict__.get(PLACES, ())})
+        found.update(
+            {name: Where(path, place) for name, place in base.__dict__.get(PLACES, ())}
+        )
     return found
 
 
@@ -170,10 +179,17 @@ def names_of(function: Any) -> dict[str, Any]:
 @provide("shardtypes.typed_shard_map")
 @provide("shardlib.shardtypes.typed_shard_map")
 def typed_shard_map(
-    f: Any = None, *, mesh: Any = None, check_rep: bool = True, check_vma: bool = True, **options: Any
+    f: Any = None,
+    *,
+    mesh: Any = None,
+    check_rep: bool = True,
+    check_vma: bool = True,
+    **options: Any,
 ) -> Any:
     if f is None:
-        return functools.partial(typed_shard_map, mesh=mesh, check_rep=check_rep, check_vma=check_vma)
+        return functools.partial(
+            typed_shard_map, mesh=mesh, check_rep=check_rep, check_vma=check_vma
+        )
     names = names_of(f)
     inner = f
 
@@ -181,8 +197,14 @@ def typed_shard_map(
         annotations = inner.__annotations__
         parameters = inner.__code__.co_varnames[: inner.__code__.co_argcount]
         given = {**dict(zip(parameters, args, strict=False)), **kwargs}
-        moving = {name: value for name, value in given.items() if not isinstance(value, (int, float, str, bool))}
-        specs = tuple(specs_of(resolved(annotations.get(name, "?"), names)) for name in moving)
+        moving = {
+            name: value
+            for name, value in given.items()
+            if not isinstance(value, (int, float, str, bool))
+        }
+        specs = tuple(
+            specs_of(resolved(annotations.get(name, "?"), names)) for name in moving
+        )
         results = specs_of(resolved(annotations.get("return", "?"), names))
         static = {name: value for name, value in given.items() if name not in moving}
 
@@ -207,7 +229,9 @@ def make_partition_specs(kind: Any) -> Any:
 def make_shardings(kind: Any) -> Any:
     from shardtypes.semantics.trees import map_leaves
 
-    return map_leaves(lambda spec: Sharding(meshes.current(), spec), specs_of(kind), is_leaf=_is_spec)
+    return map_leaves(
+        lambda spec: Sharding(meshes.current(), spec), specs_of(kind), is_leaf=_is_spec
+    )
 
 
 def _is_spec(value: Any) -> bool:

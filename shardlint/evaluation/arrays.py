@@ -24,7 +24,9 @@ _METHODS = frozenset(
     """all any argmax argmin argsort astype clip conj conjugate cumprod cumsum dot max mean min prod ptp repeat round
     sort squeeze std sum swapaxes take var diagonal trace searchsorted""".split()
 )
-_SAME = frozenset({"block_until_ready", "copy", "__array__", "copy_to_host_async", "addressable_data"})
+_SAME = frozenset(
+    {"block_until_ready", "copy", "__array__", "copy_to_host_async", "addressable_data"}
+)
 
 
 def of_array(array: Array, name: str) -> Any:
@@ -46,7 +48,9 @@ def of_array(array: Array, name: str) -> Any:
     if name in ("real", "imag"):
         return LOWERINGS[f"jax.numpy.{name}"](array)
     if name in ("nbytes", "itemsize"):
-        return DType(array.dtype or "float32").itemsize * (entries_of(array) if name == "nbytes" else 1)
+        return DType(array.dtype or "float32").itemsize * (
+            entries_of(array) if name == "nbytes" else 1
+        )
     if name in _SAME:
         return lambda *args: array
     if name == "item":
@@ -108,9 +112,25 @@ class Limits:
     """``jnp.finfo`` and ``jnp.iinfo``."""
 
     def __init__(self, dtype: Any) -> None:
-        name = asarray(0, dtype if not isinstance(dtype, Array) else DType(dtype.dtype or "float32")).dtype or "float32"
+        name = (
+            asarray(
+                0,
+                dtype
+                if not isinstance(dtype, Array)
+                else DType(dtype.dtype or "float32"),
+            ).dtype
+            or "float32"
+        )
         info = _bounds(name)
-        self.min, self.max, self.eps, self.tiny, self.smallest_normal, self.bits, self.dtype = (
+        (
+            self.min,
+            self.max,
+            self.eps,
+            self.tiny,
+            self.smallest_normal,
+            self.bits,
+            self.dtype,
+        ) = (
             *info,
             info[3],
             dtypes.bits(name),
@@ -216,7 +236,11 @@ def _prod(a: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
     """``numpy.size``, which keeps what is known of local sizes."""
-    return LOWERINGS["jax.numpy.size"](a, *args, **kwargs) if isinstance(a, Array) else np.size(a, *args, **kwargs)
+    return (
+        LOWERINGS["jax.numpy.size"](a, *args, **kwargs)
+        if isinstance(a, Array)
+        else np.size(a, *args, **kwargs)
+    )
 
 
 _OF_SIZES = {"prod": _prod, "size": _size}
@@ -229,7 +253,9 @@ for _name in _NUMPY:
     else:
         provide(f"numpy.{_name}")(_checked(_name, _value))
 
-_HIDDEN = frozenset("base ctypes data dump dumps tofile setflags getfield tobytes newbyteorder".split())
+_HIDDEN = frozenset(
+    "base ctypes data dump dumps tofile setflags getfield tobytes newbyteorder".split()
+)
 
 
 def of_numpy(value: Any, name: str) -> Any:
@@ -244,7 +270,15 @@ def register(resolver: Resolver) -> None:
     table[Array] = of_array
     table[At] = methods("get set add subtract multiply mul divide power min max apply")
     table[DType] = methods("name itemsize kind")
-    for cls in (np.ndarray, np.generic, np.dtype, np.random.Generator, np.random.RandomState, np.finfo, np.iinfo):
+    for cls in (
+        np.ndarray,
+        np.generic,
+        np.dtype,
+        np.random.Generator,
+        np.random.RandomState,
+        np.finfo,
+        np.iinfo,
+    ):
         table[cls] = of_numpy
 
 

@@ -18,7 +18,9 @@ def assigned(text: str, call: Where, position: int, name: str) -> Where | None:
     argument = _argument(node, position, name)
     if not isinstance(argument, ast.Name):
         return None
-    found = [one for one in _assignments(tree, call.place) if _assigns(one, argument.id)]
+    found = [
+        one for one in _assignments(tree, call.place) if _assigns(one, argument.id)
+    ]
     if len(found) != 1:
         return None
     return Where(call.path, _place(found[0]))
@@ -68,4 +70,9 @@ def _has(node: ast.AST, place: Place) -> bool:
 
 def _place(node: ast.AST) -> Place:
     assert isinstance(node, (ast.expr, ast.stmt))
-    return node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    return (
+        node.lineno,
+        node.col_offset,
+        node.end_lineno or node.lineno,
+        node.end_col_offset or node.col_offset,
+    )

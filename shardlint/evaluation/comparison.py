@@ -51,7 +51,11 @@ class Outcome:
     def sizes(self) -> dict[str, int]:
         """The axes of all meshes that were made."""
         meshes = self.machine.made
-        return {name: int(size) for mesh in meshes for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)}
+        return {
+            name: int(size)
+            for mesh in meshes
+            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)
+        }
 
     @property
     def devices_used(self) -> int:
@@ -123,7 +127,13 @@ class Program:
         run = Run(min(self.steps, self.allowance.left), recorder, changes or {})
         given = run.steps
         draws = without_own_draws(self.without)
-        with evaluation(), meshes.on_machine(machine), running(run), draws, np.errstate(all="ignore"):
+        with (
+            evaluation(),
+            meshes.on_machine(machine),
+            running(run),
+            draws,
+            np.errstate(all="ignore"),
+        ):
             try:
                 if self.before is not None:
                     self.before(world)
@@ -135,7 +145,9 @@ class Program:
                 reason = reason_of(error)
                 refused = refusal(error, world.paths)
         self.allowance.spend(given - run.steps + world.characters // CHARACTERS)
-        return Outcome(tuple(regions), machine, recorder, world.met, reason, answer, refused)
+        return Outcome(
+            tuple(regions), machine, recorder, world.met, reason, answer, refused
+        )
 
 
 def reason_of(error: BaseException) -> str:
@@ -168,7 +180,10 @@ def differs_from(other: Outcome) -> Stop:
 
     def until(regions: list[Region]) -> bool:
         number = len(regions) - 1
-        return number >= len(other.regions) or compared(regions[number], other.regions[number]) is not None
+        return (
+            number >= len(other.regions)
+            or compared(regions[number], other.regions[number]) is not None
+        )
 
     return until
 
@@ -207,7 +222,11 @@ def numbers_of(leaf: Any) -> Any:
     """The numbers of an array that all devices hold; None for one that differs between them, or is not known."""
     if isinstance(leaf, Array):
         return None if leaf.value is None or leaf.value.axes else leaf.value.at({})
-    return np.asarray(leaf) if isinstance(leaf, (int, float, np.ndarray, np.generic)) else None
+    return (
+        np.asarray(leaf)
+        if isinstance(leaf, (int, float, np.ndarray, np.generic))
+        else None
+    )
 
 
 def differences(
@@ -230,7 +249,9 @@ def differences(
             return Resized(path, x.shape, y.shape)
         index = furthest_apart(x, y)
         if index is not None:
-            found.append(Difference(path, index, complex(x[index]).real, complex(y[index]).real))
+            found.append(
+                Difference(path, index, complex(x[index]).real, complex(y[index]).real)
+            )
     return found
 
 
@@ -253,7 +274,9 @@ def _is_all_alike(arguments: Any, count: int) -> bool:
     """Whether arguments have the values of so many devices, and all devices the same ones."""
     numbers = [numbers_of(leaf) for leaf in flatten(arguments)[0]]
     stacked = [one for one in numbers if one is not None and one.shape[:1] == (count,)]
-    return bool(stacked) and all(furthest_apart(row, one[0]) is None for one in stacked for row in one)
+    return bool(stacked) and all(
+        furthest_apart(row, one[0]) is None for one in stacked for row in one
+    )
 
 
 def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
@@ -265,24 +288,34 @@ def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     if np.all(near):
         return None
     distance = np.where(near, 0, np.nan_to_num(np.abs(x - y), nan=np.inf))
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape))
+    return tuple(
+        int(i) for i in np.unravel_index(int(np.argmax(distance)), distance.shape)
+    )
 
 
-def first_difference(one: Outcome, other: Outcome) -> tuple[int, Difference | Resized] | Incomparable | None:
+def first_difference(
+    one: Outcome, other: Outcome
+) -> tuple[int, Difference | Resized] | Incomparable | None:
     """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
     something else."""
-    for number, (region, twin) in enumerate(zip(one.regions, other.regions, strict=False)):
+    for number, (region, twin) in enumerate(
+        zip(one.regions, other.regions, strict=False)
+    ):
         found = compared(region, twin)
         if isinstance(found, Incomparable):
             return found
         if found is not None:
             return number, found
     if len(one.regions) != len(other.regions):
-        return Incomparable(one.reason or other.reason or "another number of mapped functions is called")
+        return Incomparable(
+            one.reason or other.reason or "another number of mapped functions is called"
+        )
     return None
 
 
-def compared(region: Region, twin: Region) -> Difference | Resized | Incomparable | None:
+def compared(
+    region: Region, twin: Region
+) -> Difference | Resized | Incomparable | None:
     """The first difference between the results of two calls of a mapped function. A program that gives it something
     else means to: more examples, or a larger step, on more devices."""
     if region.stacked is not None or twin.stacked is not None:
@@ -313,5 +346,7 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)
     if results and _is_all_alike(region.arguments, counts[0]):
-        return Incomparable("all devices are given the same, which may be copies or examples of each device's own")
+        return Incomparable(
+            "all devices are given the same, which may be copies or examples of each device's own"
+        )
     return results[0] if results else None

@@ -43,7 +43,11 @@ def _sliced(tree: Any, i: int) -> Any:
 
 
 def _stacked(rows: Sequence[Any], axis: int = 0) -> Any:
-    return map_leaves(lambda *leaves: stack([asarray(leaf) for leaf in leaves], axis), rows[0], *rows[1:])
+    return map_leaves(
+        lambda *leaves: stack([asarray(leaf) for leaf in leaves], axis),
+        rows[0],
+        *rows[1:],
+    )
 
 
 def _length(xs: Any, length: Any) -> int:
@@ -66,12 +70,21 @@ def _kept(before: Any, after: Any) -> Any:
         a, b = asarray(old), asarray(new)
         if a.dims != b.dims:
             raise TypeError("the carry of a loop changes its shape")
-        made.append(b if b.dtype == a.dtype or a.weak else cast(b, a.dtype or "float32"))
+        made.append(
+            b if b.dtype == a.dtype or a.weak else cast(b, a.dtype or "float32")
+        )
     return unflatten(structure, made)
 
 
 @provide("jax.lax.scan")
-def scan(f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, **options: Any) -> Any:
+def scan(
+    f: Any,
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    **options: Any,
+) -> Any:
     count = _length(xs, length)
     if not count:
         raise NotEvaluable("a scan over nothing")
@@ -92,7 +105,9 @@ def lax_map(f: Any, xs: Any, **options: Any) -> Any:
 
 
 @provide("jax.lax.fori_loop")
-def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any, **options: Any) -> Any:
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Any, init_val: Any, **options: Any
+) -> Any:
     carry = map_leaves(asarray, init_val)
     for i in range(int_of(lower), int_of(upper)):
         tick(10)
@@ -123,7 +138,9 @@ def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
         carry = map_leaves(functools.partial(where, goes_on), after, carry)
 
 
-def _chosen(index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]) -> Any:
+def _chosen(
+    index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[Any]
+) -> Any:
     if _same_everywhere(index):
         at = min(max(int(index), 0), len(branches) - 1)
         return map_leaves(asarray, branches[at](*operands))
@@ -141,18 +158,35 @@ def _chosen(index: Array, branches: Sequence[Callable[..., Any]], operands: Sequ
 
 
 @provide("jax.lax.cond")
-def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = None, **options: Any) -> Any:
+def cond(
+    pred: Any,
+    true_fun: Any,
+    false_fun: Any,
+    *operands: Any,
+    operand: Any = None,
+    **options: Any,
+) -> Any:
     if not callable(false_fun):  # the form with an operand for each branch
         first, second = (true_fun, false_fun), operands
         return cond(pred, lambda: first[1](first[0]), lambda: second[1](second[0]))
     given = operands if operand is None else (operand,)
-    index = cast(asarray(pred) != 0 if asarray(pred).dtype != "bool" else asarray(pred), "int32")
+    index = cast(
+        asarray(pred) != 0 if asarray(pred).dtype != "bool" else asarray(pred), "int32"
+    )
     return _chosen(index, [false_fun, true_fun], given)
 
 
 @provide("jax.lax.switch")
-def switch(index: Any, branches: Sequence[Any], *operands: Any, operand: Any = None, **options: Any) -> Any:
-    return _chosen(asarray(index), list(branches), operands if operand is None else (operand,))
+def switch(
+    index: Any,
+    branches: Sequence[Any],
+    *operands: Any,
+    operand: Any = None,
+    **options: Any,
+) -> Any:
+    return _chosen(
+        asarray(index), list(branches), operands if operand is None else (operand,)
+    )
 
 
 @provide("jax.lax.associative_scan")
@@ -168,7 +202,9 @@ def associative_scan(fn: Any, elems: Any, reverse: bool = False, axis: int = 0) 
     for i in range(1, count):
         tick(10)
         rows.append(fn(rows[-1], row(i)))
-    joined = map_leaves(lambda *leaves: concatenate(list(leaves), axis), rows[0], *rows[1:])
+    joined = map_leaves(
+        lambda *leaves: concatenate(list(leaves), axis), rows[0], *rows[1:]
+    )
     return map_leaves(lambda leaf: flip(leaf, axis), joined) if reverse else joined
 
 

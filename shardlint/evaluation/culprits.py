@@ -58,7 +58,11 @@ class Culprit:
     def has_partial_sum(self) -> bool:
         """Whether it is a partial sum or mean that the expression is applied to, or gives away as if it were whole. One
         beside a value that is sharded may be meant: devices normalize what they have."""
-        relations = [one.relation for one in self.operands or (self.step,) if one.relation is not None]
+        relations = [
+            one.relation
+            for one in self.operands or (self.step,)
+            if one.relation is not None
+        ]
         partial = any(relation.kind == "part" for relation in relations)
         return partial and not any(relation.kind == "split" for relation in relations)
 
@@ -68,8 +72,14 @@ class Culprit:
         collective."""
         if axis in self.step.value.given.names:
             return False
-        sharded = [one for one in self.operands if one.relation is not None and one.relation.kind == "split"]
-        if len(sharded) != 1 or not getattr(self.step.value.what, "qualname", "").startswith("jax."):
+        sharded = [
+            one
+            for one in self.operands
+            if one.relation is not None and one.relation.kind == "split"
+        ]
+        if len(sharded) != 1 or not getattr(
+            self.step.value.what, "qualname", ""
+        ).startswith("jax."):
             return False
         given, made = sharded[0].value.array, self.step.value.array
         return given.dims == made.dims and not _is_reordered(given, made)
@@ -82,7 +92,9 @@ class Culprit:
             return False
         (operand,) = self.operands
         is_sharded = operand.relation is not None and operand.relation.kind == "split"
-        return is_sharded and _has_only_entries_of(operand.value.array, self.step.value.array)
+        return is_sharded and _has_only_entries_of(
+            operand.value.array, self.step.value.array
+        )
 
     @property
     def selects_the_only_one(self) -> bool:
@@ -100,15 +112,27 @@ class Culprit:
     def takes_blocks(self) -> bool:
         """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
         block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""
-        arrays = [one for one in self.operands if one.relation is not None and one.relation.kind == "split"]
-        places = [one for one in self.operands if not _is_number(one) and one.state == "lost"]
-        if len(arrays) != 1 or not places or len(arrays) + len(places) != len(self.operands):
+        arrays = [
+            one
+            for one in self.operands
+            if one.relation is not None and one.relation.kind == "split"
+        ]
+        places = [
+            one for one in self.operands if not _is_number(one) and one.state == "lost"
+        ]
+        if (
+            len(arrays) != 1
+            or not places
+            or len(arrays) + len(places) != len(self.operands)
+        ):
             return False
         given, made = arrays[0].value.array, self.step.value.array
         dimension = arrays[0].relation.dim if arrays[0].relation is not None else None
         if dimension is None or given.rank != made.rank:
             return False
-        return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(given, made)
+        return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(
+            given, made
+        )
 
     @property
     def scales(self) -> bool:
@@ -117,7 +141,12 @@ class Culprit:
         what = self.step.value.what
         is_product = what in _PRODUCTS or getattr(what, "qualname", "") in _PRODUCTS
         is_product |= getattr(what, "__module__", "") == optimizers.__name__
-        return is_product and not self.step.value.key[0].backward and self.step.state == "off" and self.step.power > 0
+        return (
+            is_product
+            and not self.step.value.key[0].backward
+            and self.step.state == "off"
+            and self.step.power > 0
+        )
 
     def repeats(self, axis: str) -> bool:
         """Whether it adds up, over the devices, what all of them have alike, as it follows from their arguments."""
@@ -134,18 +163,30 @@ class Culprit:
 
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""
-        reduces = getattr(self.step.value.what, "qualname", "") in _REDUCTIONS and axis in self.step.value.given.names
-        return reduces and any(one.relation is not None and one.relation.kind == "split" for one in self.operands)
+        reduces = (
+            getattr(self.step.value.what, "qualname", "") in _REDUCTIONS
+            and axis in self.step.value.given.names
+        )
+        return reduces and any(
+            one.relation is not None and one.relation.kind == "split"
+            for one in self.operands
+        )
 
 
 class Trace:
     """Two runs of one program: with a larger and with a smaller number of devices along an axis."""
 
-    def __init__(self, many: Recorder, few: Recorder, axis: str, counts: tuple[int, int]) -> None:
+    def __init__(
+        self, many: Recorder, few: Recorder, axis: str, counts: tuple[int, int]
+    ) -> None:
         self.many = many
         self.axis = axis
         self.counts = counts
-        self._twins = {one.key: one for one in few.values if many.met[one.key[0]] == few.met[one.key[0]]}
+        self._twins = {
+            one.key: one
+            for one in few.values
+            if many.met[one.key[0]] == few.met[one.key[0]]
+        }
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
         self._sizes: dict[int, frozenset[str] | None] = {}
@@ -163,14 +204,20 @@ class Trace:
 
     def _compared(self, one: Recorded) -> Step:
         twin = self.twin(one)
-        held = None if twin is None else relations.found(one.array, twin.array, self.axis, self.counts)
+        held = (
+            None
+            if twin is None
+            else relations.found(one.array, twin.array, self.axis, self.counts)
+        )
         if held is None:
             return Step(one, "unknown", None)
         if not held:
             return Step(one, "lost", None)
         # What all devices have alike is a partial sum of what is too large; so the first of all is the plainest.
         alike = [relation for relation in held if relation.kind in ("zero", "same")]
-        plainest = min(alike or held, key=lambda relation: abs(Fraction(relation.power)))
+        plainest = min(
+            alike or held, key=lambda relation: abs(Fraction(relation.power))
+        )
         return Step(one, "holds" if plainest.power == 0 else "off", plainest)
 
     def before(self, step: Step) -> tuple[Step, ...]:
@@ -207,8 +254,12 @@ class Trace:
         for choosing, wanted in itertools.product((False, True), ("lost", "off")):
             for step in (one for one in lost if one.state == wanted):
                 operands = self.before(step)
-                if self._is_choice(step, operands) is choosing and self._is_first(step, operands):
-                    return self._completed(step, lost) or self._described(step, operands)
+                if self._is_choice(step, operands) is choosing and self._is_first(
+                    step, operands
+                ):
+                    return self._completed(step, lost) or self._described(
+                        step, operands
+                    )
         return None
 
     def _described(self, step: Step, operands: tuple[Step, ...]) -> Culprit:
@@ -247,13 +298,24 @@ class Trace:
     def _completed(self, step: Step, lost: list[Step]) -> Culprit | None:
         """Where a partial result that is off by a factor, as a mean of each device's own examples is, was completed in
         a way that leaves the factor in."""
-        if step.state != "off" or step.relation is None or step.relation.kind not in ("part", "split"):
+        if (
+            step.state != "off"
+            or step.relation is None
+            or step.relation.kind not in ("part", "split")
+        ):
             return None
         for later in lost:
             operands = self.before(later)
-            if later.state == "off" and later.relation is not None and later.relation.kind == "same":
+            if (
+                later.state == "off"
+                and later.relation is not None
+                and later.relation.kind == "same"
+            ):
                 if any(
-                    one.state == "off" and one.relation is not None and one.relation.kind == "part" for one in operands
+                    one.state == "off"
+                    and one.relation is not None
+                    and one.relation.kind == "part"
+                    for one in operands
                 ):
                     return Culprit(later, operands, step)
         return None
@@ -298,7 +360,9 @@ class Trace:
         """Whether a value comes from the only entry that each device has of a sharded array, as where each has one
         expert, ``w[0]``: on fewer devices the other entries are never read."""
         lost = (one for one in self._lost(sources) if one.state == "lost")
-        return any(Culprit(step, self.before(step)).selects_the_only_one for step in lost)
+        return any(
+            Culprit(step, self.before(step)).selects_the_only_one for step in lost
+        )
 
     def selects(self, sources: Iterable[int]) -> bool:
         """Whether a value comes from one entry along the sharded dimension of an array, as a program takes it where
@@ -329,14 +393,20 @@ class Trace:
             step = self.step(one.number)
             if step.state == "off":
                 off.add(one.number)
-            elif step.state == "holds" and step.value.what in ("*", "/") and len(one.sources) == 1:
+            elif (
+                step.state == "holds"
+                and step.value.what in ("*", "/")
+                and len(one.sources) == 1
+            ):
                 return True
         return False
 
     def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether all that a value was computed from is the same in both runs, but for indices and masks."""
         telling = [one for one in operands if not self._only_chooses(one.value.number)]
-        return all(_may_hold(one) for one in telling) and (bool(telling) or step.state == "off")
+        return all(_may_hold(one) for one in telling) and (
+            bool(telling) or step.state == "off"
+        )
 
     def _is_choice(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether a step only computes where to look. What is chosen by values that hold (``argmax``) is no such."""
@@ -350,7 +420,9 @@ class Trace:
             value = self.many.values[number]
             whole = not _is_number(self.step(number))
             known = whole or all(self._only_chooses(source) for source in value.sources)
-            known = self._choosing[number] = known and self.step(number).state != "holds"
+            known = self._choosing[number] = (
+                known and self.step(number).state != "holds"
+            )
         return known
 
 
@@ -363,7 +435,10 @@ def _is_reordered(given: Array, made: Array) -> bool:
     if given.value is None or made.value is None:
         return False
     pairs = zip(given.value.parts, made.value.parts, strict=False)
-    return all(np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None)) for one, other in pairs)
+    return all(
+        np.array_equal(np.sort(one, axis=None), np.sort(other, axis=None))
+        for one, other in pairs
+    )
 
 
 def _has_only_entries_of(given: Array, made: Array) -> bool:
@@ -386,7 +461,9 @@ def _varies_along(array: Array, axis: str) -> bool:
 def _may_hold(step: Step) -> bool:
     """Whether a value may be right as it is: also as the mean of each device's own examples, which is a part of their
     mean times the number of devices."""
-    return step.state == "holds" or (step.relation is not None and step.relation.kind == "part")
+    return step.state == "holds" or (
+        step.relation is not None and step.relation.kind == "part"
+    )
 
 
 def _is_number(step: Step) -> bool:

@@ -36,7 +36,9 @@ from shardtypes.semantics.trees import flatten, paths_of
 
 _OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
-_EXCHANGES = frozenset(f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"})
+_EXCHANGES = frozenset(
+    f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"}
+)
 MOST_RING_LENGTHS = 8  # numbers that are tried as such
 MOST_TOGETHER = 4  # of which each choice is tried
 MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
@@ -122,7 +124,11 @@ class Departure:
         """
         evidence = self.evidence
         selects = self.culprit.selects or evidence.trace.selects(evidence.sources)
-        if isinstance(self.difference, Resized) or selects or self.culprit.adds_shards(self.axis):
+        if (
+            isinstance(self.difference, Resized)
+            or selects
+            or self.culprit.adds_shards(self.axis)
+        ):
             return False
         given = self.culprit.step.value.given
         if given.counted:
@@ -131,7 +137,11 @@ class Departure:
             if self.culprit.repeats(self.axis):
                 return True
             return self.axis in self.culprit.local
-        return self.is_shared or self.culprit.has_partial_sum or self.culprit.mixes_shards(self.axis)
+        return (
+            self.is_shared
+            or self.culprit.has_partial_sum
+            or self.culprit.mixes_shards(self.axis)
+        )
 
 
 @dataclass(frozen=True)
@@ -173,8 +183,16 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         if departure is not None:
             found.append(departure)
     reported = {departure.axis for departure in found}
-    copies = tuple(one for one in _unequal(program, declared) if one.axis not in reported)
-    return Judgement(tuple(_without_repeats(found)), tuple(compared), tuple(reasons), copies, has_run=True)
+    copies = tuple(
+        one for one in _unequal(program, declared) if one.axis not in reported
+    )
+    return Judgement(
+        tuple(_without_repeats(found)),
+        tuple(compared),
+        tuple(reasons),
+        copies,
+        has_run=True,
+    )
 
 
 def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
@@ -210,7 +228,9 @@ def _origins(program: Program) -> tuple[Origin, ...]:
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
     """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
     other = _other(program, declared, axis)
-    return other if isinstance(other, str) else _departure(program, declared, other, axis)
+    return (
+        other if isinstance(other, str) else _departure(program, declared, other, axis)
+    )
 
 
 # --- other numbers of devices ---------------------------------------------------------------------------------------
@@ -235,11 +255,15 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
     for setting in _settings(declared, axis):
         if program.allowance.is_spent:
             return TOO_MANY_STEPS
-        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
         if not _is_changed_alone(axis, declared, outcome):
             continue
         tied = None
-        if rings.left_out(outcome.machine, axis) != rings.left_out(declared.machine, axis):
+        if rings.left_out(outcome.machine, axis) != rings.left_out(
+            declared.machine, axis
+        ):
             tied = _with_ring_lengths(program, declared, setting, outcome, axis)
         setting, outcome = tied or (setting, outcome)
         difference = first_difference(declared, outcome)
@@ -248,9 +272,13 @@ def _other(program: Program, declared: Outcome, axis: str) -> _Other | str:
         elif isinstance(difference, Incomparable):
             reason = difference.reason
         elif difference is None or isinstance(difference[1], Difference):
-            return _Other(setting, outcome, difference is not None, is_tied=tied is not None)
+            return _Other(
+                setting, outcome, difference is not None, is_tied=tied is not None
+            )
         else:
-            resized = resized or _Other(setting, outcome, True, is_resized=True, is_tied=tied is not None)
+            resized = resized or _Other(
+                setting, outcome, True, is_resized=True, is_tied=tied is not None
+            )
     if resized is None:
         return reason
     return _with_another_number(program, declared, resized, axis) or resized
@@ -267,9 +295,13 @@ def _with_ring_lengths(
     def run(chosen: Sequence[modules.Where]) -> tuple[Setting, Outcome] | None:
         tied = _changed(setting, chosen, size)
         found = program.run(tied.devices, tied.literals, until=differs_from(declared))
-        if found.reason not in ("", STOPPED) or not _is_changed_alone(axis, declared, found):
+        if found.reason not in ("", STOPPED) or not _is_changed_alone(
+            axis, declared, found
+        ):
             return None
-        return (tied, found) if rings.left_out(found.machine, axis) == left_out else None
+        return (
+            (tied, found) if rings.left_out(found.machine, axis) == left_out else None
+        )
 
     needed = _equal_numbers(declared, axis, setting)
     if len(needed) > MOST_RING_LENGTHS or run(needed) is None:
@@ -281,7 +313,9 @@ def _with_ring_lengths(
     return run(needed)
 
 
-def _with_another_number(program: Program, declared: Outcome, resized: _Other, axis: str) -> _Other | None:
+def _with_another_number(
+    program: Program, declared: Outcome, resized: _Other, axis: str
+) -> _Other | None:
     """The program with results of the shapes that it has, because one more number in its text stands for the size of
     the mesh: one with which the results agree, if there is one."""
     found: _Other | None = None
@@ -289,7 +323,9 @@ def _with_another_number(program: Program, declared: Outcome, resized: _Other, a
         difference = first_difference(declared, outcome)
         if difference is None:
             return _Other(setting, outcome, False)
-        comparable = not isinstance(difference, Incomparable) and isinstance(difference[1], Difference)
+        comparable = not isinstance(difference, Incomparable) and isinstance(
+            difference[1], Difference
+        )
         if found is None and comparable:
             found = _Other(setting, outcome, True)
     return None if program.allowance.is_spent else found
@@ -297,7 +333,9 @@ def _with_another_number(program: Program, declared: Outcome, resized: _Other, a
 
 def _is_changed_alone(axis: str, declared: Outcome, outcome: Outcome) -> bool:
     """Whether an axis has another size in a run, and no other one has but those that are the same devices."""
-    changed = {name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)}
+    changed = {
+        name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)
+    }
     same = declared.machine.pmapped if axis in declared.machine.pmapped else frozenset()
     return axis in changed and changed <= {axis, *same}
 
@@ -326,7 +364,9 @@ def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> 
     return any(_agrees(declared, outcome, other) for _, outcome in runs)
 
 
-def _may_be_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:
+def _may_be_meant(
+    program: Program, declared: Outcome, other: _Other, axis: str
+) -> bool:
     """The same of a program in which numbers stand for the size of the mesh already: any others may, together."""
     size = other.outcome.sizes[axis]
     places = _equal_numbers(declared, axis, other.setting)
@@ -334,7 +374,9 @@ def _may_be_meant(program: Program, declared: Outcome, other: _Other, axis: str)
         return True
     for chosen in _choices(places):
         setting = _changed(other.setting, chosen, size)
-        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
         came_as_far = len(outcome.regions) == len(declared.regions)
         if came_as_far and _agrees(declared, outcome, other):
             return True
@@ -346,7 +388,9 @@ def _choices(places: Sequence[modules.Where]) -> Iterator[tuple[modules.Where, .
         yield from combinations(places, count)
 
 
-def _equal_numbers(declared: Outcome, axis: str, setting: Setting) -> list[modules.Where]:
+def _equal_numbers(
+    declared: Outcome, axis: str, setting: Setting
+) -> list[modules.Where]:
     """Where the size of an axis is written besides in the program."""
     size = declared.sizes[axis]
     equal = [where for where, value in declared.written.items() if value == size]
@@ -359,19 +403,27 @@ def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Se
     return replace(setting, literals={**setting.literals, **changed})
 
 
-def _with_numbers(program: Program, declared: Outcome, other: _Other, axis: str) -> Iterator[tuple[Setting, Outcome]]:
+def _with_numbers(
+    program: Program, declared: Outcome, other: _Other, axis: str
+) -> Iterator[tuple[Setting, Outcome]]:
     """The runs in which another number in the text of a program stands for the size of the mesh too."""
     size = declared.sizes[axis]
     whole = declared.devices_used
     of_axis = [where for where, value in declared.written.items() if value == size]
-    of_all = [where for where, value in declared.written.items() if value == whole != size]
+    of_all = [
+        where for where, value in declared.written.items() if value == whole != size
+    ]
     numbers = dict.fromkeys(of_axis, other.outcome.sizes[axis])
     numbers.update(dict.fromkeys(of_all, other.outcome.devices_used))
     tried = [where for where in numbers if where not in other.setting.literals]
     for where in tried[:MOST_NUMBERS]:
         value = numbers[where]
-        setting = replace(other.setting, literals={**other.setting.literals, where: value})
-        outcome = program.run(setting.devices, setting.literals, until=differs_from(declared))
+        setting = replace(
+            other.setting, literals={**other.setting.literals, where: value}
+        )
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
         if len(outcome.regions) == len(declared.regions):
             yield setting, outcome
 
@@ -382,18 +434,29 @@ def _agrees(declared: Outcome, outcome: Outcome, other: _Other) -> bool:
     if not other.is_resized:
         return first_difference(declared, outcome) is None
     pairs = zip(declared.regions, outcome.regions, strict=True)
-    return all(isinstance(differences(one.results, twin.results), list) for one, twin in pairs)
+    return all(
+        isinstance(differences(one.results, twin.results), list) for one, twin in pairs
+    )
 
 
 # --- where it departs -----------------------------------------------------------------------------------------------
 
 
-def _departure(program: Program, declared: Outcome, other: _Other, axis: str) -> Departure | str | None:
+def _departure(
+    program: Program, declared: Outcome, other: _Other, axis: str
+) -> Departure | str | None:
     """Where two runs depart, if they do, or why it is not said."""
     if not other.differs:
         return None
-    few = program.run(other.setting.devices, other.setting.literals, record=True, until=differs_from(declared))
-    many = program.run(DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions))
+    few = program.run(
+        other.setting.devices,
+        other.setting.literals,
+        record=True,
+        until=differs_from(declared),
+    )
+    many = program.run(
+        DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions)
+    )
     if program.allowance.is_spent:
         return TOO_MANY_STEPS
     found = first_difference(many, few)
@@ -416,12 +479,16 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     if reason is not None:
         return reason
     is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
-    if _is_meant(program, declared, other, axis) or (is_factor and _is_undone(program, other, axis, leaf)):
+    if _is_meant(program, declared, other, axis) or (
+        is_factor and _is_undone(program, other, axis, leaf)
+    ):
         return None
     if program.allowance.is_spent:
         return TOO_MANY_STEPS  # before this was found out
     is_shared = axis not in _axes_of_result(region, difference)
-    is_local = not (is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis))
+    is_local = not (
+        is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis)
+    )
     is_local &= axis not in culprit.step.value.given.names
     if is_local and _is_data_axis(many, region, axis):
         return None  # each device's examples are a batch of its own
@@ -429,10 +496,22 @@ def _departure(program: Program, declared: Outcome, other: _Other, axis: str) ->
     is_alike = leaf.value is not None and not leaf.value.varies_along(axis)
     differing = differing_results(region, few.regions[number]) or frozenset()
     evidence = Evidence(program, other.setting, number, differing, trace, leaf.sources)
-    return Departure(axis, trace.counts, name, difference, culprit, is_factor, is_shared, is_alike, evidence)
+    return Departure(
+        axis,
+        trace.counts,
+        name,
+        difference,
+        culprit,
+        is_factor,
+        is_shared,
+        is_alike,
+        evidence,
+    )
 
 
-def _reason_to_differ(trace: Trace, leaf: Array, culprit: Culprit, difference: Difference | Resized) -> str | None:
+def _reason_to_differ(
+    trace: Trace, leaf: Array, culprit: Culprit, difference: Difference | Resized
+) -> str | None:
     """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
     if culprit.takes_blocks:
         return "each device takes a block of its own"
@@ -452,7 +531,11 @@ def _axes_of_result(region: Region, difference: Difference | Resized) -> frozens
     if region.stacked is not None:
         return frozenset(region.split)
     spec = wanted[paths.index(difference.path)]
-    return frozenset(name for names in spec.axes(len(spec)) for name in names) if spec else frozenset()
+    return (
+        frozenset(name for names in spec.axes(len(spec)) for name in names)
+        if spec
+        else frozenset()
+    )
 
 
 def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:
@@ -460,7 +543,8 @@ def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:
     its first dimension, and devices exchange nothing but sums and averages."""
     assert many.recorder is not None
     exchanged = any(
-        axis in one.given.names and getattr(one.what, "qualname", "") in _EXCHANGES for one in many.recorder.values
+        axis in one.given.names and getattr(one.what, "qualname", "") in _EXCHANGES
+        for one in many.recorder.values
     )
     return region.split.get(axis, frozenset()) == {0} and not exchanged
 
@@ -492,7 +576,9 @@ def _is_undone(program: Program, other: _Other, axis: str, leaf: Array) -> bool:
     """Whether the program itself takes out the factor that a result is off by, outside of the mapped function."""
     few = program.run(other.setting.devices, other.setting.literals, record=True)
     many = program.run(DEVICES, record=True)
-    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(leaf.sources)
+    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(
+        leaf.sources
+    )
 
 
 def _without_repeats(found: list[Departure]) -> Iterator[Departure]:

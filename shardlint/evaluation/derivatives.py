@@ -20,7 +20,9 @@ from shardtypes.semantics.trees import Structure, flatten, map_leaves, unflatten
 
 
 def _is_float(leaf: Any) -> bool:
-    return isinstance(leaf, Array) and bool(dtypes.is_kind(leaf.dtype, "floating", "complex"))
+    return isinstance(leaf, Array) and bool(
+        dtypes.is_kind(leaf.dtype, "floating", "complex")
+    )
 
 
 def _one(result: Any) -> Array:
@@ -34,7 +36,9 @@ def _seed(result: Array) -> Array:
     return replace(constant(1.0, (), result.dtype or "float32"), varying=result.varying)
 
 
-def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
+def value_and_grad(
+    fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any
+) -> Any:
     """The function that gives the result and its gradient."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +61,12 @@ def value_and_grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options:
         taken = iter(pulled_back([scalar], [_seed(scalar)], every, note_cotangent))
         gradients = []
         for structure, made in structures:
-            gradients.append(unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made]))
+            gradients.append(
+                unflatten(
+                    structure,
+                    [next(taken) if _is_float(leaf) else leaf for leaf in made],
+                )
+            )
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
         return ((result, aux) if has_aux else result), gradient
 
@@ -76,7 +85,9 @@ def _decorating(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 provide("jax.value_and_grad")(_decorating(value_and_grad))
-provide("equinox.filter_value_and_grad")(_decorating(lambda fun, has_aux=False: value_and_grad(fun, 0, has_aux)))
+provide("equinox.filter_value_and_grad")(
+    _decorating(lambda fun, has_aux=False: value_and_grad(fun, 0, has_aux))
+)
 
 
 def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
@@ -91,7 +102,9 @@ def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> A
 
 
 provide("jax.grad")(_decorating(grad))
-provide("equinox.filter_grad")(_decorating(lambda fun, has_aux=False: grad(fun, 0, has_aux)))
+provide("equinox.filter_grad")(
+    _decorating(lambda fun, has_aux=False: grad(fun, 0, has_aux))
+)
 
 
 @provide("jax.vjp")
@@ -106,19 +119,29 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
         inputs = [leaf for leaf in made if _is_float(leaf)]
         taken = iter(pulled_back(outputs, given, inputs, note_cotangent))
-        return unflatten(structure, [next(taken) if _is_float(leaf) else leaf for leaf in made])
+        return unflatten(
+            structure, [next(taken) if _is_float(leaf) else leaf for leaf in made]
+        )
 
-    return (unflatten(shape, outputs), pull, aux) if has_aux else (unflatten(shape, outputs), pull)
+    return (
+        (unflatten(shape, outputs), pull, aux)
+        if has_aux
+        else (unflatten(shape, outputs), pull)
+    )
 
 
 # --- custom derivatives -----------------------------------------------------------------------------------------------
 
 
 def _detached(tree: Any) -> Any:
-    return map_leaves(lambda leaf: replace(leaf, node=None) if isinstance(leaf, Array) else leaf, tree)
+    return map_leaves(
+        lambda leaf: replace(leaf, node=None) if isinstance(leaf, Array) else leaf, tree
+    )
 
 
-def _attached(results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequence[Any]]) -> Any:
+def _attached(
+    results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequence[Any]]
+) -> Any:
     """Results that go back to the arguments by a rule of the program."""
     operands = [leaf for leaf in flatten(args)[0] if _is_float(leaf)]
     leaves, structure = flatten(map_leaves(asarray, results))
@@ -126,11 +149,16 @@ def _attached(results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequenc
         return unflatten(structure, leaves)
 
     def back(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
-        filled = [zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, cotangents, strict=True)]
+        filled = [
+            zeros_like(leaf) if one is None else one
+            for leaf, one in zip(leaves, cotangents, strict=True)
+        ]
         return list(pull(filled))
 
     node = Node(tuple(operands), back, len(leaves))
-    return unflatten(structure, [replace(leaf, node=node, output=i) for i, leaf in enumerate(leaves)])
+    return unflatten(
+        structure, [replace(leaf, node=node, output=i) for i, leaf in enumerate(leaves)]
+    )
 
 
 def _for_operands(taken: Sequence[Any], args: Sequence[Any]) -> list[Array | None]:
@@ -153,7 +181,11 @@ class CustomVjp:
 
     def __init__(self, fun: Any, nondiff_argnums: Any = (), **options: Any) -> None:
         self.fun = fun
-        self.static = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.static = (
+            (nondiff_argnums,)
+            if isinstance(nondiff_argnums, int)
+            else tuple(nondiff_argnums)
+        )
         self.rules: tuple[Any, Any] | None = None
         self.__name__ = getattr(fun, "__name__", "custom_vjp")
 
@@ -164,15 +196,22 @@ class CustomVjp:
         tick()
         if kwargs:
             raise NotEvaluable("custom_vjp with arguments by name")
-        given = map_leaves(lambda leaf: asarray(leaf) if isinstance(leaf, (int, float)) else leaf, list(args))
+        given = map_leaves(
+            lambda leaf: asarray(leaf) if isinstance(leaf, (int, float)) else leaf,
+            list(args),
+        )
         given = [args[i] if i in self.static else one for i, one in enumerate(given)]
         moving = [one for i, one in enumerate(given) if i not in self.static]
-        if not any(_is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]):
+        if not any(
+            _is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
+        ):
             return self.fun(*args)
         if self.rules is None:
             raise NotEvaluable("custom_vjp without rules")
         fwd, bwd = self.rules
-        plain = [one if i in self.static else _detached(one) for i, one in enumerate(given)]
+        plain = [
+            one if i in self.static else _detached(one) for i, one in enumerate(given)
+        ]
         result, residuals = fwd(*plain)
         structure = flatten(result)[1]
         static = [args[i] for i in self.static]
@@ -180,7 +219,9 @@ class CustomVjp:
 
         def pull(cotangents: Sequence[Array]) -> Sequence[Any]:
             with binding(around.axes, around.checked):
-                taken = note_rule(bwd, bwd(*static, residuals, unflatten(structure, list(cotangents))))
+                taken = note_rule(
+                    bwd, bwd(*static, residuals, unflatten(structure, list(cotangents)))
+                )
             return _for_operands(taken, moving)
 
         return _attached(result, moving, pull)
@@ -194,7 +235,11 @@ class CustomJvp:
 
     def __init__(self, fun: Any, nondiff_argnums: Any = ()) -> None:
         self.fun = fun
-        self.static = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.static = (
+            (nondiff_argnums,)
+            if isinstance(nondiff_argnums, int)
+            else tuple(nondiff_argnums)
+        )
         self.rule: Any = None
 
     def defjvp(self, jvp: Any, **options: Any) -> Any:
@@ -206,9 +251,14 @@ class CustomJvp:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         tick()
-        given = [arg if i in self.static else map_leaves(asarray, arg) for i, arg in enumerate(args)]
+        given = [
+            arg if i in self.static else map_leaves(asarray, arg)
+            for i, arg in enumerate(args)
+        ]
         moving = [one for i, one in enumerate(given) if i not in self.static]
-        if not any(_is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]):
+        if not any(
+            _is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
+        ):
             return self.fun(*args, **kwargs)
         if self.rule is None:
             raise NotEvaluable("custom_jvp without a rule")

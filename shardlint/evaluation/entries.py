@@ -15,7 +15,14 @@ import numpy as np
 from shardlint.evaluation import meshes
 from shardlint.evaluation.arguments import Maker, Sizes
 from shardlint.evaluation.array_annotations import typed_shard_map
-from shardlint.evaluation.comparison import Allowance, Outcome, Program, numbers_of, observed, reason_of
+from shardlint.evaluation.comparison import (
+    Allowance,
+    Outcome,
+    Program,
+    numbers_of,
+    observed,
+    reason_of,
+)
 from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.mapping import Region
@@ -35,7 +42,9 @@ MOST_RUNS = 16  # of one function, if each takes all its steps
 _MOST_AXES = 3
 _NO_GUESS = Guess()
 _MOST_OF_RANKS = 6  # arguments without annotation of which each two may have fewer dimensions than the others
-MOST_GUESSED = 4  # arguments without annotation that are tried as integers, one after another
+MOST_GUESSED = (
+    4  # arguments without annotation that are tried as integers, one after another
+)
 
 
 @dataclass(frozen=True)
@@ -69,11 +78,16 @@ class Entry:
         module = self.load(world)
         function = world.member(module, self.function)
         if self.helper:
-            function = typed_shard_map(function, mesh=self._mesh(world, module), check_vma=False)
+            function = typed_shard_map(
+                function, mesh=self._mesh(world, module), check_vma=False
+            )
         sizes = Sizes(self.unit, self.distinct)
         regions: list[Region] = []
         maker = self._maker(world, sizes)
-        with self._mesh(world, module) if self.on_mesh else nullcontext(), observed(regions, None):
+        with (
+            self._mesh(world, module) if self.on_mesh else nullcontext(),
+            observed(regions, None),
+        ):
             positional, named = maker.arguments(function)
             answer = function(*positional, **named)
             if is_function(answer) and not regions:
@@ -98,16 +112,30 @@ class Entry:
 
     def _maker(self, world: World, sizes: Sizes) -> Maker:
         module = self.load(world)
-        return Maker(sizes, self.positive, lambda: self._mesh(world, module), self.guess, self.guessed)
+        return Maker(
+            sizes,
+            self.positive,
+            lambda: self._mesh(world, module),
+            self.guess,
+            self.guessed,
+        )
 
     def _mesh(self, world: World, module: Module) -> Mesh:
         """The mesh that the module makes, or else one of two devices along each axis that it names."""
         own = meshes.machine().made
         if own:
-            return Mesh(tuple(map(int, own[-1].sizes)), own[-1].axis_names, own[-1].axis_types)
+            return Mesh(
+                tuple(map(int, own[-1].sizes)), own[-1].axis_names, own[-1].axis_types
+            )
         if not 0 < len(self.axes) <= _MOST_AXES:
             raise NotEvaluable("a mesh whose axes are not known")
-        return meshes.made([self._axis_size(world, module, number) for number in range(len(self.axes))], self.axes)
+        return meshes.made(
+            [
+                self._axis_size(world, module, number)
+                for number in range(len(self.axes))
+            ],
+            self.axes,
+        )
 
     def _axis_size(self, world: World, module: Module, number: int) -> Written:
         """The size of an axis, as if it were written in the module."""
@@ -132,13 +160,21 @@ class Trial:
 
 
 def trials(
-    find: Find, module: str, source: str, functions: Sequence[str], steps: int, most: int
+    find: Find,
+    module: str,
+    source: str,
+    functions: Sequence[str],
+    steps: int,
+    most: int,
 ) -> Iterator[tuple[str, Trial | str]]:
     """For each function the first way to call it that works, or why there is none. A run takes so many ``steps``, and
     all runs of all of them together at ``most`` so many."""
     allowance = Allowance(most)
     for function, ways in _callable(find, module, source, functions, steps).items():
-        yield function, ways if isinstance(ways, str) else _first(find, ways, steps, allowance)
+        yield (
+            function,
+            ways if isinstance(ways, str) else _first(find, ways, steps, allowance),
+        )
 
 
 def _callable(
@@ -154,9 +190,13 @@ def _callable(
     def ways(world: World) -> dict[str, Sequence[Entry] | str]:
         world.module(module)
         sizes = [int(size) for mesh in meshes.machine().made for size in mesh.sizes]
-        unit = 2 * max(sizes, default=_AXIS_SIZE)  # so that each device has at least two of everything
+        unit = 2 * max(
+            sizes, default=_AXIS_SIZE
+        )  # so that each device has at least two of everything
         entries = {
-            function: Entry(module, function, axes, unit, True, False, helper=function in manual)
+            function: Entry(
+                module, function, axes, unit, True, False, helper=function in manual
+            )
             for function in functions
         }
         return {function: _ways(entry, world) for function, entry in entries.items()}
@@ -174,17 +214,25 @@ def _ways(first: Entry, world: World) -> Sequence[Entry] | str:
     refusals = [entry.refusal(world) for entry in entries]
     if all(refusals):
         return refusals[0]
-    kept = [entry for entry, refusal in zip(entries, refusals, strict=True) if not refusal]
-    return [replace(entry, on_mesh=on_mesh) for entry in kept for on_mesh in (False, True)]
+    kept = [
+        entry for entry, refusal in zip(entries, refusals, strict=True) if not refusal
+    ]
+    return [
+        replace(entry, on_mesh=on_mesh) for entry in kept for on_mesh in (False, True)
+    ]
 
 
-def _first(find: Find, ways: Sequence[Entry], steps: int, allowance: Allowance) -> Trial | str:
+def _first(
+    find: Find, ways: Sequence[Entry], steps: int, allowance: Allowance
+) -> Trial | str:
     """The first way to call a function that works, or why the first of them does not."""
     reasons: list[str] = []
     for way in ways:
         for guess in _guesses(way, reasons):
             entry = replace(way, guess=guess)
-            program = Program(find, entry, steps, entry.load, Allowance(MOST_RUNS * steps, allowance))
+            program = Program(
+                find, entry, steps, entry.load, Allowance(MOST_RUNS * steps, allowance)
+            )
             outcome = program.run(DEVICES)
             if outcome.regions and not outcome.reason:
                 return _finite(Trial(entry, program, outcome))
@@ -226,7 +274,11 @@ def _finite(tried: Trial) -> Trial:
     entry = replace(tried.entry, positive=True)
     program = replace(tried.program, entry=entry, before=entry.load)
     outcome = program.run(DEVICES)
-    return Trial(entry, program, outcome) if outcome.regions and not outcome.reason else tried
+    return (
+        Trial(entry, program, outcome)
+        if outcome.regions and not outcome.reason
+        else tried
+    )
 
 
 def _is_finite(region: Region) -> bool:
@@ -254,31 +306,64 @@ def mapping_functions(source: str) -> tuple[str, ...]:
     while more:
         more = {name for name, names in used.items() if names & reaching} - reaching
         reaching |= more
-    mapping = {name for name, statement in made if name in reaching and _is_function(statement)}
-    return tuple(name for name, statement in made if name in mapping or name in helpers(source))
+    mapping = {
+        name for name, statement in made if name in reaching and _is_function(statement)
+    }
+    return tuple(
+        name for name, statement in made if name in mapping or name in helpers(source)
+    )
 
 
 @lru_cache(maxsize=64)
 def without_arguments(source: str) -> frozenset[str]:
     """The functions at the top of a module that take no arguments, as ``main`` does."""
-    functions = [statement for statement in ast.parse(source).body if isinstance(statement, ast.FunctionDef)]
-    return frozenset(one.name for one in functions if not one.args.args and not one.args.kwonlyargs)
+    functions = [
+        statement
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.FunctionDef)
+    ]
+    return frozenset(
+        one.name for one in functions if not one.args.args and not one.args.kwonlyargs
+    )
 
 
 @lru_cache(maxsize=64)
 def helpers(source: str) -> frozenset[str]:
     """The functions at the top of a module that mapped functions call: they use collectives, map nothing themselves,
     and say in annotations how their arguments are sharded."""
-    functions = [statement for statement in ast.parse(source).body if isinstance(statement, ast.FunctionDef)]
-    manual = [one for one in functions if _names(one) & COLLECTIVES and not _names(one) & MAPPINGS]
-    return frozenset(one.name for one in manual if one.returns is not None and _is_sharded(one.args))
+    functions = [
+        statement
+        for statement in ast.parse(source).body
+        if isinstance(statement, ast.FunctionDef)
+    ]
+    manual = [
+        one
+        for one in functions
+        if _names(one) & COLLECTIVES and not _names(one) & MAPPINGS
+    ]
+    return frozenset(
+        one.name for one in manual if one.returns is not None and _is_sharded(one.args)
+    )
 
 
 def _is_sharded(parameters: ast.arguments) -> bool:
     """Whether annotations of parameters name mesh axes."""
-    annotations = [one.annotation for one in (*parameters.args, *parameters.kwonlyargs) if one.annotation is not None]
-    subscripts = [part for one in annotations for part in ast.walk(one) if isinstance(part, ast.Subscript)]
-    return any(_axes_in(one.slice.value) for one in subscripts if isinstance(one.slice, ast.Constant))
+    annotations = [
+        one.annotation
+        for one in (*parameters.args, *parameters.kwonlyargs)
+        if one.annotation is not None
+    ]
+    subscripts = [
+        part
+        for one in annotations
+        for part in ast.walk(one)
+        if isinstance(part, ast.Subscript)
+    ]
+    return any(
+        _axes_in(one.slice.value)
+        for one in subscripts
+        if isinstance(one.slice, ast.Constant)
+    )
 
 
 def _bound(statement: ast.stmt) -> Sequence[str]:
@@ -286,7 +371,12 @@ def _bound(statement: ast.stmt) -> Sequence[str]:
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return (statement.name,)
     if isinstance(statement, ast.Assign):
-        return [part.id for target in statement.targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        return [
+            part.id
+            for target in statement.targets
+            for part in ast.walk(target)
+            if isinstance(part, ast.Name)
+        ]
     return ()
 
 
@@ -295,7 +385,9 @@ def _is_function(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.FunctionDef):
         return not statement.name.startswith("test_")
     calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
-    return isinstance(statement, ast.Assign) and any(_names(call.func) & MAPPINGS for call in calls)
+    return isinstance(statement, ast.Assign) and any(
+        _names(call.func) & MAPPINGS for call in calls
+    )
 
 
 def _names(node: ast.AST) -> set[str]:
@@ -311,7 +403,9 @@ def axis_names(source: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and _names(node.func) & _SPECS:
-            constants = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+            constants = [
+                part.value for part in ast.walk(node) if isinstance(part, ast.Constant)
+            ]
             found.update({value: None for value in constants if isinstance(value, str)})
         elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
             found.update(dict.fromkeys(_axes_in(node.slice.value)))

@@ -28,7 +28,10 @@ MOST_FUNCTIONS = 24  # of a file that are called by themselves
 
 
 def with_findings(
-    found: Found, project: Project, module: ir.Module, sources: Mapping[str, tuple[bytes, bool]]
+    found: Found,
+    project: Project,
+    module: ir.Module,
+    sources: Mapping[str, tuple[bytes, bool]],
 ) -> Found:
     """What was found in a file, and what running it as a program, or its functions, finds out besides."""
     files = _Files(project, sources)
@@ -41,11 +44,16 @@ def with_findings(
         for departure in judgement.departures:
             extra.append(_diagnostic(departure, sizes, files))
             ways.append(Way(CODE, extra[-1].place, departure.axis, departure.lines))
-        extra += [_of_rule("ST301", unequal_text(one), one.where, files) for one in judgement.unequal]
+        extra += [
+            _of_rule("ST301", unequal_text(one), one.where, files)
+            for one in judgement.unequal
+        ]
         if judgement.refusal is not None:
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)
-            extra.append(_of_rule(refusal.code, refusal.message, refusal.where, files, notes))
+            extra.append(
+                _of_rule(refusal.code, refusal.message, refusal.where, files, notes)
+            )
             origins[extra[-1].place.line] = notes
     fresh = _without_repeats(found, extra)
     raw = tuple(_with_notes(one, origins.get(one.place.line, ())) for one in found.raw)
@@ -53,7 +61,10 @@ def with_findings(
     return replace(
         found,
         raw=(*raw, *fresh),
-        anchors=(*found.anchors, *((one.place.line, one.place.end_line) for one in fresh)),
+        anchors=(
+            *found.anchors,
+            *((one.place.line, one.place.end_line) for one in fresh),
+        ),
         gaps=(*found.gaps, *gaps),
         ways=tuple(ways),
         read=tuple(sorted(project.read)),
@@ -97,18 +108,26 @@ class _Files:
 
     def lines(self, path: str) -> list[bytes]:
         if path not in self._lines:
-            name = next(name for name, module in self.project.modules.items() if module.path == path)
+            name = next(
+                name
+                for name, module in self.project.modules.items()
+                if module.path == path
+            )
             self._lines[path] = self.sources[name][0].splitlines()
         return self._lines[path]
 
 
-def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, Mapping[str, int]]]:
+def _judgements(
+    files: _Files, module: ir.Module
+) -> Iterator[tuple[Judgement, Mapping[str, int]]]:
     """About a file as a program, and about its functions by themselves unless the program says all; with the sizes
     that were chosen."""
     text = files.text(module.name)
     has_run = False
     if "__main__" in text:
-        judgement = judge(Program(files.find, lambda world: world.run_program(module.name), STEPS))
+        judgement = judge(
+            Program(files.find, lambda world: world.run_program(module.name), STEPS)
+        )
         yield judgement, {}
         if judgement.compared and not judgement.reasons:
             return
@@ -116,11 +135,20 @@ def _judgements(files: _Files, module: ir.Module) -> Iterator[tuple[Judgement, M
     try:
         functions = mapping_functions(text)
         if has_run:
-            functions = tuple(name for name in functions if name not in without_arguments(text))
+            functions = tuple(
+                name for name in functions if name not in without_arguments(text)
+            )
     except (SyntaxError, RecursionError):
         yield Judgement(reasons=(NOT_READ,)), {}
         return
-    tried_functions = trials(files.find, module.name, text, functions[:MOST_FUNCTIONS], FUNCTION_STEPS, ALLOWANCE)
+    tried_functions = trials(
+        files.find,
+        module.name,
+        text,
+        functions[:MOST_FUNCTIONS],
+        FUNCTION_STEPS,
+        ALLOWANCE,
+    )
     for function, tried in tried_functions:
         if isinstance(tried, str):
             yield Judgement(reasons=(f"{function}: {tried}",)), {}
@@ -134,10 +162,22 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
     """What is found about a function by itself, whoever calls it. Nobody need call it with the sizes that were chosen,
     so that nothing is said of what JAX refuses for them. A helper may leave it to its caller to complete a result, but
     not one that all devices have alike."""
-    certain = tuple(one for one in judgement.departures if _is_certain(one) and (one.is_alike or not is_helper))
-    unequal = () if is_helper else tuple(one for one in judgement.unequal if not one.selects)
+    certain = tuple(
+        one
+        for one in judgement.departures
+        if _is_certain(one) and (one.is_alike or not is_helper)
+    )
+    unequal = (
+        () if is_helper else tuple(one for one in judgement.unequal if not one.selects)
+    )
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
-    return replace(judgement, departures=certain, reasons=(*judgement.reasons, *refused), unequal=unequal, refusal=None)
+    return replace(
+        judgement,
+        departures=certain,
+        reasons=(*judgement.reasons, *refused),
+        unequal=unequal,
+        refusal=None,
+    )
 
 
 def _is_certain(departure: Departure) -> bool:
@@ -156,10 +196,18 @@ def _without_repeats(found: Found, extra: list[Diagnostic]) -> list[Diagnostic]:
 
 def _with_notes(finding: Diagnostic, notes: tuple[Related, ...]) -> Diagnostic:
     """A finding, with what a run says besides of the places that it comes from."""
-    return replace(finding, related=(*finding.related, *(one for one in notes if one not in finding.related)))
+    return replace(
+        finding,
+        related=(
+            *finding.related,
+            *(one for one in notes if one not in finding.related),
+        ),
+    )
 
 
-def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -> Diagnostic:
+def _diagnostic(
+    departure: Departure, sizes: Mapping[str, int], files: _Files
+) -> Diagnostic:
     culprit = departure.culprit
     notes: list[tuple[Where, str]] = []
     if culprit.begun is not None:
@@ -169,21 +217,35 @@ def _diagnostic(departure: Departure, sizes: Mapping[str, int], files: _Files) -
         notes.append((mended.where, repair_text(departure, mended)))
         notes += [(where, "made here") for where in files.assigned(mended)]
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)
-    notes += [(where, "called here") for where in dict.fromkeys(callers) if where is not None]
+    notes += [
+        (where, "called here") for where in dict.fromkeys(callers) if where is not None
+    ]
     text = departure_text(departure, sizes)
     return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
 
 
 def _notes(notes: Iterable[tuple[Where, str]], files: _Files) -> tuple[Related, ...]:
     """What is said of other places, as far as these are of the program."""
-    return tuple(Related(_place(where, files), text) for where, text in notes if files.has(where.path))
+    return tuple(
+        Related(_place(where, files), text)
+        for where, text in notes
+        if files.has(where.path)
+    )
 
 
-def _of_rule(code: str, message: str, where: Where, files: _Files, related: tuple[Related, ...] = ()) -> Diagnostic:
+def _of_rule(
+    code: str,
+    message: str,
+    where: Where,
+    files: _Files,
+    related: tuple[Related, ...] = (),
+) -> Diagnostic:
     about = rule(code)
     if about is None:
         raise LookupError(f"there is no rule {code}")
-    return Diagnostic(code, about.name, message, _place(where, files), about.severity, related=related)
+    return Diagnostic(
+        code, about.name, message, _place(where, files), about.severity, related=related
+    )
 
 
 def _place(where: Where, files: _Files) -> Place:

@@ -30,7 +30,14 @@ _SPECIAL = frozenset(
     __setattr__ __init_subclass__ __dataclass_fields__ __annotations__ __qualname__ __module__ __dict__
     __jax_array__ __wrapped__""".split()
 )
-ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = "_attr_", "_set_", "_call_", "_item_", "_op_", "_tick_"
+ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = (
+    "_attr_",
+    "_set_",
+    "_call_",
+    "_item_",
+    "_op_",
+    "_tick_",
+)
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
 PLACES = "__shardlint_places__"
 """The attribute by which a class of the program knows where its annotations stand."""
@@ -87,13 +94,23 @@ class _Guards(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
+        if (
+            isinstance(node.func, ast.Name)
+            and node.func.id == "super"
+            and not node.args
+        ):
             return node  # finds its class by the frame that calls it
-        return self._call(CALL, [_place(node), node.func, *node.args], node, node.keywords)
+        return self._call(
+            CALL, [_place(node), node.func, *node.args], node, node.keywords
+        )
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
-        return self._call(ITEM, [_place(node), node], node) if isinstance(node.ctx, ast.Load) else node
+        return (
+            self._call(ITEM, [_place(node), node], node)
+            if isinstance(node.ctx, ast.Load)
+            else node
+        )
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         """A number that may stand for a number of devices knows where it is written."""
@@ -105,7 +122,10 @@ class _Guards(ast.NodeTransformer):
         return node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        node.values = [self.visit(part) if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        node.values = [
+            self.visit(part) if isinstance(part, ast.FormattedValue) else part
+            for part in node.values
+        ]
         return node
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
@@ -115,7 +135,9 @@ class _Guards(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         operator = ast.Constant(_OPERATORS[type(node.op)])
-        return self._call(OPERATOR, [_place(node), operator, node.left, node.right], node)
+        return self._call(
+            OPERATOR, [_place(node), operator, node.left, node.right], node
+        )
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """``x += y`` as ``x = x + y`` with the operator's own in-place form."""
@@ -124,11 +146,17 @@ class _Guards(ast.NodeTransformer):
         target = node.target
         if isinstance(target, ast.Name):
             held: ast.expr = _at(target, ast.Name(target.id, ast.Load()))
-            value = self._call(OPERATOR, [_place(node), operator, held, node.value], node)
+            value = self._call(
+                OPERATOR, [_place(node), operator, held, node.value], node
+            )
             return _at(node, ast.Assign([target], value))
         if isinstance(target, ast.Attribute):
-            held = self._call(ATTRIBUTE, [target.value, ast.Constant(target.attr)], node)
-            value = self._call(OPERATOR, [_place(node), operator, held, node.value], node)
+            held = self._call(
+                ATTRIBUTE, [target.value, ast.Constant(target.attr)], node
+            )
+            value = self._call(
+                OPERATOR, [_place(node), operator, held, node.value], node
+            )
             return self._set(target, value, node)
         assert isinstance(target, ast.Subscript)
         held = _at(target, ast.Subscript(target.value, target.slice, ast.Load()))
@@ -153,7 +181,12 @@ class _Guards(ast.NodeTransformer):
         """``a.b = c = value``: what goes to attributes is written by the guard."""
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
             return self._set(node.targets[0], node.value, node)
-        attributes = [part for target in node.targets for part in ast.walk(target) if _is_stored(part)]
+        attributes = [
+            part
+            for target in node.targets
+            for part in ast.walk(target)
+            if _is_stored(part)
+        ]
         if not attributes:
             return node
         later: list[ast.AST] = []
@@ -161,7 +194,9 @@ class _Guards(ast.NodeTransformer):
             assert isinstance(part, ast.Attribute)
             name = f"_stored_{number}_"
             value = _at(node, ast.Name(name, ast.Load()))
-            later.append(self._set(ast.Attribute(part.value, part.attr, part.ctx), value, node))
+            later.append(
+                self._set(ast.Attribute(part.value, part.attr, part.ctx), value, node)
+            )
             _become(part, ast.Name(name, ast.Store()), node)
         node.targets = [_Replaced().visit(target) for target in node.targets]
         return [node, *later]
@@ -187,10 +222,16 @@ class _Guards(ast.NodeTransformer):
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         node.returns = None if node.returns is None else node.returns  # stays text
         node.body = [self.visit(statement) for statement in node.body]
-        node.body = [part for one in node.body for part in (one if isinstance(one, list) else [one])]
+        node.body = [
+            part
+            for one in node.body
+            for part in (one if isinstance(one, list) else [one])
+        ]
         node.decorator_list = [self.visit(one) for one in node.decorator_list]
         node.args.defaults = [self.visit(one) for one in node.args.defaults]
-        node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
+        node.args.kw_defaults = [
+            None if one is None else self.visit(one) for one in node.args.kw_defaults
+        ]
         return self._ticking(node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -202,14 +243,18 @@ class _Guards(ast.NodeTransformer):
                 places.append(ast.Tuple(pair, ast.Load()))
         self.generic_visit(node)
         if places:
-            held = ast.Assign([ast.Name(PLACES, ast.Store())], ast.Tuple(places, ast.Load()))
+            held = ast.Assign(
+                [ast.Name(PLACES, ast.Store())], ast.Tuple(places, ast.Load())
+            )
             node.body.append(ast.fix_missing_locations(_at(node, held)))
         return node
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         node.body = self.visit(node.body)
         node.args.defaults = [self.visit(one) for one in node.args.defaults]
-        node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
+        node.args.kw_defaults = [
+            None if one is None else self.visit(one) for one in node.args.kw_defaults
+        ]
         return node
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
@@ -222,8 +267,12 @@ class _Guards(ast.NodeTransformer):
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             whole = alias.name if alias.asname else name
-            value = self._call(IMPORT, [ast.Constant(whole), ast.Constant(None), ast.Constant(0)], node)
-            found.append(_at(node, ast.Assign([_at(node, ast.Name(name, ast.Store()))], value)))
+            value = self._call(
+                IMPORT, [ast.Constant(whole), ast.Constant(None), ast.Constant(0)], node
+            )
+            found.append(
+                _at(node, ast.Assign([_at(node, ast.Name(name, ast.Store()))], value))
+            )
         return found
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.AST]:
@@ -231,13 +280,19 @@ class _Guards(ast.NodeTransformer):
             return _at(node, ast.Pass())
         found: list[ast.AST] = []
         for alias in node.names:
-            parts = [ast.Constant(node.module or ""), ast.Constant(alias.name), ast.Constant(node.level)]
+            parts = [
+                ast.Constant(node.module or ""),
+                ast.Constant(alias.name),
+                ast.Constant(node.level),
+            ]
             if alias.name == "*":
                 call = self._call(STAR, [parts[0], parts[2]], node)
                 found.append(_at(node, ast.Expr(call)))
                 continue
             target = _at(node, ast.Name(alias.asname or alias.name, ast.Store()))
-            found.append(_at(node, ast.Assign([target], self._call(IMPORT, list(parts), node))))
+            found.append(
+                _at(node, ast.Assign([target], self._call(IMPORT, list(parts), node)))
+            )
         return found
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
@@ -256,7 +311,9 @@ class _Guards(ast.NodeTransformer):
             raise NotEvaluable("an attribute that is deleted")
         return self.generic_visit(node)
 
-    def _ticking(self, node: ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+    def _ticking(
+        self, node: ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> ast.AST:
         first = node.body[0]
         at = 0
         if not isinstance(node, (ast.For, ast.While)) and isinstance(first, ast.Expr):
@@ -265,7 +322,13 @@ class _Guards(ast.NodeTransformer):
         node.body.insert(at, tick)
         return node
 
-    def _call(self, name: str, args: list[ast.expr], node: ast.AST, keywords: Sequence[ast.keyword] = ()) -> ast.expr:
+    def _call(
+        self,
+        name: str,
+        args: list[ast.expr],
+        node: ast.AST,
+        keywords: Sequence[ast.keyword] = (),
+    ) -> ast.expr:
         call = ast.Call(_at(node, ast.Name(name, ast.Load())), args, list(keywords))
         for part in args:
             if not hasattr(part, "lineno"):
@@ -310,7 +373,9 @@ class Statement:
     runs_program: bool
 
 
-@lru_cache(maxsize=512)  # every run of every program and function imports the same modules
+@lru_cache(
+    maxsize=512
+)  # every run of every program and function imports the same modules
 def statements(source: str, path: str) -> tuple[Statement, ...]:
     """The statements of a module.
 
@@ -320,7 +385,9 @@ def statements(source: str, path: str) -> tuple[Statement, ...]:
     found = []
     for statement in tree.body:
         names = tuple(sorted(_bound(statement)))
-        runs_program = isinstance(statement, ast.If) and "__main__" in ast.unparse(statement.test)
+        runs_program = isinstance(statement, ast.If) and "__main__" in ast.unparse(
+            statement.test
+        )
         try:
             guarded = _Guards().visit(statement)
         except NotEvaluable:
@@ -329,7 +396,13 @@ def statements(source: str, path: str) -> tuple[Statement, ...]:
         if guarded is None:
             body = list(ast.parse("_refuse_()").body)
         module = ast.Module(body, [])
-        code = compile(module, path, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+        code = compile(
+            module,
+            path,
+            "exec",
+            __future__.annotations.compiler_flag,
+            dont_inherit=True,
+        )
         found.append(Statement(code, names, runs_program))
     return tuple(found)
 
@@ -343,11 +416,27 @@ def started(source: str) -> list[str]:
     imported: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imported.update({alias.asname or alias.name: alias.name for alias in node.names})
+            imported.update(
+                {alias.asname or alias.name: alias.name for alias in node.names}
+            )
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            imported.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)]
-    calls = [part for block in blocks for part in ast.walk(block) if isinstance(part, ast.Call)]
+            imported.update(
+                {
+                    alias.asname or alias.name: f"{node.module}.{alias.name}"
+                    for alias in node.names
+                }
+            )
+    blocks = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test)
+    ]
+    calls = [
+        part
+        for block in blocks
+        for part in ast.walk(block)
+        if isinstance(part, ast.Call)
+    ]
     found = []
     for call in calls:
         name = ast.unparse(call.func)

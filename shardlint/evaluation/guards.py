@@ -156,22 +156,32 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
 
 def _blame(error: SizesDiffer, given: Sequence[Any]) -> None:
     """Tell an error which arrays of the program it is about: those of the innermost expression."""
-    error.operands = error.operands or tuple(one for one in given if isinstance(one, Array))
+    error.operands = error.operands or tuple(
+        one for one in given if isinstance(one, Array)
+    )
 
 
 def _bounded(name: str, left: Any, right: Any) -> None:
     """Refuse what would take all memory or time: powers, shifts, and sequences many times over."""
     if isinstance(left, int) and isinstance(right, int):
         digits = left.bit_length()
-        too_large = (name == "**" and digits * abs(right) > 10_000) or (name == "<<" and right > 10_000)
+        too_large = (name == "**" and digits * abs(right) > 10_000) or (
+            name == "<<" and right > 10_000
+        )
         too_large |= name == "*" and digits + right.bit_length() > 100_000
     elif name == "*":
         sequence, times = (left, right) if hasattr(left, "__len__") else (right, left)
-        too_large = isinstance(times, int) and hasattr(sequence, "__len__") and len(sequence) * times > LARGE
+        too_large = (
+            isinstance(times, int)
+            and hasattr(sequence, "__len__")
+            and len(sequence) * times > LARGE
+        )
     elif name == "%":
         too_large = isinstance(left, (str, bytes))
         if too_large and isinstance(left, str) and len(left) < 1000 and "*" not in left:
-            too_large = any(part.isdigit() and int(part) > 1000 for part in _digits(left))
+            too_large = any(
+                part.isdigit() and int(part) > 1000 for part in _digits(left)
+            )
     else:
         too_large = False
     if too_large:
@@ -187,7 +197,9 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
     given = (*args, *kwargs.values())
     run = _run.get()
     where = Where(path, place)
-    called = function if run is None or not run.changes else _changed(run, where, function)
+    called = (
+        function if run is None or not run.changes else _changed(run, where, function)
+    )
     try:
         with _noted_call(run, where, function, args, kwargs):
             value = called(*args, **kwargs)
@@ -220,11 +232,17 @@ def _changed(run: Run, where: Where, function: Any) -> Any:
 def changed(where: Where, function: Any) -> Any:
     """The function that makes something there instead of one, or itself."""
     run = _run.get()
-    return function if run is None or not run.changes else _changed(run, where, function)
+    return (
+        function if run is None or not run.changes else _changed(run, where, function)
+    )
 
 
 def _noted_call(
-    run: Run | None, where: Where, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    run: Run | None,
+    where: Where,
+    function: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> AbstractContextManager[None]:
     """Remember in the block that a function of the program is called there."""
     code = _code(function)
@@ -238,7 +256,11 @@ def _noted_call(
 def mapped_call() -> AbstractContextManager[None]:
     """In the block a mapped function runs."""
     run = _run.get()
-    return nullcontext() if run is None or run.recorder is None else run.recorder.called(None)
+    return (
+        nullcontext()
+        if run is None or run.recorder is None
+        else run.recorder.called(None)
+    )
 
 
 def item(path: str, place: Place, value: Any) -> Any:
@@ -257,7 +279,11 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
     if run.changes:
         change = run.changes.get(Where(path, place))
         value = value if change is None else change.value(value)
-    return value if run.recorder is None else run.recorder.note(path, place, what, value, given)
+    return (
+        value
+        if run.recorder is None
+        else run.recorder.note(path, place, what, value, given)
+    )
 
 
 def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:

@@ -29,7 +29,10 @@ def _is_axis(value: Any) -> bool:
 
 
 def _is_arraylike(value: Any) -> bool:
-    return isinstance(value, (Array, int, float, complex)) or type(value).__module__ == "numpy"
+    return (
+        isinstance(value, (Array, int, float, complex))
+        or type(value).__module__ == "numpy"
+    )
 
 
 def _per_argument(axes: Any, count: int) -> list[Any]:
@@ -44,7 +47,9 @@ def _mapped_sizes(args: Sequence[Any], axes: Sequence[Any]) -> set[int]:
     sizes = set()
     for arg, wanted in zip(args, axes, strict=True):
         leaves = flatten(arg)[0]
-        for leaf, axis in zip(leaves, spread_prefix(wanted, arg, _is_axis), strict=True):
+        for leaf, axis in zip(
+            leaves, spread_prefix(wanted, arg, _is_axis), strict=True
+        ):
             if axis is not None:
                 array = asarray(leaf)
                 sizes.add(int(array.dims[axis_of(axis, array.rank)]))  # type: ignore[arg-type]  # a number
@@ -54,26 +59,38 @@ def _mapped_sizes(args: Sequence[Any], axes: Sequence[Any]) -> set[int]:
 def _entered(arg: Any, wanted: Any, axis: Axis) -> Any:
     leaves, structure = flatten(arg)
     made = []
-    for leaf, dimension in zip(leaves, spread_prefix(wanted, arg, _is_axis), strict=True):
+    for leaf, dimension in zip(
+        leaves, spread_prefix(wanted, arg, _is_axis), strict=True
+    ):
         if dimension is None:
             made.append(leaf)
         else:
             array = asarray(leaf)
-            made.append(p.unstack(array, axis=axis, dimension=axis_of(dimension, array.rank)))
+            made.append(
+                p.unstack(array, axis=axis, dimension=axis_of(dimension, array.rank))
+            )
     return unflatten(structure, made)
 
 
 def _left(result: Any, wanted: Any, axis: Axis) -> Any:
     leaves, structure = flatten(result)
     made: list[Any] = []
-    for leaf, dimension in zip(leaves, spread_prefix(wanted, result, _is_axis), strict=True):
+    for leaf, dimension in zip(
+        leaves, spread_prefix(wanted, result, _is_axis), strict=True
+    ):
         array = asarray(leaf)
         if dimension is None:
             if array.value is not None and array.value.varies_along(axis[0]):
-                raise ValueError("out_axes is None for what differs from example to example")
+                raise ValueError(
+                    "out_axes is None for what differs from example to example"
+                )
             made.append(array)
         else:
-            made.append(p.restack(array, axis=axis, dimension=axis_of(dimension, array.rank + 1)))
+            made.append(
+                p.restack(
+                    array, axis=axis, dimension=axis_of(dimension, array.rank + 1)
+                )
+            )
     return unflatten(structure, made)
 
 
@@ -88,7 +105,13 @@ def vmap(
     spmd_axis_name: Any = None,
 ) -> Any:
     if fun is None:
-        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=axis_size)
+        return functools.partial(
+            vmap,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            axis_name=axis_name,
+            axis_size=axis_size,
+        )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         tick()
@@ -100,7 +123,9 @@ def vmap(
         if len(sizes) != 1:
             raise ValueError(f"vmap over sizes {sorted(sizes)}")
         axis = (f"{EXAMPLES}{next(_numbers)}", sizes.pop())
-        inner = [_entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)]
+        inner = [
+            _entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)
+        ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
         with binding({} if axis_name is None else {axis_name: axis}):
             result = fun(*inner, **given)
@@ -138,13 +163,22 @@ def pmap(
             static_broadcasted_argnums=static_broadcasted_argnums,
         )
     static = (
-        (static_broadcasted_argnums,) if isinstance(static_broadcasted_argnums, int) else static_broadcasted_argnums
+        (static_broadcasted_argnums,)
+        if isinstance(static_broadcasted_argnums, int)
+        else static_broadcasted_argnums
     )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         tick()
-        axes = [None if i in static else one for i, one in enumerate(_per_argument(in_axes, len(args)))]
-        moving = [(arg, one) for i, (arg, one) in enumerate(zip(args, axes, strict=True)) if i not in static]
+        axes = [
+            None if i in static else one
+            for i, one in enumerate(_per_argument(in_axes, len(args)))
+        ]
+        moving = [
+            (arg, one)
+            for i, (arg, one) in enumerate(zip(args, axes, strict=True))
+            if i not in static
+        ]
         sizes = _mapped_sizes([arg for arg, _ in moving], [one for _, one in moving])
         if len(sizes) != 1:
             raise ValueError(f"pmap over sizes {sorted(sizes)}")
@@ -164,7 +198,16 @@ def pmap(
             result = fun(*inner, **given)
         found = _left(result, out_axes, axis)
         for observer in observers:
-            observer(Region(fun, (args, kwargs), found, (result, out_axes), {axis[0]: frozenset({0})}, size))
+            observer(
+                Region(
+                    fun,
+                    (args, kwargs),
+                    found,
+                    (result, out_axes),
+                    {axis[0]: frozenset({0})},
+                    size,
+                )
+            )
         return found
 
     return _like(mapped, fun)
@@ -206,7 +249,9 @@ def _spec(value: Any) -> Spec:
     raise NotEvaluable("a spec that is no PartitionSpec")
 
 
-def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str) -> Any:
+def _entering(
+    leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str
+) -> Any:
     """The part of an argument that each device gets."""
     array = asarray(leaf)
     if len(spec) > array.rank:
@@ -227,31 +272,43 @@ def _entering(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, pa
             if name in axes:
                 size = int(array.dims[dimension])  # type: ignore[arg-type]  # a number
                 if size % axes[name][1]:
-                    raise refusals.does_not_divide(path, dimension, size, name, axes[name][1])
+                    raise refusals.does_not_divide(
+                        path, dimension, size, name, axes[name][1]
+                    )
                 array = p.shard(array, axis=axes[name], dimension=dimension)
     outer = array.relations if array.relations is not None else Relations()
     varying = frozenset(axes[name] for name in mentioned) if checked else None
     return replace(array, relations=outer.changed(relations), varying=varying)
 
 
-def _split_dimensions(entering: Sequence[Array], axes: Mapping[str, Axis]) -> dict[str, frozenset[int]]:
+def _split_dimensions(
+    entering: Sequence[Array], axes: Mapping[str, Axis]
+) -> dict[str, frozenset[int]]:
     """The dimensions of arrays that are sharded over each axis."""
     found: dict[str, set[int]] = {name: set() for name in axes}
     for array in entering:
         for name in axes:
             relation = None if array.relations is None else array.relations[name]
-            if relation is not None and relation.kind == "split" and relation.dim is not None:
+            if (
+                relation is not None
+                and relation.kind == "split"
+                and relation.dim is not None
+            ):
                 found[name].add(relation.dim)
     return {name: frozenset(dimensions) for name, dimensions in found.items()}
 
 
-def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str) -> Any:
+def _leaving(
+    leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, path: str
+) -> Any:
     """A result, put together from what the devices have."""
     array = asarray(leaf)
     named = spec.axes(array.rank)
     mentioned = {name for names in named for name in names}
     rest = tuple(axis for name, axis in axes.items() if name not in mentioned)
-    differing = {axis[0] for axis in rest if array.varying is not None and axis in array.varying}
+    differing = {
+        axis[0] for axis in rest if array.varying is not None and axis in array.varying
+    }
     if checked and differing:
         raise refusals.may_differ(path, differing, array)
     array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
@@ -260,7 +317,11 @@ def _leaving(leaf: Any, spec: Spec, axes: Mapping[str, Axis], checked: bool, pat
             if name in axes:
                 array = p.unshard(array, axis=axes[name], dimension=dimension)
     inner = array.relations
-    kept = None if inner is None else Relations.of({n: inner[n] for n in inner if n not in axes})
+    kept = (
+        None
+        if inner is None
+        else Relations.of({n: inner[n] for n in inner if n not in axes})
+    )
     return replace(array, relations=kept, varying=None)
 
 
@@ -295,7 +356,11 @@ def shard_map(
         over = mesh if mesh is not None else meshes.current()
         if not isinstance(over, Mesh):
             raise NotEvaluable("shard_map over a mesh that is not known")
-        names = [name for name in over.axis_names if axis_names is None or not axis_names or name in axis_names]
+        names = [
+            name
+            for name in over.axis_names
+            if axis_names is None or not axis_names or name in axis_names
+        ]
         names = [name for name in names if name not in bound().axes]
         axes = {name: (name, over.shape[name]) for name in names}
         args = unmade.filled(args, in_specs)
@@ -319,7 +384,11 @@ def shard_map(
         ]
         found = unflatten(made, leaving)
         for observer in observers:
-            observer(Region(f, args, found, (result, wanted), _split_dimensions(entering, axes)))
+            observer(
+                Region(
+                    f, args, found, (result, wanted), _split_dimensions(entering, axes)
+                )
+            )
         return found
 
     return _like(mapped, f)

@@ -32,7 +32,9 @@ class Machine:
     """The meshes that were made; their sizes know where they are written, if they are."""
     pmapped: set[str] = field(default_factory=set, compare=False)
     """The axes of ``pmap``: all of them are the devices of the machine."""
-    sent: list[tuple[str, int, tuple[tuple[int, int], ...]]] = field(default_factory=list, compare=False)
+    sent: list[tuple[str, int, tuple[tuple[int, int], ...]]] = field(
+        default_factory=list, compare=False
+    )
     """What ``ppermute`` was asked for, in order: the axis, its size, and the pairs."""
 
 
@@ -138,7 +140,11 @@ class Spec(tuple[Any, ...]):
         found = []
         for k in range(rank):
             entry = self[k] if k < len(self) else None
-            names = entry if isinstance(entry, (tuple, list)) else (() if entry is None else (entry,))
+            names = (
+                entry
+                if isinstance(entry, (tuple, list))
+                else (() if entry is None else (entry,))
+            )
             found.append(tuple(names))
         return found
 
@@ -247,12 +253,16 @@ for _name in ("array", "asarray", "reshape"):
 
 
 @provide("jax.make_mesh")
-def _make_mesh(axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, devices: Any = None) -> Mesh:
+def _make_mesh(
+    axis_shapes: Any, axis_names: Any, *, axis_types: Any = None, devices: Any = None
+) -> Mesh:
     return made(axis_shapes, axis_names, axis_types)
 
 
 @provide("jax.sharding.Mesh")
-def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options: Any) -> Mesh:
+def _mesh(
+    devices: Any, axis_names: Any = (), axis_types: Any = None, **options: Any
+) -> Mesh:
     grid = _grid(devices)
     if grid is None:
         raise NotEvaluable("a mesh of what is no device")
@@ -260,9 +270,15 @@ def _mesh(devices: Any, axis_names: Any = (), axis_types: Any = None, **options:
 
 
 @provide("jax.sharding.AbstractMesh")
-def _abstract_mesh(axis_sizes: Any, axis_names: Any = None, axis_types: Any = None) -> Mesh:
+def _abstract_mesh(
+    axis_sizes: Any, axis_names: Any = None, axis_types: Any = None
+) -> Mesh:
     if axis_names is None:
-        return made([size for _, size in axis_sizes], [name for name, _ in axis_sizes], axis_types)
+        return made(
+            [size for _, size in axis_sizes],
+            [name for name, _ in axis_sizes],
+            axis_types,
+        )
     return made(axis_sizes, axis_names, axis_types)
 
 

@@ -64,7 +64,9 @@ class Missing:
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise NotEvaluable(f"{self.name}: {self.reason}")
 
-    __call__ = __getitem__ = __iter__ = __bool__ = __enter__ = __add__ = __mul__ = _refuse
+    __call__ = __getitem__ = __iter__ = __bool__ = __enter__ = __add__ = __mul__ = (
+        _refuse
+    )
 
 
 class Module:
@@ -154,14 +156,19 @@ class World:
     def _run(self, module: Module, source: str) -> None:
         self.characters += len(source)
         if self.characters > MOST_CHARACTERS:
-            raise OutOfBudget(f"it imports more than {MOST_CHARACTERS:,} characters of code")
+            raise OutOfBudget(
+                f"it imports more than {MOST_CHARACTERS:,} characters of code"
+            )
         try:
             statements = guarded_code.statements(source, module.path)
         except (SyntaxError, RecursionError) as error:
             raise NotEvaluable(f"{module.name}: {NOT_READ}") from error
         names = module.names
         names.update(
-            self._guards(module), __name__=namespace.__name__, __builtins__=self.builtins.names, __file__=module.path
+            self._guards(module),
+            __name__=namespace.__name__,
+            __builtins__=self.builtins.names,
+            __file__=module.path,
         )
         for statement in statements:
             if statement.runs_program:
@@ -172,8 +179,18 @@ class World:
             except OutOfBudget:
                 raise
             except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
-                reason = error.reason if isinstance(error, NotEvaluable) else f"{type(error).__name__}: {error}"
-                names.update({name: Missing(name, reason) for name in statement.names if name not in names})
+                reason = (
+                    error.reason
+                    if isinstance(error, NotEvaluable)
+                    else f"{type(error).__name__}: {error}"
+                )
+                names.update(
+                    {
+                        name: Missing(name, reason)
+                        for name in statement.names
+                        if name not in names
+                    }
+                )
 
     def _guards(self, module: Module) -> Mapping[str, Any]:
         def load(whole: str, name: str | None, level: int) -> Any:
@@ -183,7 +200,9 @@ class World:
             self._star(module, whole, level)
 
         def literal(value: int, place: Place) -> int:
-            written = Written(self.literals.get((module.path, place), value), (module.path, place))
+            written = Written(
+                self.literals.get((module.path, place), value), (module.path, place)
+            )
             self.met[written.where] = value
             return written
 
@@ -228,9 +247,17 @@ class World:
             raise NotEvaluable(f"all names of {whole}")
         if found is None:
             library = Outside(full)
-            module.names.update({name: attribute(library, name) for name in STAR_EXPORTS[full]})
+            module.names.update(
+                {name: attribute(library, name) for name in STAR_EXPORTS[full]}
+            )
             return
-        module.names.update({name: value for name, value in found.names.items() if not name.startswith("_")})
+        module.names.update(
+            {
+                name: value
+                for name, value in found.names.items()
+                if not name.startswith("_")
+            }
+        )
 
 
 def _present(value: Any) -> Any:

@@ -27,7 +27,9 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
         return ()
     found: dict[Where, Origin] = {}
     if refusal.mapped is not None:
-        found[refusal.mapped] = Origin(refusal.mapped, "this function is mapped by jax.pmap without axis_name")
+        found[refusal.mapped] = Origin(
+            refusal.mapped, "this function is mapped by jax.pmap without axis_name"
+        )
     for one in _written(run, refusal.size):
         found.setdefault(one.where, one)
     for operand in refusal.operands:
@@ -48,11 +50,17 @@ def _written(run: Outcome, size: int | None) -> Iterator[Origin]:
 
 def _specs(recorder: Recorder, operand: Array) -> Iterator[Origin]:
     """The spec of the argument that an array was computed from, if that is one."""
-    roots = [one for one in _led(recorder, operand, inside=True) if one.is_argument or not one.sources]
+    roots = [
+        one
+        for one in _led(recorder, operand, inside=True)
+        if one.is_argument or not one.sources
+    ]
     where = recorder.specs.get(roots[0].number) if len(roots) == 1 else None
     if where is not None:
         shape = ", ".join(map(str, operand.dims))
-        yield Origin(where, f"this spec is of the argument that ({shape}) is computed from")
+        yield Origin(
+            where, f"this spec is of the argument that ({shape}) is computed from"
+        )
 
 
 def _unreduced(trace: Trace, result: Array) -> Iterator[Origin]:
@@ -94,7 +102,9 @@ def _begin(trace: Trace, value: Recorded) -> Recorded:
 def _is_partial(trace: Trace, value: Recorded) -> bool:
     """Whether a value is a partial result along an axis, such as the sum of what each device has."""
     relation = trace.step(value.number).relation
-    return _varies(value, trace.axis) and relation is not None and relation.kind == "part"
+    return (
+        _varies(value, trace.axis) and relation is not None and relation.kind == "part"
+    )
 
 
 def _varies(value: Recorded, axis: str) -> bool:
@@ -103,7 +113,9 @@ def _varies(value: Recorded, axis: str) -> bool:
 
 def _is_reduced(recorder: Recorder, value: Recorded, axis: str) -> bool:
     """Whether a value is the same along an axis, and computed from what is not."""
-    return not _varies(value, axis) and any(_varies(one, axis) for one in _led(recorder, value.array))
+    return not _varies(value, axis) and any(
+        _varies(one, axis) for one in _led(recorder, value.array)
+    )
 
 
 def _led(recorder: Recorder, array: Array, inside: bool = False) -> list[Recorded]:

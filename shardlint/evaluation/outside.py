@@ -79,7 +79,12 @@ class Outside:
         return self.qualname
 
 
-def guarded(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+def guarded(
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Any:
     """Call a function of ours; what it does not cover is not evaluable."""
     try:
         return function(*args, **kwargs)

@@ -39,9 +39,15 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
     """A constructor that refuses to be filled beyond all bounds."""
 
     def make(*args: Any) -> Any:
-        if args and isinstance(args[0], (range, bytes, int)) and _length(args[0]) > LARGE:
+        if (
+            args
+            and isinstance(args[0], (range, bytes, int))
+            and _length(args[0]) > LARGE
+        ):
             raise NotEvaluable("a sequence beyond all bounds")
-        if args and isinstance(args[0], (itertools.count, itertools.cycle, itertools.repeat)):
+        if args and isinstance(
+            args[0], (itertools.count, itertools.cycle, itertools.repeat)
+        ):
             raise NotEvaluable("a sequence without end")
         return function(*args)
 
@@ -98,7 +104,12 @@ def _is_one(value: Any, cls: Any) -> bool:
     if isinstance(cls, types.UnionType):
         return any(_is_one(value, one) for one in cls.__args__)
     if isinstance(cls, Outside):
-        if cls.qualname in ("jax.Array", "jax.numpy.ndarray", "jax.core.Tracer", "jax.numpy.number"):
+        if cls.qualname in (
+            "jax.Array",
+            "jax.numpy.ndarray",
+            "jax.core.Tracer",
+            "jax.numpy.number",
+        ):
             return isinstance(value, Array)
         if isinstance(value, (int, float, str, dict, list, tuple, Array, type(None))):
             return False
@@ -130,7 +141,9 @@ class Builtins:
 
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
-        names: dict[str, Any] = {name: getattr(builtins, name) for name in _PLAIN if hasattr(builtins, name)}
+        names: dict[str, Any] = {
+            name: getattr(builtins, name) for name in _PLAIN if hasattr(builtins, name)
+        }
         names.update(
             {
                 name: _closed(name)
@@ -179,8 +192,12 @@ class Builtins:
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of objects of the program's own classes and of its functions."""
-        if name.startswith("__") or not (is_users(value) or isinstance(value, types.FunctionType)):
-            raise NotEvaluable(f"the attribute {name} of a {type(value).__name__} is set")
+        if name.startswith("__") or not (
+            is_users(value) or isinstance(value, types.FunctionType)
+        ):
+            raise NotEvaluable(
+                f"the attribute {name} of a {type(value).__name__} is set"
+            )
         setattr(value, name, new)
 
 
@@ -193,7 +210,11 @@ def _is_subclass(cls: Any, classes: Any) -> bool:
 def _build_class(function: Any, name: str, /, *bases: Any, **keywords: Any) -> Any:
     if keywords.keys() - {"metaclass", "frozen", "kw_only", "strict"}:
         raise NotEvaluable("a class with keywords")
-    known = {key: value for key, value in keywords.items() if not isinstance(value, Outside) and key == "metaclass"}
+    known = {
+        key: value
+        for key, value in keywords.items()
+        if not isinstance(value, Outside) and key == "metaclass"
+    }
     made = builtins.__build_class__(function, name, *bases, **known)
     setattr(made, MARK, True)
     setattr(made, NAMES, function.__globals__)
@@ -227,14 +248,20 @@ _MODULES: dict[Any, tuple[str, str]] = {
                itemgetter getitem contains index truth""",
     ),
     collections: ("collections", "OrderedDict defaultdict Counter deque ChainMap"),
-    dataclasses: ("dataclasses", "dataclass field replace fields asdict astuple is_dataclass KW_ONLY InitVar MISSING"),
+    dataclasses: (
+        "dataclasses",
+        "dataclass field replace fields asdict astuple is_dataclass KW_ONLY InitVar MISSING",
+    ),
     enum: ("enum", "Enum IntEnum Flag IntFlag auto unique StrEnum"),
     abc: ("abc", "ABC ABCMeta abstractmethod"),
     contextlib: ("contextlib", "contextmanager nullcontext suppress ExitStack"),
     copy: ("copy", "copy deepcopy"),
     re: ("re", "search match fullmatch findall sub split compile escape I IGNORECASE"),
     string: ("string", "ascii_letters ascii_lowercase ascii_uppercase digits"),
-    typing: ("typing", "NamedTuple TYPE_CHECKING cast overload final no_type_check Protocol Generic"),
+    typing: (
+        "typing",
+        "NamedTuple TYPE_CHECKING cast overload final no_type_check Protocol Generic",
+    ),
     types: ("types", "SimpleNamespace MappingProxyType"),
 }
 for _module, (_prefix, _names) in _MODULES.items():
@@ -298,7 +325,9 @@ def methods(*allowed: str) -> Callable[[Any, str], Any]:
     def resolve(value: Any, name: str) -> Any:
         if name not in names:
             if not hasattr(type(value), name):
-                raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
+                raise AttributeError(
+                    f"{type(value).__name__!r} object has no attribute {name!r}"
+                )
             raise NotEvaluable(f"the attribute {name} of a {type(value).__name__}")
         return getattr(value, name)
 
@@ -380,7 +409,9 @@ def register(resolver: Resolver) -> None:
         table[kind] = public
     table[str] = of_text
     for cls in (int, float, complex):
-        table[cls] = methods("real imag conjugate is_integer bit_length bit_count as_integer_ratio hex")
+        table[cls] = methods(
+            "real imag conjugate is_integer bit_length bit_count as_integer_ratio hex"
+        )
     table[types.FunctionType] = of_function
     table[types.BuiltinFunctionType] = methods("__name__")
     table[functools.partial] = methods("func args keywords")
@@ -393,6 +424,8 @@ def register(resolver: Resolver) -> None:
     table[re.Pattern] = methods("search match fullmatch findall sub split pattern")
     table[re.Match] = methods("group groups start end span")
     table[Exception] = methods("args add_note")
-    table[dataclasses.Field] = methods("name type default default_factory metadata init")
+    table[dataclasses.Field] = methods(
+        "name type default default_factory metadata init"
+    )
     table[itertools.chain] = methods("from_iterable")
     table[contextlib.ExitStack] = methods("enter_context close push callback")

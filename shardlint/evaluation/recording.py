@@ -119,13 +119,22 @@ class Recorder:
         finally:
             self.callers.pop()
 
-    def note_parameters(self, code: CodeType, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    def note_parameters(
+        self, code: CodeType, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
         """Remember which arrays a function of the program is given."""
-        for name, value in (*zip(code.co_varnames[: code.co_argcount], args, strict=False), *kwargs.items()):
+        for name, value in (
+            *zip(code.co_varnames[: code.co_argcount], args, strict=False),
+            *kwargs.items(),
+        ):
             if isinstance(value, Array) and self._is_recorded(value):
-                self.passed.setdefault(Parameter(code, name), set()).update(value.sources)
+                self.passed.setdefault(Parameter(code, name), set()).update(
+                    value.sources
+                )
 
-    def note(self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()) -> Any:
+    def note(
+        self, path: str, place: Place, what: Any, value: Any, given: Sequence[Any] = ()
+    ) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
         it was computed from."""
         return self._note_at(Where(path, place), what, value, given)
@@ -133,13 +142,20 @@ class Recorder:
     def note_rule(self, where: Where, rule: Any, cotangents: Any) -> Any:
         """Record what a backward rule gave, also where it gave what it was given."""
         return map_leaves(
-            lambda leaf: self._of_rule(where, rule, leaf) if isinstance(leaf, Array) else leaf, cotangents
+            lambda leaf: (
+                self._of_rule(where, rule, leaf) if isinstance(leaf, Array) else leaf
+            ),
+            cotangents,
         )
 
     def _of_rule(self, where: Where, rule: Any, cotangent: Array) -> Array:
-        return self._one((where, self._count(where), 0), rule, cotangent, is_of_rule=True)
+        return self._one(
+            (where, self._count(where), 0), rule, cotangent, is_of_rule=True
+        )
 
-    def _note_at(self, where: Where, what: Any, value: Any, given: Sequence[Any]) -> Any:
+    def _note_at(
+        self, where: Where, what: Any, value: Any, given: Sequence[Any]
+    ) -> Any:
         about = Given.among(*given)
         if isinstance(value, Array):
             if self._is_recorded(value):
@@ -148,7 +164,9 @@ class Recorder:
         if not isinstance(value, (tuple, list, dict)) or not value:
             return value
         leaves, structure = flatten(value)
-        fresh = [isinstance(leaf, Array) and not self._is_recorded(leaf) for leaf in leaves]
+        fresh = [
+            isinstance(leaf, Array) and not self._is_recorded(leaf) for leaf in leaves
+        ]
         if not any(fresh) or len(leaves) > MOST:
             return value
         count = self._count(where)
@@ -167,7 +185,10 @@ class Recorder:
         before = self.values[number]
         noted = self._one((where, self._count(where), 0), before.what, cotangent)
         self.values[-1] = replace(
-            self.values[-1], caller=before.caller, is_inside=before.is_inside, gradient_of=before.number
+            self.values[-1],
+            caller=before.caller,
+            is_inside=before.is_inside,
+            gradient_of=before.number,
         )
         return noted
 
@@ -188,11 +209,33 @@ class Recorder:
         if len(array.sources) != 1:
             return False
         (before,) = array.sources
-        return self.values[before].array.value is array.value and not self.values[before].key[0].backward
+        return (
+            self.values[before].array.value is array.value
+            and not self.values[before].key[0].backward
+        )
 
-    def _one(self, key: Key, what: Any, array: Array, given: Given = NOTHING, is_of_rule: bool = False) -> Array:
+    def _one(
+        self,
+        key: Key,
+        what: Any,
+        array: Array,
+        given: Given = NOTHING,
+        is_of_rule: bool = False,
+    ) -> Array:
         number = len(self.values)
         inside = None in self.callers
         caller = self.callers[-1] if inside and not is_of_rule else None
-        self.values.append(Recorded(number, key, what, array, array.sources, given, caller, inside, is_of_rule))
+        self.values.append(
+            Recorded(
+                number,
+                key,
+                what,
+                array,
+                array.sources,
+                given,
+                caller,
+                inside,
+                is_of_rule,
+            )
+        )
         return replace(array, sources=frozenset({number}))

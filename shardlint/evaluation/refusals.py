@@ -10,7 +10,12 @@ from typing import Any
 
 from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
-from shardtypes.lang.messages import indivisible, returned_as_replicated, spec_too_long, unbound_axis
+from shardtypes.lang.messages import (
+    indivisible,
+    returned_as_replicated,
+    spec_too_long,
+    unbound_axis,
+)
 from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.lowerings.collectives import UnboundAxis
 
@@ -63,7 +68,11 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
     if not isinstance(error, (Refused, SizesDiffer, UnboundAxis)):
         return None
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in paths]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in paths
+    ]
     if not frames:
         return None
     last = frames[-1]
@@ -73,9 +82,13 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     where = Where(last.filename, place)  # type: ignore[arg-type]  # all are known
     if isinstance(error, SizesDiffer):
         message = f"JAX refuses this call: {error}"
-        return Refusal("ST204", message, None, where, is_of_sizes=True, operands=error.operands)
+        return Refusal(
+            "ST204", message, None, where, is_of_sizes=True, operands=error.operands
+        )
     if isinstance(error, UnboundAxis):
-        return Refusal("ST305", _unbound(error), None, where, mapped=getattr(error, _MAPPED, None))
+        return Refusal(
+            "ST305", _unbound(error), None, where, mapped=getattr(error, _MAPPED, None)
+        )
     return Refusal(
         error.code,
         error.message,
@@ -115,11 +128,18 @@ def may_differ(path: str, axes: Collection[str], result: Array) -> Refused:
     return Refused("ST301", message, operands=(result,), varying=axes)
 
 
-def does_not_divide(path: str, dimension: int, size: int, axis: str, devices: int) -> Refused:
+def does_not_divide(
+    path: str, dimension: int, size: int, axis: str, devices: int
+) -> Refused:
     """For an argument that cannot be cut into equal parts."""
     what = f"argument {path}" if path else "the argument"
     reason = indivisible(size, devices, [axis])
-    return Refused("ST104", f"JAX refuses this call: dimension {dimension} of {what}: {reason}", axis, size=size)
+    return Refused(
+        "ST104",
+        f"JAX refuses this call: dimension {dimension} of {what}: {reason}",
+        axis,
+        size=size,
+    )
 
 
 def is_longer(path: str, entries: int, rank: int) -> Refused:

@@ -15,10 +15,16 @@ from shardtypes.semantics.simulated import Simulated
 TOLERANCE = 1e-6  # of the largest entry; all floats are computed in double precision
 MASKED = 1e6  # entries larger than this stand for minus infinity, if others are smaller
 _POWERS: tuple[Fraction | int, ...] = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
-_MONOIDS: tuple[tuple[Monoid, Any], ...] = (("sum", np.add), ("max", np.maximum), ("min", np.minimum))
+_MONOIDS: tuple[tuple[Monoid, Any], ...] = (
+    ("sum", np.add),
+    ("max", np.maximum),
+    ("min", np.minimum),
+)
 
 
-def found(many: Array, few: Array, axis: str, counts: tuple[int, int]) -> list[Relation] | None:
+def found(
+    many: Array, few: Array, axis: str, counts: tuple[int, int]
+) -> list[Relation] | None:
     """Every relation that may hold over an axis, by what a larger and a smaller number of devices along it have: one
     that makes the same of both. None where the two cannot be compared."""
     if many.value is None or few.value is None:
@@ -38,10 +44,14 @@ def _whole(value: Simulated) -> Any:
     if not value.axes:
         return np.asarray(value.parts[0])
     sizes = [size for _, size in value.axes]
-    return np.stack([np.asarray(one) for one in value.parts]).reshape(*sizes, *np.shape(value.parts[0]))
+    return np.stack([np.asarray(one) for one in value.parts]).reshape(
+        *sizes, *np.shape(value.parts[0])
+    )
 
 
-def _relations(many: Sequence[Any], few: Sequence[Any], first: int) -> Iterator[Relation]:
+def _relations(
+    many: Sequence[Any], few: Sequence[Any], first: int
+) -> Iterator[Relation]:
     """The relations between the parts; the dimensions of the array begin with ``first``."""
     shape, other = many[0].shape, few[0].shape
     ratio = Fraction(len(many), len(few))
@@ -49,7 +59,10 @@ def _relations(many: Sequence[Any], few: Sequence[Any], first: int) -> Iterator[
         if not any(np.any(one) for one in (*many, *few)):
             yield ZERO
         if _alike(many) and _alike(few):
-            yield from (Relation("same", power=power) for power in _powers(many[0], few[0], ratio))
+            yield from (
+                Relation("same", power=power)
+                for power in _powers(many[0], few[0], ratio)
+            )
         for monoid, combine in _MONOIDS:
             if monoid == "sum" and shape and few[0].dtype == bool:
                 continue
@@ -58,7 +71,9 @@ def _relations(many: Sequence[Any], few: Sequence[Any], first: int) -> Iterator[
             pair = combine.reduce(many), combine.reduce(few)
             yield from (part(monoid, power) for power in _powers(*pair, ratio))
     for dim in range(first, len(shape)):
-        if shape[dim] * len(many) == other[dim] * len(few) and _same_but(shape, other, dim):
+        if shape[dim] * len(many) == other[dim] * len(few) and _same_but(
+            shape, other, dim
+        ):
             pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
             yield from (split(dim - first, power) for power in _powers(*pair, ratio))
 
@@ -68,7 +83,9 @@ def _alike(parts: Sequence[Any]) -> bool:
 
 
 def _same_but(one: Sequence[int], other: Sequence[int], dim: int) -> bool:
-    return all(a == b for k, (a, b) in enumerate(zip(one, other, strict=True)) if k != dim)
+    return all(
+        a == b for k, (a, b) in enumerate(zip(one, other, strict=True)) if k != dim
+    )
 
 
 def _powers(one: Any, other: Any, ratio: Fraction) -> Iterator[Fraction | int]:
@@ -92,7 +109,9 @@ def _equal(one: Any, other: Any) -> bool:
 def close(one: Any, other: Any) -> Any:
     """Which entries of two arrays are the same, but for rounding."""
     with np.errstate(invalid="ignore"):
-        near = np.abs(one - other) <= TOLERANCE * np.maximum(_scale(other), np.abs(other) * (np.abs(other) > MASKED))
+        near = np.abs(one - other) <= TOLERANCE * np.maximum(
+            _scale(other), np.abs(other) * (np.abs(other) > MASKED)
+        )
     return near | (one == other) | (np.isnan(one) & np.isnan(other))
 
 

@@ -11,7 +11,12 @@ from itertools import islice
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import Allowance, Program, compared
-from shardlint.evaluation.departures import DEVICES, Departure, Evidence, differing_results
+from shardlint.evaluation.departures import (
+    DEVICES,
+    Departure,
+    Evidence,
+    differing_results,
+)
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.suspects import MOST_RINGS, Repair, rings_to_close, suspects
 
@@ -28,11 +33,19 @@ def repair(departure: Departure) -> Repair | None:
     whole: Repair | None = None
     for one in suspects(departure):
         differing = _differing(evidence, program, one)
-        mends = differing is not None and differing < evidence.differing and departure.difference.path not in differing
+        mends = (
+            differing is not None
+            and differing < evidence.differing
+            and departure.difference.path not in differing
+        )
         if mends and differing:
             best = best or replace(one, left=differing)
         # A sum that is missing may be taken anywhere on a way: it is best taken where the way begins.
-        is_on_the_way = mends and one.is_new and one.where.backward == (whole is not None and whole.where.backward)
+        is_on_the_way = (
+            mends
+            and one.is_new
+            and one.where.backward == (whole is not None and whole.where.backward)
+        )
         if whole is not None and not is_on_the_way:
             break
         if mends and not differing:
@@ -51,7 +64,9 @@ def leaves_parts_behind(departure: Departure) -> bool:
     return any(_differing(evidence, program, one) == frozenset() for one in changes)
 
 
-def _differing(evidence: Evidence, program: Program, change: Repair) -> frozenset[str] | None:
+def _differing(
+    evidence: Evidence, program: Program, change: Repair
+) -> frozenset[str] | None:
     """The results of the call that departs which still do with a change; None where the runs do not come as far, or
     part before."""
     setting, changes = evidence.setting, change.changes
@@ -60,12 +75,21 @@ def _differing(evidence: Evidence, program: Program, change: Repair) -> frozense
         return len(regions) > evidence.call
 
     many = program.run(DEVICES, record=True, until=until, changes=changes)
-    few = program.run(setting.devices, setting.literals, record=True, until=until, changes=changes)
-    if program.allowance.is_spent or not len(many.regions) == len(few.regions) == evidence.call + 1:
+    few = program.run(
+        setting.devices, setting.literals, record=True, until=until, changes=changes
+    )
+    if (
+        program.allowance.is_spent
+        or not len(many.regions) == len(few.regions) == evidence.call + 1
+    ):
         return None
     pairs = list(zip(many.regions, few.regions, strict=True))
     if any(compared(region, twin) is not None for region, twin in pairs[:-1]):
         return None
     differing = differing_results(*pairs[-1])
     # What devices have different values of is no result, though its first copy may be the same.
-    return None if differing is None else differing | replicas.unequal_results(many, evidence.call)
+    return (
+        None
+        if differing is None
+        else differing | replicas.unequal_results(many, evidence.call)
+    )

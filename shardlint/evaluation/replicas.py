@@ -75,7 +75,9 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
             continue
         name = getattr(region.function, "__name__", "the mapped function")
         selects = _selects(run.recorder, leaf, one.axis)
-        found[one.axis] = Unequal(one.axis, name, one.path, one.index, *one.values, source.key[0], selects)
+        found[one.axis] = Unequal(
+            one.axis, name, one.path, one.index, *one.values, source.key[0], selects
+        )
     return tuple(found.values())
 
 
@@ -98,18 +100,28 @@ def _unequal(run: Outcome) -> Iterator[_Found]:
 
 def _replicated_axes(region: Region, spec: Spec | None) -> tuple[str, ...]:
     """The axes of the region over which a result with this spec is replicated."""
-    mentioned = set() if spec is None else {name for names in spec.axes(len(spec)) for name in names}
+    mentioned = (
+        set()
+        if spec is None
+        else {name for names in spec.axes(len(spec)) for name in names}
+    )
     return tuple(axis for axis in region.split if axis not in mentioned)
 
 
-def _differing(value: Simulated, axis: str) -> tuple[tuple[int, ...], tuple[float, float]] | None:
+def _differing(
+    value: Simulated, axis: str
+) -> tuple[tuple[int, ...], tuple[float, float]] | None:
     """An entry that devices along an axis have different values of, and two of these; None where they agree."""
     size = dict(value.axes).get(axis)
     if size is None:
         return None
     devices = value.devices((axis, size))
     for device in devices[1:]:
-        for one, other in zip(map(np.asarray, devices[0].parts), map(np.asarray, device.parts), strict=True):
+        for one, other in zip(
+            map(np.asarray, devices[0].parts),
+            map(np.asarray, device.parts),
+            strict=True,
+        ):
             index = furthest_apart(one, other)
             if index is not None:
                 return index, (complex(one[index]).real, complex(other[index]).real)
@@ -132,7 +144,10 @@ def _source(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
         if len(differing) != 1 or differing[0].key[0].backward:
             break
         before = differing[0].array
-        if (before.rank, before.dtype) != (current.array.rank, current.array.dtype) or _is_sharded(before, axis):
+        if (before.rank, before.dtype) != (
+            current.array.rank,
+            current.array.dtype,
+        ) or _is_sharded(before, axis):
             break
         current = differing[0]
     return current
@@ -158,8 +173,14 @@ def _selects(recorder: Recorder, leaf: Array, axis: str) -> bool:
             continue
         seen.add(number)
         current = recorder.values[number]
-        differing = [one for one in map(recorder.values.__getitem__, current.sources) if _differs(one, axis)]
-        if current.what == ITEM and any(one.array.rank > current.array.rank for one in differing):
+        differing = [
+            one
+            for one in map(recorder.values.__getitem__, current.sources)
+            if _differs(one, axis)
+        ]
+        if current.what == ITEM and any(
+            one.array.rank > current.array.rank for one in differing
+        ):
             return True
         waiting += [one.number for one in differing]
     return False

@@ -69,7 +69,11 @@ def left_behind(trace: Trace, sources: frozenset[int], axis: str) -> Iterator[Be
     for where, found in executions.items():
         staying = []
         for one in found:
-            parts = [source for source in one.sources - sent if _is_part(values[source].array, axis)]
+            parts = [
+                source
+                for source in one.sources - sent
+                if _is_part(values[source].array, axis)
+            ]
             staying.append(bool(parts))
         if len(found) > 1 and all(staying):
             for position in range(len(found[0].sources)):
@@ -97,10 +101,14 @@ def _is_sending(one: Recorded, axis: str) -> bool:
 
 def sent_along(behind: Behind, axis: str) -> Callable[[Any], Any]:
     """A change of a function: one operand is sent on as often as others were by then."""
-    return lambda function: functools.partial(_with_sent, function, behind.position, axis)
+    return lambda function: functools.partial(
+        _with_sent, function, behind.position, axis
+    )
 
 
-def _with_sent(function: Any, position: int, axis: str, /, *args: Any, **options: Any) -> Any:
+def _with_sent(
+    function: Any, position: int, axis: str, /, *args: Any, **options: Any
+) -> Any:
     recorder = guards.recorder()
     places = [i for i, arg in enumerate(args) if isinstance(arg, Array) and arg.sources]
     if recorder is None or position >= len(places):

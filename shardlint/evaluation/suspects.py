@@ -66,12 +66,19 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     there, and then new ones, from where the runs part back to where a partial sum begins; of specs in the end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
-    led = [trace.many.values[number] for number in sorted(trace.ancestors(evidence.sources), reverse=True)]
+    led = [
+        trace.many.values[number]
+        for number in sorted(trace.ancestors(evidence.sources), reverse=True)
+    ]
     rules = [one for one in led if one.is_of_rule]
     others = [one for one in led if not one.is_of_rule]
     yield from islice(rings_to_close(departure), MOST_RINGS)
     yield from islice(_each_once(_offsets(departure, others)), MOST_OFFSETS)
-    reductions = (*_reductions(trace, rules, axis), *_of_collectives(others, axis), *_reductions(trace, others, axis))
+    reductions = (
+        *_reductions(trace, rules, axis),
+        *_of_collectives(others, axis),
+        *_reductions(trace, others, axis),
+    )
     yield from islice(_each_once(reductions), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
 
@@ -80,11 +87,15 @@ def rings_to_close(departure: Departure) -> Iterator[Repair]:
     """What stays on its device while the rest goes round a ring, sent along."""
     evidence, axis = departure.evidence, departure.axis
     for behind in left_behind(evidence.trace, evidence.sources, axis):
-        text = f"the operand that stays on its device sent round {axis!r} with the others"
+        text = (
+            f"the operand that stays on its device sent round {axis!r} with the others"
+        )
         yield Repair(behind.where, text, function=sent_along(behind, axis))
 
 
-def _at(recorded: Recorded, text: str, function: Any = _same, value: Any = _same) -> Repair:
+def _at(
+    recorded: Recorded, text: str, function: Any = _same, value: Any = _same
+) -> Repair:
     return Repair(recorded.key[0], text, function, value, caller=recorded.caller)
 
 
@@ -112,9 +123,17 @@ def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
             yield _at(one, f"no {_SHORT[name]} here", function=_always(_unchanged))
             yield _at(one, f"{_SHORT[_OTHER[name]]} here", function=_always(other))
         elif name in _OTHER:
-            yield _at(one, f"this {_SHORT[name]} over {axis!r} too", function=_over(Outside(name), fixed, axis))
+            yield _at(
+                one,
+                f"this {_SHORT[name]} over {axis!r} too",
+                function=_over(Outside(name), fixed, axis),
+            )
         elif name == "jax.lax.ppermute" and is_over:
-            reversal = _at(one, "the pairs of this lax.ppermute the other way round", function=_reversed)
+            reversal = _at(
+                one,
+                "the pairs of this lax.ppermute the other way round",
+                function=_reversed,
+            )
             yield replace(reversal, argument=(2, "perm"))
 
 
@@ -171,7 +190,11 @@ def _named(trace: Trace, value: Recorded) -> tuple[Recorded, str]:
     if value.gradient_of is None:
         return value, "of this value"
     use = None if value.is_inside else _first_use_inside(trace, value.gradient_of)
-    return (value, "of the gradient of this value") if use is None else (use, "of the gradient by what this takes")
+    return (
+        (value, "of the gradient of this value")
+        if use is None
+        else (use, "of the gradient by what this takes")
+    )
 
 
 def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
@@ -183,14 +206,23 @@ def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
 def _is_partial(step: Step) -> bool:
     """Whether devices have parts of a sum, or of a mean."""
     relation = step.relation
-    return relation is not None and relation.kind == "part" and relation.monoid == "sum" and step.power in (0, 1)
+    return (
+        relation is not None
+        and relation.kind == "part"
+        and relation.monoid == "sum"
+        and step.power in (0, 1)
+    )
 
 
 def _reduced(value: Any, axis: str, means: bool) -> Any:
     """A value whose arrays that differ along an axis are reduced over it."""
 
     def reduced(leaf: Any) -> Any:
-        if not isinstance(leaf, Array) or leaf.value is None or not leaf.value.varies_along(axis):
+        if (
+            not isinstance(leaf, Array)
+            or leaf.value is None
+            or not leaf.value.varies_along(axis)
+        ):
             return leaf
         if not (leaf.dtype or "").startswith(("float", "bfloat")):
             return leaf
@@ -204,7 +236,9 @@ def _reduced(value: Any, axis: str, means: bool) -> Any:
 # --- shards that take themselves for the whole ------------------------------------------------------------------------
 
 _COUNTS = frozenset({"jax.numpy.arange", "jax.lax.iota"})
-_ADDED = "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
+_ADDED = (
+    "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
+)
 _SUBTRACTED = "the offset of the shard (lax.axis_index({axis!r}) times its size) subtracted from {name}"
 
 
@@ -212,7 +246,9 @@ def _offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
     """Positions in a shard that are meant in the whole, and the other way round."""
     axis, trace = departure.axis, departure.evidence.trace
     for one in led:
-        if getattr(one.what, "qualname", "") in _COUNTS and _is_counted_in_shards(trace, one, axis):
+        if getattr(one.what, "qualname", "") in _COUNTS and _is_counted_in_shards(
+            trace, one, axis
+        ):
             text = _ADDED.format(axis=axis)
             yield _at(one, text, value=functools.partial(_from_shard_on, axis=axis))
     size = _indexed_size(departure)
@@ -245,7 +281,9 @@ def _indexed_size(departure: Departure) -> int | None:
     sharded = [
         one.value.array.dims[one.relation.dim]
         for one in departure.culprit.operands
-        if one.relation is not None and one.relation.kind == "split" and one.relation.dim is not None
+        if one.relation is not None
+        and one.relation.kind == "split"
+        and one.relation.dim is not None
     ]
     if len(sharded) != 1:
         return None
@@ -253,22 +291,35 @@ def _indexed_size(departure: Departure) -> int | None:
     return int(local) * departure.counts[0] if isinstance(local, int) else None
 
 
-def _subtracted(trace: Trace, indexed: Recorded, axis: str, size: int) -> Iterator[Repair]:
+def _subtracted(
+    trace: Trace, indexed: Recorded, axis: str, size: int
+) -> Iterator[Repair]:
     """Indices that functions are given which led to one, the innermost functions first."""
-    led = {number for number in trace.ancestors([indexed.number]) if _is_integer(trace.many.values[number])}
+    led = {
+        number
+        for number in trace.ancestors([indexed.number])
+        if _is_integer(trace.many.values[number])
+    }
     for parameter, numbers in reversed(trace.many.passed.items()):
         use = _first_use(trace, parameter, numbers) if numbers & led else None
         if use is not None:
             text = _SUBTRACTED.format(axis=axis, name=parameter.name)
-            function = functools.partial(_with_local_positions, name=parameter.name, axis=axis, size=size)
-            yield replace(_at(use, text, function=function), changed=(Where.of_definition(parameter.code),))
+            function = functools.partial(
+                _with_local_positions, name=parameter.name, axis=axis, size=size
+            )
+            yield replace(
+                _at(use, text, function=function),
+                changed=(Where.of_definition(parameter.code),),
+            )
 
 
 def _is_integer(value: Recorded) -> bool:
     return (value.array.dtype or "").startswith(("int", "uint"))
 
 
-def _first_use(trace: Trace, parameter: Parameter, numbers: set[int]) -> Recorded | None:
+def _first_use(
+    trace: Trace, parameter: Parameter, numbers: set[int]
+) -> Recorded | None:
     """The first expression in a function that computes something of a parameter."""
     lines = {line for _, _, line in parameter.code.co_lines()}
     inside: list[Recorded] = []
@@ -296,7 +347,9 @@ def _with_local_positions(function: Any, name: str, axis: str, size: int) -> Any
 
 
 def _in_shard(positions: Any, axis: str, size: int) -> Any:
-    first = Outside("jax.lax.axis_index")(axis) * (size // Outside("jax.lax.axis_size")(axis))
+    first = Outside("jax.lax.axis_index")(axis) * (
+        size // Outside("jax.lax.axis_size")(axis)
+    )
     return positions - first
 
 
@@ -309,7 +362,9 @@ def _of_specs(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repa
         where = trace.many.specs.get(one.number)
         if where is None or _is_sharded(one.array, axis):
             continue
-        line = {other for other in trace.many.specs.values() if _line(other) == _line(where)}
+        line = {
+            other for other in trace.many.specs.values() if _line(other) == _line(where)
+        }
         first = min(line, key=lambda other: other.place)
         for dimension in range(one.array.rank):
             text = f"dimension {dimension} sharded over {axis!r} here"

@@ -10,22 +10,40 @@ from typing import Any
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics import trees
-from shardtypes.semantics.trees import NODE, Registered, Structure, flatten, map_leaves, unflatten
+from shardtypes.semantics.trees import (
+    NODE,
+    Registered,
+    Structure,
+    flatten,
+    map_leaves,
+    unflatten,
+)
 
 for _base in ("jax.tree", "jax.tree_util"):
     _of = "tree_" if _base.endswith("util") else ""
     provide(f"{_base}.{_of}map")(map_leaves)
-    provide(f"{_base}.{_of}leaves")(lambda tree, is_leaf=None: flatten(tree, is_leaf)[0])
+    provide(f"{_base}.{_of}leaves")(
+        lambda tree, is_leaf=None: flatten(tree, is_leaf)[0]
+    )
     provide(f"{_base}.{_of}flatten")(flatten)
-    provide(f"{_base}.{_of}structure")(lambda tree, is_leaf=None: flatten(tree, is_leaf)[1])
+    provide(f"{_base}.{_of}structure")(
+        lambda tree, is_leaf=None: flatten(tree, is_leaf)[1]
+    )
     provide(f"{_base}.{_of}unflatten")(unflatten)
-    provide(f"{_base}.{_of}all")(lambda tree, is_leaf=None: all(flatten(tree, is_leaf)[0]))
+    provide(f"{_base}.{_of}all")(
+        lambda tree, is_leaf=None: all(flatten(tree, is_leaf)[0])
+    )
 setattr(Structure, MARK, True)
 
 
 @provide("jax.tree.reduce")
 @provide("jax.tree_util.tree_reduce")
-def _reduce(function: Callable[[Any, Any], Any], tree: Any, *initializer: Any, is_leaf: Any = None) -> Any:
+def _reduce(
+    function: Callable[[Any, Any], Any],
+    tree: Any,
+    *initializer: Any,
+    is_leaf: Any = None,
+) -> Any:
     return functools.reduce(function, flatten(tree, is_leaf)[0], *initializer)
 
 
@@ -52,18 +70,28 @@ class Key:
 setattr(Key, MARK, True)
 
 
-def _paths(tree: Any, is_leaf: Any, path: tuple[Key, ...] = ()) -> list[tuple[tuple[Key, ...], Any]]:
+def _paths(
+    tree: Any, is_leaf: Any, path: tuple[Key, ...] = ()
+) -> list[tuple[tuple[Key, ...], Any]]:
     found = None if is_leaf is not None and is_leaf(tree) else trees.parts(tree)
     if found is None:
         return [(path, tree)]
-    return [row for key, child in found[0] for row in _paths(child, is_leaf, (*path, Key(key)))]
+    return [
+        row
+        for key, child in found[0]
+        for row in _paths(child, is_leaf, (*path, Key(key)))
+    ]
 
 
 @provide("jax.tree.map_with_path")
 @provide("jax.tree_util.tree_map_with_path")
-def _map_with_path(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Any = None) -> Any:
+def _map_with_path(
+    function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Any = None
+) -> Any:
     paths = iter([path for path, _ in _paths(tree, is_leaf)])
-    return map_leaves(lambda *leaves: function(next(paths), *leaves), tree, *rest, is_leaf=is_leaf)
+    return map_leaves(
+        lambda *leaves: function(next(paths), *leaves), tree, *rest, is_leaf=is_leaf
+    )
 
 
 @provide("jax.tree.flatten_with_path")
@@ -107,14 +135,27 @@ def register_fields(cls: type, data: tuple[str, ...], rest: tuple[str, ...]) -> 
 def register_dataclass_fields(cls: type) -> type:
     """A dataclass whose fields are children, but for those that are marked as static."""
     fields = dataclasses.fields(cls)
-    static = tuple(f.name for f in fields if f.metadata.get("static") or f.metadata.get("pytree_node") is False)
-    return register_fields(cls, tuple(f.name for f in fields if f.name not in static), static)
+    static = tuple(
+        f.name
+        for f in fields
+        if f.metadata.get("static") or f.metadata.get("pytree_node") is False
+    )
+    return register_fields(
+        cls, tuple(f.name for f in fields if f.name not in static), static
+    )
 
 
 @provide("jax.tree_util.register_dataclass")
-def _register_dataclass(nodetype: Any = None, data_fields: Any = None, meta_fields: Any = None, **options: Any) -> Any:
+def _register_dataclass(
+    nodetype: Any = None,
+    data_fields: Any = None,
+    meta_fields: Any = None,
+    **options: Any,
+) -> Any:
     if nodetype is None:
-        return functools.partial(_register_dataclass, data_fields=data_fields, meta_fields=meta_fields)
+        return functools.partial(
+            _register_dataclass, data_fields=data_fields, meta_fields=meta_fields
+        )
     if data_fields is None:
         return register_dataclass_fields(nodetype)
     return register_fields(nodetype, tuple(data_fields), tuple(meta_fields or ()))
@@ -127,13 +168,22 @@ def _register_class(cls: type) -> type:
         return list(enumerate(children)), (type(value), rest)
 
     setattr(
-        cls, NODE, Registered(split, lambda structure, children: structure[0].tree_unflatten(structure[1], children))
+        cls,
+        NODE,
+        Registered(
+            split,
+            lambda structure, children: structure[0].tree_unflatten(
+                structure[1], children
+            ),
+        ),
     )
     return cls
 
 
 @provide("jax.tree_util.register_pytree_node")
-def _register_node(nodetype: type, flatten_func: Any, unflatten_func: Any, **options: Any) -> None:
+def _register_node(
+    nodetype: type, flatten_func: Any, unflatten_func: Any, **options: Any
+) -> None:
     def split(value: Any) -> Any:
         children, rest = flatten_func(value)
         return list(enumerate(children)), rest
@@ -151,7 +201,9 @@ def _dataclass_like(cls: Any = None, **options: Any) -> Any:
     if cls is None:
         return functools.partial(_dataclass_like, **options)
     frozen = bool(options.get("frozen", True))
-    made = dataclasses.dataclass(frozen=frozen, kw_only=bool(options.get("kw_only", False)))(cls)
+    made = dataclasses.dataclass(
+        frozen=frozen, kw_only=bool(options.get("kw_only", False))
+    )(cls)
     made.replace = lambda self, **changes: dataclasses.replace(self, **changes)
     return register_dataclass_fields(made)
 

@@ -25,7 +25,9 @@ class Guess:
 class Unmade:
     """An argument of a function that is called by itself. A function may hand it on; all else needs its value."""
 
-    def __init__(self, name: str, reason: str, make: Callable[[str, int], Array]) -> None:
+    def __init__(
+        self, name: str, reason: str, make: Callable[[str, int], Array]
+    ) -> None:
         self.name = name
         self._reason = reason
         self._make = make
@@ -34,7 +36,11 @@ class Unmade:
     def made(self, specs: Any) -> Any:
         """Arrays for a tree of specs; the first specs that are asked for decide."""
         if self._made is None:
-            self._made = map_leaves(lambda spec: self._make(self.name, len(spec or ())), specs, is_leaf=_is_spec)
+            self._made = map_leaves(
+                lambda spec: self._make(self.name, len(spec or ())),
+                specs,
+                is_leaf=_is_spec,
+            )
         return self._made
 
     def refuse(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,10 +65,17 @@ def filled(args: Sequence[Any], in_specs: Any) -> tuple[Any, ...]:
     """What a mapped function is given, with arrays for the arguments that are not made yet."""
     if not any(isinstance(arg, Unmade) for arg in args):
         return tuple(args)
-    specs = in_specs if isinstance(in_specs, (tuple, list)) and not _is_spec(in_specs) else [in_specs] * len(args)
+    specs = (
+        in_specs
+        if isinstance(in_specs, (tuple, list)) and not _is_spec(in_specs)
+        else [in_specs] * len(args)
+    )
     if len(specs) != len(args):
         raise ValueError(f"in_specs has {len(specs)} entries for {len(args)} arguments")
-    return tuple(arg.made(one) if isinstance(arg, Unmade) else arg for arg, one in zip(args, specs, strict=True))
+    return tuple(
+        arg.made(one) if isinstance(arg, Unmade) else arg
+        for arg, one in zip(args, specs, strict=True)
+    )
 
 
 def _is_spec(value: Any) -> bool:

@@ -11,10 +11,22 @@ from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.replicas import Unequal
 from shardlint.evaluation.suspects import Repair
-from shardtypes.lang.messages import applied_to, device_mean, listed, partial_sum, reduce_first, returned_as_replicated
+from shardtypes.lang.messages import (
+    applied_to,
+    device_mean,
+    listed,
+    partial_sum,
+    reduce_first,
+    returned_as_replicated,
+)
 from shardtypes.semantics.relation import Relation
 
-_SHORT = (("jax.numpy.", "jnp."), ("jax.lax.", "lax."), ("jax.nn.", "jax.nn."), ("jax.", "jax."))
+_SHORT = (
+    ("jax.numpy.", "jnp."),
+    ("jax.lax.", "lax."),
+    ("jax.nn.", "jax.nn."),
+    ("jax.", "jax."),
+)
 _OWN = "a device-varying value"
 
 
@@ -46,7 +58,9 @@ def unequal_text(found: Unequal) -> str:
     index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
     entry = found.path + index
     where = f"{found.function}'s result" + (f" {entry}" if entry else "")
-    return f"{where} {returned_as_replicated([found.axis], (found.first, found.second))}"
+    return (
+        f"{where} {returned_as_replicated([found.axis], (found.first, found.second))}"
+    )
 
 
 def _compared(difference: Difference | Resized) -> tuple[str, str]:
@@ -54,7 +68,10 @@ def _compared(difference: Difference | Resized) -> tuple[str, str]:
     if isinstance(difference, Resized):
         return difference.path, f"shapes {difference.first} and {difference.second}"
     index = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
-    return difference.path + index, f"{difference.first:.6g} and {difference.second:.6g}"
+    return (
+        difference.path + index,
+        f"{difference.first:.6g} and {difference.second:.6g}",
+    )
 
 
 def _cause(departure: Departure, axis: str) -> str:
@@ -67,7 +84,9 @@ def _cause(departure: Departure, axis: str) -> str:
         return f"{what} gives {described(step.relation, axis)}, which is returned as replicated"
     if step.state == "off" and not isinstance(departure.difference, Resized):
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
-    operands = list(dict.fromkeys(described(one.relation, axis) for one in culprit.operands))
+    operands = list(
+        dict.fromkeys(described(one.relation, axis) for one in culprit.operands)
+    )
     operands.sort(key=lambda text: text == _OWN)
     remedy = ""
     if partial_sum([axis]) in operands:
@@ -85,7 +104,11 @@ def _factor(step: Step) -> str:
     power = step.power
     times = "multiplied" if power > 0 else "divided"
     size = abs(power)
-    return f"{times} by the number of devices" if size == 1 else f"{times} by the number of devices to the power {size}"
+    return (
+        f"{times} by the number of devices"
+        if size == 1
+        else f"{times} by the number of devices to the power {size}"
+    )
 
 
 def described(relation: Relation | None, axis: str) -> str:
@@ -107,8 +130,16 @@ def operation(what: Any) -> str:
         return "indexing"
     if isinstance(what, str):
         return f"`{what if what == '==' else what.rstrip('=')}`"
-    name = getattr(what, "qualname", None) or getattr(what, "__name__", None) or type(what).__name__
+    name = (
+        getattr(what, "qualname", None)
+        or getattr(what, "__name__", None)
+        or type(what).__name__
+    )
     for prefix, short in _SHORT:
         if name.startswith(prefix):
             return f"{short}{name.removeprefix(prefix)}"
-    return "the call" if name.startswith("<") or name in ("mapped", "partial") else str(name)
+    return (
+        "the call"
+        if name.startswith("<") or name in ("mapped", "partial")
+        else str(name)
+    )

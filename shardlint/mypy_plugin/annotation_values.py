@@ -40,7 +40,16 @@ from mypy.types import Type, UnboundType
 
 # Their arguments are types.
 _TYPE_FORMS: Final = frozenset(
-    {"NamedTuple", "NewType", "ParamSpec", "TypeAliasType", "TypeVar", "TypedDict", "assert_type", "cast"}
+    {
+        "NamedTuple",
+        "NewType",
+        "ParamSpec",
+        "TypeAliasType",
+        "TypeVar",
+        "TypedDict",
+        "assert_type",
+        "cast",
+    }
 )
 
 Made = Callable[[Expression, list[Expression]], Expression]
@@ -53,7 +62,12 @@ class AnnotationValues:
     ``constructor`` that for a stacked type which is called.
     """
 
-    def __init__(self, is_annotation: Callable[[Expression], bool], annotation: Made, constructor: Made) -> None:
+    def __init__(
+        self,
+        is_annotation: Callable[[Expression], bool],
+        annotation: Made,
+        constructor: Made,
+    ) -> None:
         self._is_annotation = is_annotation
         self._annotation = annotation
         self._constructor = constructor
@@ -66,7 +80,11 @@ class AnnotationValues:
             node.expr = self.value(node.expr)
         elif isinstance(node, AssignmentStmt) and not isinstance(node.rvalue, TempNode):
             # a subscript that is assigned makes an alias
-            alias = _is_alias(node.type) if node.type is not None else isinstance(node.rvalue, (IndexExpr, OpExpr))
+            alias = (
+                _is_alias(node.type)
+                if node.type is not None
+                else isinstance(node.rvalue, (IndexExpr, OpExpr))
+            )
             node.rvalue = node.rvalue if alias else self.value(node.rvalue)
         elif isinstance(node, (ForStmt, WhileStmt)):
             node.expr = self.value(node.expr)
@@ -110,7 +128,11 @@ class AnnotationValues:
         callee = node.callee
         if isinstance(callee, (NameExpr, MemberExpr)) and callee.name in _TYPE_FORMS:
             return
-        if isinstance(callee, IndexExpr) and self._is_annotation(callee) and len(_items(callee)) == 2:
+        if (
+            isinstance(callee, IndexExpr)
+            and self._is_annotation(callee)
+            and len(_items(callee)) == 2
+        ):
             node.callee = self._constructor(callee, _items(callee))
         else:
             node.callee = self.value(callee)

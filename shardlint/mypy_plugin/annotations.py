@@ -31,7 +31,9 @@ STACK = "<stacked>"
 _TEXTS = re.compile(r""" "([^"\n]*)" | '([^'\n]*)' """, re.VERBOSE)
 
 
-def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter) -> Type:
+def array_annotation(
+    ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter
+) -> Type:
     """``f32['B/d M']``, or ``f32`` alone."""
     if not ctx.type.args:
         return forms.array(dtype, None, declared=True, at=ctx.type)
@@ -39,7 +41,9 @@ def array_annotation(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: 
     if len(ctx.type.args) != 1:
         text = f"{dtype} takes one shape string, such as {dtype}['batch/d embed']"
         report(ctx.api, "ST101", text, ctx.context, SYNTAX)
-    return forms.array(dtype, None if shape is None else str(shape), declared=True, at=ctx.type)
+    return forms.array(
+        dtype, None if shape is None else str(shape), declared=True, at=ctx.type
+    )
 
 
 def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) -> Type:
@@ -50,7 +54,11 @@ def stacked_annotation(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) 
         return AnyType(TypeOfAny.from_error)
     shape = _shape(ctx, ctx.type.args[0], report)
     inner = ctx.api.analyze_type(ctx.type.args[1])
-    return inner if shape is None else stack(str(shape), inner, ctx.api.named_type("builtins.str", []), forms)
+    return (
+        inner
+        if shape is None
+        else stack(str(shape), inner, ctx.api.named_type("builtins.str", []), forms)
+    )
 
 
 def stack(prefix: str, inner: Type, text_type: Instance, forms: Forms) -> Type:
@@ -75,7 +83,11 @@ def stacked_prefix(typ: Type) -> str | None:
     if not isinstance(proper, Instance) or proper.extra_attrs is None:
         return None
     marker = proper.extra_attrs.attrs.get(STACK)
-    return marker.value if isinstance(marker, LiteralType) and isinstance(marker.value, str) else None
+    return (
+        marker.value
+        if isinstance(marker, LiteralType) and isinstance(marker.value, str)
+        else None
+    )
 
 
 def annotated(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) -> Type:
@@ -93,25 +105,40 @@ def annotated(ctx: AnalyzeTypeContext, forms: Forms, report: Reporter) -> Type:
     return ctx.api.analyze_type(ctx.type.args[0])
 
 
-def _jaxtyping(ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter) -> Type:
+def _jaxtyping(
+    ctx: AnalyzeTypeContext, dtype: str, forms: Forms, report: Reporter
+) -> Type:
     """jaxtyping says nothing of sharding, so its shapes count as worked out."""
     inner = ctx.api.analyze_type(ctx.type.args[0])
     if read_array(inner) is None or len(ctx.type.args) != 2:
         return inner
     shape = _shape(ctx, ctx.type.args[1], report, "jaxtyping")
-    return forms.array(dtype, None if shape is None else str(shape), declared=False, at=ctx.type)
+    return forms.array(
+        dtype, None if shape is None else str(shape), declared=False, at=ctx.type
+    )
 
 
 def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
-    lookup = getattr(ctx.api, "lookup_qualified", None)  # TypeAnalyser has it, its interface does not say so
+    lookup = getattr(
+        ctx.api, "lookup_qualified", None
+    )  # TypeAnalyser has it, its interface does not say so
     found = lookup(typ.name, typ, suppress_errors=True) if lookup is not None else None
     node = found.node if found is not None else None
-    if isinstance(node, TypeInfo) and node.fullname.startswith(DTYPES_MODULE + ".") and node.name in DTYPES:
+    if (
+        isinstance(node, TypeInfo)
+        and node.fullname.startswith(DTYPES_MODULE + ".")
+        and node.name in DTYPES
+    ):
         return node.name
     return None
 
 
-def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialect = "shardtypes") -> Shape | None:
+def _shape(
+    ctx: AnalyzeTypeContext,
+    arg: Type,
+    report: Reporter,
+    dialect: Dialect = "shardtypes",
+) -> Shape | None:
     """The shape that an argument spells; what is wrong with it is reported."""
     text: object = None
     if isinstance(arg, RawExpressionType):
@@ -121,12 +148,20 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
         if text is None:
             return None  # a name: a constant defined elsewhere
     if not isinstance(text, str):
-        report(ctx.api, "ST101", "a shape is a string, such as 'batch/d embed'", ctx.context, SYNTAX)
+        report(
+            ctx.api,
+            "ST101",
+            "a shape is a string, such as 'batch/d embed'",
+            ctx.context,
+            SYNTAX,
+        )
         return None
     try:
         shape = parse(text, dialect)
     except ShapeSyntaxError as error:
-        if dialect == "jaxtyping" and is_division(text[error.column :], _texts_of_the_file(ctx)):
+        if dialect == "jaxtyping" and is_division(
+            text[error.column :], _texts_of_the_file(ctx)
+        ):
             return None
         problem = messages.invalid_shape(text, error.message, error.column, error.hint)
         report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
@@ -140,7 +175,9 @@ def _shape(ctx: AnalyzeTypeContext, arg: Type, report: Reporter, dialect: Dialec
 
 def _texts_of_the_file(ctx: AnalyzeTypeContext) -> Iterator[str]:
     """The strings of the file that is analyzed."""
-    file = getattr(getattr(ctx.api, "api", None), "cur_mod_node", None)  # its interface does not say so
+    file = getattr(
+        getattr(ctx.api, "api", None), "cur_mod_node", None
+    )  # its interface does not say so
     path = getattr(file, "path", None)
     if path is not None:
         for double, single in _TEXTS.findall(Path(path).read_text("utf-8", "replace")):
@@ -154,19 +191,31 @@ def annotation_value(ctx: FunctionContext, report: Reporter) -> Type:
         try:
             _check_axes(ctx, parse(text.value), report)
         except ShapeSyntaxError as error:
-            problem = messages.invalid_shape(text.value, error.message, error.column, error.hint)
+            problem = messages.invalid_shape(
+                text.value, error.message, error.column, error.hint
+            )
             report(ctx.api, "ST101", problem, ctx.context, SYNTAX)
     return ctx.default_return_type
 
 
-def _check_axes(ctx: AnalyzeTypeContext | FunctionContext, shape: Shape, report: Reporter) -> None:
+def _check_axes(
+    ctx: AnalyzeTypeContext | FunctionContext, shape: Shape, report: Reporter
+) -> None:
     """Mesh axes that are there twice or in no mesh, and numbers that their axes do not divide."""
     mesh = report.settings.mesh
     for axis in sorted(set(shape.axes)):
         if shape.axes.count(axis) > 1:
-            report(ctx.api, "ST102", messages.repeated_axis(axis, shape.text), ctx.context, AXES)
+            report(
+                ctx.api,
+                "ST102",
+                messages.repeated_axis(axis, shape.text),
+                ctx.context,
+                AXES,
+            )
         if mesh and axis not in mesh and axis not in report.settings.made_axes().names:
-            report(ctx.api, "ST103", messages.unknown_axis(axis, mesh), ctx.context, AXES)
+            report(
+                ctx.api, "ST103", messages.unknown_axis(axis, mesh), ctx.context, AXES
+            )
     for dim in shape.dims:
         size = dim.size.constant if dim.size is not None else None
         lengths = [mesh.get(axis) for axis in dim.axes]
@@ -174,4 +223,10 @@ def _check_axes(ctx: AnalyzeTypeContext | FunctionContext, shape: Shape, report:
             continue
         count = prod(length for length in lengths if length is not None)
         if size % count:
-            report(ctx.api, "ST104", messages.indivisible(size, count, dim.axes), ctx.context, AXES)
+            report(
+                ctx.api,
+                "ST104",
+                messages.indivisible(size, count, dim.axes),
+                ctx.context,
+                AXES,
+            )

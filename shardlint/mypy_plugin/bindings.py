@@ -57,7 +57,9 @@ class SingleBindings:
 
     def is_rebound(self, variable: Node, functions: list[FuncItem]) -> bool:
         """Whether a parameter of one of these functions gets another value in it."""
-        return any(variable in self._function(function).rebound for function in functions)
+        return any(
+            variable in self._function(function).rebound for function in functions
+        )
 
     def may_differ(self, node: NameExpr, functions: list[FuncItem]) -> bool:
         """Whether the variable may have another value here than the one that it was declared with."""
@@ -65,7 +67,9 @@ class SingleBindings:
             return False
         if node.node in self._function(functions[-1]).bindings:
             return self._function(functions[-1]).is_changed_before(node)
-        return self.is_rebound(node.node, functions[:-1])  # when an inner function runs is not known
+        return self.is_rebound(
+            node.node, functions[:-1]
+        )  # when an inner function runs is not known
 
     def forget(self) -> None:
         """To be called when a file was read: a daemon puts new code into old nodes."""
@@ -84,8 +88,12 @@ class _Function:
     """The bindings of one function; None for a variable that is bound twice, or otherwise than by an assignment."""
 
     def __init__(self, function: FuncItem) -> None:
-        self.bindings: dict[Node, Bound | None] = {argument.variable: None for argument in function.arguments}
-        self.rebound: dict[Node, list[int]] = {}  # the lines on which a variable gets another value
+        self.bindings: dict[Node, Bound | None] = {
+            argument.variable: None for argument in function.arguments
+        }
+        self.rebound: dict[
+            Node, list[int]
+        ] = {}  # the lines on which a variable gets another value
         self._loops: list[tuple[int, int]] = []
         self._sample: tuple[NameExpr, Node] | None = None
         patterns = False
@@ -105,8 +113,13 @@ class _Function:
     def is_changed_before(self, node: NameExpr) -> bool:
         """Whether the variable gets another value above a place, or in a loop around it."""
         lines = self.rebound.get(node.node, []) if node.node is not None else []
-        around = [(start, end) for start, end in self._loops if start <= node.line <= end]
-        return any(line < node.line or any(start <= line <= end for start, end in around) for line in lines)
+        around = [
+            (start, end) for start, end in self._loops if start <= node.line <= end
+        ]
+        return any(
+            line < node.line or any(start <= line <= end for start, end in around)
+            for line in lines
+        )
 
     def is_stale(self) -> bool:
         """Whether names mean other nodes by now."""
@@ -117,7 +130,11 @@ class _Function:
             simple = value is not None and value.item is None
             starred = any(isinstance(item, StarExpr) for item in target.items)
             for index, item in enumerate(target.items):
-                part = Bound(value.value, index) if value is not None and simple and not starred else None
+                part = (
+                    Bound(value.value, index)
+                    if value is not None and simple and not starred
+                    else None
+                )
                 self._bind(item.expr if isinstance(item, StarExpr) else item, part)
         elif isinstance(target, NameExpr) and target.node is not None:
             if target.node in self.bindings:

@@ -6,7 +6,15 @@ from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import CallExpr, Context, Expression, RefExpr, StrExpr, TypeInfo
 from mypy.plugin import CheckerPluginInterface, FunctionContext
-from mypy.types import AnyType, CallableType, Instance, Type, TypeOfAny, TypeVarType, get_proper_type
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    Type,
+    TypeOfAny,
+    TypeVarType,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.forms import arrays_in, without_shapes
@@ -27,11 +35,15 @@ class PromiseChecks:
 
     def returned(self, ctx: FunctionContext) -> Type:
         """The value of a ``return`` in a function that promises an array."""
-        return self._check(ctx, "ST201", "Incompatible return value", errorcodes.RETURN_VALUE)
+        return self._check(
+            ctx, "ST201", "Incompatible return value", errorcodes.RETURN_VALUE
+        )
 
     def assigned(self, ctx: FunctionContext) -> Type:
         """The value assigned to a variable annotated as an array."""
-        return self._check(ctx, "ST203", "Incompatible assignment", errorcodes.ASSIGNMENT)
+        return self._check(
+            ctx, "ST203", "Incompatible assignment", errorcodes.ASSIGNMENT
+        )
 
     def called(self, ctx: FunctionContext) -> Type:
         """A function that has no name: its result would be in the sizes of its own signature."""
@@ -48,11 +60,21 @@ class PromiseChecks:
     def failed(self, ctx: FunctionContext) -> Type:
         """Stands at the top of a file that could not be rewritten: its argument is why."""
         message = ctx.args[0][0]
-        ctx.api.fail(message.value if isinstance(message, StrExpr) else "", ctx.context, code=INTERNAL)
+        ctx.api.fail(
+            message.value if isinstance(message, StrExpr) else "",
+            ctx.context,
+            code=INTERNAL,
+        )
         return ctx.default_return_type
 
-    def _check(self, ctx: FunctionContext, rule: str, what: str, code: ErrorCode) -> Type:
-        actual = ctx.arg_types[0][0] if ctx.arg_types and ctx.arg_types[0] else AnyType(TypeOfAny.special_form)
+    def _check(
+        self, ctx: FunctionContext, rule: str, what: str, code: ErrorCode
+    ) -> Type:
+        actual = (
+            ctx.arg_types[0][0]
+            if ctx.arg_types and ctx.arg_types[0]
+            else AnyType(TypeOfAny.special_form)
+        )
         expected = self._promise(ctx)
         value = ctx.args[0][0] if ctx.args and ctx.args[0] else None
         actual = self._variables.value_type(ctx.api, value, actual)
@@ -61,13 +83,19 @@ class PromiseChecks:
         made = constructed(ctx.api, value)
         actual = actual if made is None else made
         known = known_sizes(ctx.api)
-        problem = match(expected, actual, bindings_for(known.names), known, promise=True)
+        problem = match(
+            expected, actual, bindings_for(known.names), known, promise=True
+        )
         if problem is not None:
-            self._report(ctx.api, problem.rule or rule, problem.message(what), ctx.context, code)
+            self._report(
+                ctx.api, problem.rule or rule, problem.message(what), ctx.context, code
+            )
             return expected  # what was promised goes on: one mistake is told once
         # to mypy itself every shape and dtype fits every other; what already was an error is no second one
         proper = get_proper_type(actual)
-        failed = isinstance(proper, AnyType) and proper.type_of_any == TypeOfAny.from_error
+        failed = (
+            isinstance(proper, AnyType) and proper.type_of_any == TypeOfAny.from_error
+        )
         return expected if failed else actual
 
     def _promise(self, ctx: FunctionContext) -> Type | None:
@@ -81,11 +109,24 @@ class PromiseChecks:
         return expected
 
 
-def constructed(api: CheckerPluginInterface, node: Expression | None) -> Instance | None:
+def constructed(
+    api: CheckerPluginInterface, node: Expression | None
+) -> Instance | None:
     """The type of ``Box(x)`` as its arguments tell it: mypy takes the type variables from what is expected there."""
-    lookup = getattr(api, "lookup_type_or_none", None)  # TypeChecker has it, the plugin interface does not say so
-    cls = node.callee.node if isinstance(node, CallExpr) and isinstance(node.callee, RefExpr) else None
-    if lookup is None or not isinstance(node, CallExpr) or not isinstance(cls, TypeInfo) or not cls.type_vars:
+    lookup = getattr(
+        api, "lookup_type_or_none", None
+    )  # TypeChecker has it, the plugin interface does not say so
+    cls = (
+        node.callee.node
+        if isinstance(node, CallExpr) and isinstance(node.callee, RefExpr)
+        else None
+    )
+    if (
+        lookup is None
+        or not isinstance(node, CallExpr)
+        or not isinstance(cls, TypeInfo)
+        or not cls.type_vars
+    ):
         return None
     initialiser = cls.get_method("__init__")
     signature = None if initialiser is None else get_proper_type(initialiser.type)
@@ -94,8 +135,15 @@ def constructed(api: CheckerPluginInterface, node: Expression | None) -> Instanc
     found: dict[str, Type] = {}
     for formal, arg in zip(signature.arg_types[1:], node.args, strict=False):
         variable, given = get_proper_type(formal), lookup(arg)
-        if isinstance(variable, TypeVarType) and given is not None and any(True for _ in arrays_in(given)):
+        if (
+            isinstance(variable, TypeVarType)
+            and given is not None
+            and any(True for _ in arrays_in(given))
+        ):
             found[variable.name] = given
     if not found:
         return None
-    return Instance(cls, [found.get(name, AnyType(TypeOfAny.special_form)) for name in cls.type_vars])
+    return Instance(
+        cls,
+        [found.get(name, AnyType(TypeOfAny.special_form)) for name in cls.type_vars],
+    )

@@ -14,13 +14,21 @@ def ignored(rule: str, path: str, lines: range) -> bool:
         status = Path(path).stat()
     except OSError:  # code from the command line has no file
         return False
-    return any(rule in codes and line in lines for line, codes in _read(path, status.st_mtime_ns, status.st_size))
+    return any(
+        rule in codes and line in lines
+        for line, codes in _read(path, status.st_mtime_ns, status.st_size)
+    )
 
 
 @lru_cache(maxsize=64)
-def _read(path: str, changed: int, size: int) -> tuple[tuple[int, tuple[str, ...]], ...]:
+def _read(
+    path: str, changed: int, size: int
+) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The lines that comments cover, with the codes; ``changed`` and ``size`` tell the versions of a file apart."""
     source = Path(path).read_bytes()
     if MARK not in source:
         return ()
-    return tuple((comment.covers, comment.codes) for comment in suppressions(source.decode(errors="replace")))
+    return tuple(
+        (comment.covers, comment.codes)
+        for comment in suppressions(source.decode(errors="replace"))
+    )

@@ -13,14 +13,20 @@ from shardlint.mypy_plugin.settings import Settings
 
 SHAPE: Final = ErrorCode("shard-shape", "Check that array shapes fit", "Shardtypes")
 AXES: Final = ErrorCode("shard-axes", "Check that shardings fit", "Shardtypes")
-SYNTAX: Final = ErrorCode("shard-syntax", "Check that shape strings are well formed", "Shardtypes")
-INTERNAL: Final = ErrorCode("shard-internal", "Report failures of the plugin itself", "Shardtypes")
+SYNTAX: Final = ErrorCode(
+    "shard-syntax", "Check that shape strings are well formed", "Shardtypes"
+)
+INTERNAL: Final = ErrorCode(
+    "shard-internal", "Report failures of the plugin itself", "Shardtypes"
+)
 
 
 class CanFail(Protocol):
     """What takes errors: mypy's type analyser, semantic analyser and checker."""
 
-    def fail(self, msg: str, ctx: Context, /, *, code: ErrorCode | None = None) -> object: ...
+    def fail(
+        self, msg: str, ctx: Context, /, *, code: ErrorCode | None = None
+    ) -> object: ...
 
 
 class Reporter:
@@ -29,7 +35,9 @@ class Reporter:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    def __call__(self, api: CanFail, rule: str, message: str, at: Context, code: ErrorCode) -> None:
+    def __call__(
+        self, api: CanFail, rule: str, message: str, at: Context, code: ErrorCode
+    ) -> None:
         """``rule`` is the linter's code of the same finding, which settings and comments name."""
         path = _path(api)
         if self.settings.on(rule, path) and not ignored(rule, path, _lines(at)):
@@ -39,7 +47,11 @@ class Reporter:
 def _lines(at: Context) -> range:
     """The lines of an expression or a type; of a function or a class the first, for what is in it is other code."""
     whole = isinstance(at, (Expression, Type))
-    return range(at.line, (at.end_line or at.line) + 1) if whole else range(at.line, at.line + 1)
+    return (
+        range(at.line, (at.end_line or at.line) + 1)
+        if whole
+        else range(at.line, at.line + 1)
+    )
 
 
 def _path(api: object) -> str:

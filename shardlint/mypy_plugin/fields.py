@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from mypy.nodes import Context, Expression, FuncItem, IndexExpr, MemberExpr, NameExpr, Var
+from mypy.nodes import (
+    Context,
+    Expression,
+    FuncItem,
+    IndexExpr,
+    MemberExpr,
+    NameExpr,
+    Var,
+)
 from mypy.plugin import AttributeContext, ClassDefContext
 from mypy.plugins.dataclasses import dataclass_tag_callback
 from mypy.types import Instance, TupleType, Type, get_proper_type
@@ -23,12 +31,18 @@ def field_type(ctx: AttributeContext, forms: Forms, bindings: SingleBindings) ->
     owner = get_proper_type(ctx.type)
     if isinstance(owner, TupleType) and isinstance(ctx.context, MemberExpr):
         return _item(owner, ctx.context.name) or ctx.default_attr_type
-    if ctx.is_lvalue and isinstance(owner, Instance) and _is_inferred(owner, ctx.context):
+    if (
+        ctx.is_lvalue
+        and isinstance(owner, Instance)
+        and _is_inferred(owner, ctx.context)
+    ):
         return without_shapes(ctx.default_attr_type)
     if not isinstance(owner, Instance) or not isinstance(ctx.context, MemberExpr):
         return ctx.default_attr_type
     root = _root(ctx.context.expr)
-    if shares_scope(owner.type) and _is_parameter(root, enclosing_functions(ctx.api), bindings):
+    if shares_scope(owner.type) and _is_parameter(
+        root, enclosing_functions(ctx.api), bindings
+    ):
         return ctx.default_attr_type
     name = root.name if root is not None else owner.type.name
     return renamed(ctx.default_attr_type, f"{name}{OF}", forms)
@@ -42,8 +56,14 @@ def _is_inferred(owner: Instance, node: Context) -> bool:
 
 def _item(owner: TupleType, name: str) -> Type | None:
     """The field of a named tuple: the class has its own names in it, the value those of the place where it was made."""
-    fields = owner.partial_fallback.type.metadata.get("namedtuple", {}).get("fields", [])
-    return owner.items[fields.index(name)] if name in fields and len(fields) == len(owner.items) else None
+    fields = owner.partial_fallback.type.metadata.get("namedtuple", {}).get(
+        "fields", []
+    )
+    return (
+        owner.items[fields.index(name)]
+        if name in fields and len(fields) == len(owner.items)
+        else None
+    )
 
 
 def _root(node: Expression) -> NameExpr | None:
@@ -53,12 +73,16 @@ def _root(node: Expression) -> NameExpr | None:
     return node if isinstance(node, NameExpr) else None
 
 
-def _is_parameter(node: NameExpr | None, functions: list[FuncItem], bindings: SingleBindings) -> bool:
+def _is_parameter(
+    node: NameExpr | None, functions: list[FuncItem], bindings: SingleBindings
+) -> bool:
     variable = node.node if node is not None else None
     if variable is None or bindings.is_rebound(variable, functions):
         return False
     return any(
-        argument.variable is variable for function in functions for argument in function.arguments[_skip(function) :]
+        argument.variable is variable
+        for function in functions
+        for argument in function.arguments[_skip(function) :]
     )
 
 

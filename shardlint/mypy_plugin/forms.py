@@ -20,7 +20,14 @@ from mypy.types import (
     get_proper_type,
 )
 
-from shardlint.mypy_plugin.names import CLASS_OF_DTYPE, DIMS, DTYPES, DTYPES_MODULE, INFERRED, JAX_ARRAY
+from shardlint.mypy_plugin.names import (
+    CLASS_OF_DTYPE,
+    DIMS,
+    DTYPES,
+    DTYPES_MODULE,
+    INFERRED,
+    JAX_ARRAY,
+)
 from shardtypes.lang import Dim, Shape, ShapeSyntaxError, Size, format_shape, parse
 
 OF: Final = "\N{LATIN LETTER SINOLOGICAL DOT}"
@@ -49,21 +56,47 @@ class Forms:
 
     def _info(self, qualname: str) -> TypeInfo | None:
         found = self._lookup(qualname)
-        return found.node if found is not None and isinstance(found.node, TypeInfo) else None
+        return (
+            found.node
+            if found is not None and isinstance(found.node, TypeInfo)
+            else None
+        )
 
-    def array(self, dtype: str | None, text: str | None, declared: bool, at: Type | None = None) -> Type:
+    def array(
+        self,
+        dtype: str | None,
+        text: str | None,
+        declared: bool,
+        at: Type | None = None,
+    ) -> Type:
         """``Array[f32, dims['B L']]``; ``dtype`` is the name of the annotation class."""
-        info, wrapper, marker = self._info(JAX_ARRAY), self._info(DIMS), self._info(INFERRED)
+        info, wrapper, marker = (
+            self._info(JAX_ARRAY),
+            self._info(DIMS),
+            self._info(INFERRED),
+        )
         text_fallback = self._info("builtins.str")
-        if info is None or wrapper is None or marker is None or text_fallback is None or len(info.type_vars) != 2:
+        if (
+            info is None
+            or wrapper is None
+            or marker is None
+            or text_fallback is None
+            or len(info.type_vars) != 2
+        ):
             return AnyType(TypeOfAny.special_form)
-        dtype_info = self._info(f"{DTYPES_MODULE}.{dtype}") if dtype is not None else None
+        dtype_info = (
+            self._info(f"{DTYPES_MODULE}.{dtype}") if dtype is not None else None
+        )
         unknown = AnyType(TypeOfAny.special_form)
         shape: Type = unknown
         if text is not None:
             literal = LiteralType(text, Instance(text_fallback, []))
-            shape = Instance(wrapper, [literal if declared else Instance(marker, [literal])])
-        dtype_arg: Type = Instance(dtype_info, []) if dtype_info is not None else unknown
+            shape = Instance(
+                wrapper, [literal if declared else Instance(marker, [literal])]
+            )
+        dtype_arg: Type = (
+            Instance(dtype_info, []) if dtype_info is not None else unknown
+        )
         line, column = (at.line, at.column) if at is not None else (-1, -1)
         return Instance(info, [dtype_arg, shape], line, column)
 
@@ -78,16 +111,30 @@ class Forms:
 def read_array(typ: Type) -> ArrayForm | None:
     """The parts of an array type, None for any other type."""
     proper = get_proper_type(typ)
-    if not isinstance(proper, Instance) or proper.type.fullname != JAX_ARRAY or len(proper.args) != 2:
+    if (
+        not isinstance(proper, Instance)
+        or proper.type.fullname != JAX_ARRAY
+        or len(proper.args) != 2
+    ):
         return None
     dtype_type, shape_type = (get_proper_type(arg) for arg in proper.args)
     dtype = None
-    if isinstance(dtype_type, Instance) and dtype_type.type.fullname.startswith(DTYPES_MODULE + "."):
+    if isinstance(dtype_type, Instance) and dtype_type.type.fullname.startswith(
+        DTYPES_MODULE + "."
+    ):
         dtype = DTYPES.get(dtype_type.type.name)
     shape, declared = None, False
-    if isinstance(shape_type, Instance) and shape_type.type.fullname == DIMS and shape_type.args:
+    if (
+        isinstance(shape_type, Instance)
+        and shape_type.type.fullname == DIMS
+        and shape_type.args
+    ):
         literal = get_proper_type(shape_type.args[0])
-        declared = not (isinstance(literal, Instance) and literal.type.fullname == INFERRED and literal.args)
+        declared = not (
+            isinstance(literal, Instance)
+            and literal.type.fullname == INFERRED
+            and literal.args
+        )
         if not declared:
             assert isinstance(literal, Instance)
             literal = get_proper_type(literal.args[0])
@@ -123,7 +170,9 @@ def parts_of(typ: Type) -> list[Type]:
     return list(proper.args) if isinstance(proper, Instance) else []
 
 
-def sizes_of(shape: Shape | None, known: frozenset[str]) -> tuple[Size | None, ...] | None:
+def sizes_of(
+    shape: Shape | None, known: frozenset[str]
+) -> tuple[Size | None, ...] | None:
     """The sizes of a value of this shape; names other than ``known`` are opaque: they may be equal to anything."""
     if shape is None or shape.variadic is not None:
         return None
@@ -132,9 +181,15 @@ def sizes_of(shape: Shape | None, known: frozenset[str]) -> tuple[Size | None, .
 
 def _size_of(dim: Dim, known: frozenset[str]) -> Size | None:
     # a number of elements is the global one, the value may be a device's own part
-    if dim.kind != "size" or dim.size is None or (dim.axes and dim.size.constant is not None):
+    if (
+        dim.kind != "size"
+        or dim.size is None
+        or (dim.axes and dim.size.constant is not None)
+    ):
         return None
-    hidden = {name: Size.symbol("?" + name) for name in dim.size.symbols if name not in known}
+    hidden = {
+        name: Size.symbol("?" + name) for name in dim.size.symbols if name not in known
+    }
     return dim.size.substitute(hidden)
 
 
@@ -142,10 +197,20 @@ def shown(size: Size | None) -> Size | None:
     """The size with opaque names as the user wrote them; None where it cannot be written in a shape string."""
     if size is None:
         return None
-    plain = size.substitute({name: Size.symbol(name[1:]) for name in size.symbols if name[:1] == "?" and name[1:]})
+    plain = size.substitute(
+        {
+            name: Size.symbol(name[1:])
+            for name in size.symbols
+            if name[:1] == "?" and name[1:]
+        }
+    )
     text = str(plain)
     parsed = _parse(text) if text and " " not in text else None
-    return plain if parsed is not None and len(parsed.dims) == 1 and parsed.dims[0].size == plain else None
+    return (
+        plain
+        if parsed is not None and len(parsed.dims) == 1 and parsed.dims[0].size == plain
+        else None
+    )
 
 
 def class_of_dtype(jax_name: str | None) -> str | None:
@@ -153,29 +218,43 @@ def class_of_dtype(jax_name: str | None) -> str | None:
     return CLASS_OF_DTYPE.get(jax_name) if jax_name is not None else None
 
 
-def map_arrays(typ: Type, change: Callable[[Instance], Type], functions: bool = False) -> Type:
+def map_arrays(
+    typ: Type, change: Callable[[Instance], Type], functions: bool = False
+) -> Type:
     """The type with every array in it changed; those in the signatures of ``functions`` only on request."""
     if isinstance(typ, TypeAliasType) and typ.is_recursive:
         return typ
     proper = get_proper_type(typ)
     if isinstance(proper, CallableType) and functions:
         arguments = [map_arrays(arg, change, functions) for arg in proper.arg_types]
-        return proper.copy_modified(arg_types=arguments, ret_type=map_arrays(proper.ret_type, change, functions))
+        return proper.copy_modified(
+            arg_types=arguments, ret_type=map_arrays(proper.ret_type, change, functions)
+        )
     if isinstance(proper, TupleType):
-        return proper.copy_modified(items=[map_arrays(item, change, functions) for item in proper.items])
+        return proper.copy_modified(
+            items=[map_arrays(item, change, functions) for item in proper.items]
+        )
     if isinstance(proper, UnionType):
-        return UnionType.make_union([map_arrays(item, change, functions) for item in proper.items], proper.line)
+        return UnionType.make_union(
+            [map_arrays(item, change, functions) for item in proper.items], proper.line
+        )
     if isinstance(proper, Instance) and proper.type.fullname == JAX_ARRAY:
         return change(proper)
     if isinstance(proper, Instance) and proper.args:
-        return proper.copy_modified(args=[map_arrays(arg, change, functions) for arg in proper.args])
+        return proper.copy_modified(
+            args=[map_arrays(arg, change, functions) for arg in proper.args]
+        )
     return typ
 
 
 def without_shapes(typ: Type) -> Type:
     """The type with every array in it unknown, those in signatures included."""
     return map_arrays(
-        typ, lambda array: array.copy_modified(args=[AnyType(TypeOfAny.special_form)] * len(array.args)), True
+        typ,
+        lambda array: array.copy_modified(
+            args=[AnyType(TypeOfAny.special_form)] * len(array.args)
+        ),
+        True,
     )
 
 
@@ -196,5 +275,10 @@ def prefixed(shape: Shape, prefix: str) -> str | None:
     if shape.variadic is not None:
         return None
     names = {name: Size.symbol(prefix + name) for name in shape.names}
-    sizes = [dim.size.substitute(names) if dim.kind == "size" and dim.size is not None else None for dim in shape.dims]
+    sizes = [
+        dim.size.substitute(names)
+        if dim.kind == "size" and dim.size is not None
+        else None
+        for dim in shape.dims
+    ]
     return format_shape(sizes, [dim.axes for dim in shape.dims], shape.pending)

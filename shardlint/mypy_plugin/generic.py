@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from mypy.nodes import COVARIANT, Decorator, FuncDef, OverloadedFuncDef, Statement
 from mypy.plugin import ClassDefContext
-from mypy.types import AnyType, CallableType, Type, TypeOfAny, TypeVarId, TypeVarLikeType, TypeVarType, UnboundType
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Type,
+    TypeOfAny,
+    TypeVarId,
+    TypeVarLikeType,
+    TypeVarType,
+    UnboundType,
+)
 
 from shardlint.mypy_plugin.names import JAX_ARRAY
 
@@ -20,7 +29,13 @@ def make_array_generic(ctx: ClassDefContext) -> None:
     unknown = AnyType(TypeOfAny.special_form)
     variables: list[TypeVarLikeType] = [
         TypeVarType(
-            name, f"{JAX_ARRAY}.{name}", TypeVarId(index, namespace=JAX_ARRAY), [], anything, unknown, COVARIANT
+            name,
+            f"{JAX_ARRAY}.{name}",
+            TypeVarId(index, namespace=JAX_ARRAY),
+            [],
+            anything,
+            unknown,
+            COVARIANT,
         )
         for index, name in enumerate(("DType", "Shape"), 1)
     ]
@@ -44,7 +59,9 @@ def _widen_self(node: Statement) -> None:
 def _without_self(typ: Type) -> Type:
     if isinstance(typ, UnboundType):
         if typ.name.rpartition(".")[2] == "Self":
-            return UnboundType(JAX_ARRAY.rpartition(".")[2], line=typ.line, column=typ.column)
+            return UnboundType(
+                JAX_ARRAY.rpartition(".")[2], line=typ.line, column=typ.column
+            )
         typ.args = tuple(_without_self(arg) for arg in typ.args)
     return typ
 

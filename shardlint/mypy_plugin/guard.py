@@ -26,7 +26,13 @@ from shardlint.mypy_plugin.errors import INTERNAL, CanFail, internal_failure
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
 _S = TypeVar("_S", FunctionSigContext, MethodSigContext)
 _C = TypeVar(
-    "_C", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext, FunctionSigContext, MethodSigContext
+    "_C",
+    AnalyzeTypeContext,
+    AttributeContext,
+    FunctionContext,
+    MethodContext,
+    FunctionSigContext,
+    MethodSigContext,
 )
 _R = TypeVar("_R")
 
@@ -37,7 +43,9 @@ class Guard:
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def typed(self, find: Callable[[], Callable[[_T], Type] | None], what: str) -> Callable[[_T], Type] | None:
+    def typed(
+        self, find: Callable[[], Callable[[_T], Type] | None], what: str
+    ) -> Callable[[_T], Type] | None:
         """The hook that ``find`` finds, which gives a type, or None. ``what`` is the function or class it is of."""
         try:
             hook = find()
@@ -45,11 +53,15 @@ class Guard:
             return partial(self._not_found, what=what, error=problem)
         return None if hook is None else self._guarded(hook, what, _type_without_us)
 
-    def signature(self, hook: Callable[[_S], FunctionLike], what: str) -> Callable[[_S], FunctionLike]:
+    def signature(
+        self, hook: Callable[[_S], FunctionLike], what: str
+    ) -> Callable[[_S], FunctionLike]:
         """A hook that gives a signature."""
         return self._guarded(hook, what, lambda ctx: ctx.default_signature)
 
-    def _guarded(self, hook: Callable[[_C], _R], what: str, without_us: Callable[[_C], _R]) -> Callable[[_C], _R]:
+    def _guarded(
+        self, hook: Callable[[_C], _R], what: str, without_us: Callable[[_C], _R]
+    ) -> Callable[[_C], _R]:
         def guarded(ctx: _C) -> _R:
             try:
                 return hook(ctx)
@@ -75,7 +87,13 @@ class Guard:
         api.fail(self.failure(what, error), at, code=INTERNAL)
 
 
-def _type_without_us(ctx: AnalyzeTypeContext | AttributeContext | FunctionContext | MethodContext) -> Type:
+def _type_without_us(
+    ctx: AnalyzeTypeContext | AttributeContext | FunctionContext | MethodContext,
+) -> Type:
     if isinstance(ctx, AnalyzeTypeContext):
         return AnyType(TypeOfAny.from_error)
-    return ctx.default_attr_type if isinstance(ctx, AttributeContext) else ctx.default_return_type
+    return (
+        ctx.default_attr_type
+        if isinstance(ctx, AttributeContext)
+        else ctx.default_return_type
+    )

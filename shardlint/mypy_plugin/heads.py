@@ -13,7 +13,11 @@ from shardlint.mypy_plugin.names import DTYPES
 STACKING = "Array"
 _NAMES = "|".join((*DTYPES, STACKING)).encode()
 # Modules that are read as ours, or one of the names subscripted with a text or renamed.
-_MENTION = re.compile(rb"\b(?:shardtypes|jaxtyping)\b|\b(?:" + _NAMES + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)")
+_MENTION = re.compile(
+    rb"\b(?:shardtypes|jaxtyping)\b|\b(?:"
+    + _NAMES
+    + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)"
+)
 
 
 class Heads:
@@ -27,7 +31,9 @@ class Heads:
         for node in file.imports:
             if isinstance(node, ImportFrom):
                 for name, alias in node.names:
-                    ours = name in DTYPES or (name == STACKING and not node.id.startswith("jax"))
+                    ours = name in DTYPES or (
+                        name == STACKING and not node.id.startswith("jax")
+                    )
                     if ours or (node.id == MODULE and name in JAXTYPING):
                         self.direct[alias or name] = name
             elif isinstance(node, ImportAll):
@@ -39,7 +45,11 @@ class Heads:
         """The dtype class, or ``Array``, that a name or dotted name stands for."""
         module, _, last = name.rpartition(".")
         if module:
-            known = last in DTYPES or (last == STACKING and module != "jax") or last in JAXTYPING
+            known = (
+                last in DTYPES
+                or (last == STACKING and module != "jax")
+                or last in JAXTYPING
+            )
             return last if known and self.any_import else None
         return self.direct.get(name)
 

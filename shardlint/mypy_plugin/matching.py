@@ -5,14 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mypy.errorcodes import ErrorCode
-from mypy.types import AnyType, Instance, ProperType, TupleType, Type, TypeAliasType, UnionType, get_proper_type
+from mypy.types import (
+    AnyType,
+    Instance,
+    ProperType,
+    TupleType,
+    Type,
+    TypeAliasType,
+    UnionType,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.errors import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
 from shardlint.mypy_plugin.scopes import Known
 from shardtypes.lang import Bindings, Mismatch, Size, unify
 from shardtypes.lang.dtypes import fits
-from shardtypes.lang.messages import dtype_text, expected_got, fails_for, wrong_axes, wrong_dtype
+from shardtypes.lang.messages import (
+    dtype_text,
+    expected_got,
+    fails_for,
+    wrong_axes,
+    wrong_dtype,
+)
 
 
 @dataclass(frozen=True)
@@ -38,13 +53,22 @@ def bindings_for(known: frozenset[str]) -> Bindings:
     return Bindings({name: Size.symbol(name) for name in known})
 
 
-def match(expected: Type, actual: Type, bindings: Bindings, known: Known, promise: bool = False) -> Problem | None:
+def match(
+    expected: Type,
+    actual: Type,
+    bindings: Bindings,
+    known: Known,
+    promise: bool = False,
+) -> Problem | None:
     """Match a value's type with a declared one; ``known`` has the names that mean a definite size in the actual type.
 
     Names of the declared type that are not bound yet are bound. With ``promise`` it was declared in the same function:
     a name that means nothing definite there says nothing of the sharding either.
     """
-    if any(isinstance(typ, TypeAliasType) and typ.is_recursive for typ in (expected, actual)):
+    if any(
+        isinstance(typ, TypeAliasType) and typ.is_recursive
+        for typ in (expected, actual)
+    ):
         return None
     want, got = get_proper_type(expected), get_proper_type(actual)
     if isinstance(want, AnyType) or isinstance(got, AnyType):
@@ -64,7 +88,9 @@ def match(expected: Type, actual: Type, bindings: Bindings, known: Known, promis
     return None
 
 
-def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: Known, promise: bool) -> Problem | None:
+def _match_union(
+    want: UnionType, got: ProperType, bindings: Bindings, known: Known, promise: bool
+) -> Problem | None:
     """One member that fits is enough; members of another kind are mypy's own business."""
     first: Problem | None = None
     for item in want.items:
@@ -83,19 +109,35 @@ def _match_union(want: UnionType, got: ProperType, bindings: Bindings, known: Kn
 
 
 def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
-    if isinstance(want, TupleType) and isinstance(got, TupleType) and len(want.items) == len(got.items):
+    if (
+        isinstance(want, TupleType)
+        and isinstance(got, TupleType)
+        and len(want.items) == len(got.items)
+    ):
         return list(zip(want.items, got.items, strict=True))
-    if isinstance(want, Instance) and isinstance(got, Instance) and want.type == got.type:
+    if (
+        isinstance(want, Instance)
+        and isinstance(got, Instance)
+        and want.type == got.type
+    ):
         return list(zip(want.args, got.args, strict=False))
     return []
 
 
 def match_arrays(
-    want: ArrayForm, got: ArrayForm, bindings: Bindings, known: Known, promise: bool = False
+    want: ArrayForm,
+    got: ArrayForm,
+    bindings: Bindings,
+    known: Known,
+    promise: bool = False,
 ) -> Problem | None:
     """Shape, then dtype, then sharding."""
     sizes = _comparable(want, got, known.names)
-    mismatch = unify(want.shape, sizes, bindings, known.facts) if want.shape is not None else None
+    mismatch = (
+        unify(want.shape, sizes, bindings, known.facts)
+        if want.shape is not None
+        else None
+    )
     if mismatch is not None:
         return Problem("", SHAPE, written(want), written(got), _detail(mismatch))
     if excluded(want.dtype, got.dtype):
@@ -104,23 +146,35 @@ def match_arrays(
     if want.shape is None or got.shape is None:
         return None
     axes = _axes_detail(want, got, known.names if promise else None)
-    return None if axes is None else Problem("", AXES, written(want), written(got), axes)
+    return (
+        None if axes is None else Problem("", AXES, written(want), written(got), axes)
+    )
 
 
-def _comparable(want: ArrayForm, got: ArrayForm, known: frozenset[str]) -> tuple[Size | None, ...] | None:
+def _comparable(
+    want: ArrayForm, got: ArrayForm, known: frozenset[str]
+) -> tuple[Size | None, ...] | None:
     """The sizes of the value. A declared number that is split is global; the value may be a device's own part."""
     sizes = sizes_of(got.shape, known)
     if sizes is None or want.shape is None or want.shape.rank != len(sizes):
         return sizes
     pairs = zip(want.shape.dims, sizes, strict=True)
     return tuple(
-        None if dim.axes and dim.size is not None and dim.size.constant is not None else size for dim, size in pairs
+        None
+        if dim.axes and dim.size is not None and dim.size.constant is not None
+        else size
+        for dim, size in pairs
     )
 
 
 def excluded(want: str | None, got: str | None) -> bool:
     """Whether no dtype is both; either may be a family, or not known."""
-    return want is not None and got is not None and "any" not in (want, got) and not fits(want, got)
+    return (
+        want is not None
+        and got is not None
+        and "any" not in (want, got)
+        and not fits(want, got)
+    )
 
 
 def written(form: ArrayForm) -> str:
@@ -133,12 +187,20 @@ def _detail(mismatch: Mismatch) -> str:
     return mismatch.text.replace("?", "") + fails_for(mismatch.witness)
 
 
-def _axes_detail(want: ArrayForm, got: ArrayForm, definite: frozenset[str] | None) -> str | None:
+def _axes_detail(
+    want: ArrayForm, got: ArrayForm, definite: frozenset[str] | None
+) -> str | None:
     """How two declared shardings differ, dimension by dimension."""
     assert want.shape is not None and got.shape is not None
-    if not (want.declared and got.declared) or want.shape.rank is None or want.shape.rank != got.shape.rank:
+    if (
+        not (want.declared and got.declared)
+        or want.shape.rank is None
+        or want.shape.rank != got.shape.rank
+    ):
         return None
-    for index, (expected, actual) in enumerate(zip(want.shape.dims, got.shape.dims, strict=True)):
+    for index, (expected, actual) in enumerate(
+        zip(want.shape.dims, got.shape.dims, strict=True)
+    ):
         if expected.kind == "anonymous" or actual.kind == "anonymous":
             continue
         named = expected.size.symbols if expected.size is not None else frozenset()

@@ -19,7 +19,12 @@ from mypy.nodes import (
     RefExpr,
     UnaryExpr,
 )
-from mypy.plugin import AttributeContext, CheckerPluginInterface, FunctionContext, MethodContext
+from mypy.plugin import (
+    AttributeContext,
+    CheckerPluginInterface,
+    FunctionContext,
+    MethodContext,
+)
 from mypy.types import Instance, Type, get_proper_type
 
 from shardlint import ops
@@ -31,7 +36,12 @@ from shardlint.mypy_plugin.forms import Forms, arrays_in, read_array, without_sh
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.reading import Reader
 from shardlint.mypy_plugin.scopes import known_sizes
-from shardlint.mypy_plugin.transformations import MAPPING, partial_call, partial_made, transformed
+from shardlint.mypy_plugin.transformations import (
+    MAPPING,
+    partial_call,
+    partial_made,
+    transformed,
+)
 from shardlint.mypy_plugin.values import type_of
 from shardlint.mypy_plugin.variables import Variables
 from shardtypes.lang.messages import fails_for
@@ -41,7 +51,14 @@ _BINARY = {
     "__pow__": "**", "__matmul__": "@", "__and__": "&", "__or__": "|", "__xor__": "^", "__lshift__": "<<",
     "__rshift__": ">>",
 }  # fmt: skip
-_COMPARISONS = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
+_COMPARISONS = {
+    "__eq__": "==",
+    "__ne__": "!=",
+    "__lt__": "<",
+    "__le__": "<=",
+    "__gt__": ">",
+    "__ge__": ">=",
+}
 _UNARY = {"__neg__": "-", "__pos__": "+", "__invert__": "~"}
 _REFLECTED = {name.replace("__", "__r", 1): op for name, op in _BINARY.items()}
 _ATTRIBUTES = frozenset({"T", "mT", "real", "imag"})
@@ -95,8 +112,14 @@ class Operations:
         if fullname == "functools.partial":
             return partial_made
         if fullname.startswith("jax."):
-            return partial(transformed, name=fullname.rpartition(".")[2], forms=self.forms)
-        return _mapped if MAPPING.search(fullname) and not fullname.startswith("shardtypes.") else None
+            return partial(
+                transformed, name=fullname.rpartition(".")[2], forms=self.forms
+            )
+        return (
+            _mapped
+            if MAPPING.search(fullname) and not fullname.startswith("shardtypes.")
+            else None
+        )
 
     def method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         """The hook of a method of arrays, or of calling a wrapped function of JAX (``jax.nn.relu`` is an object)."""
@@ -107,7 +130,9 @@ class Operations:
             return partial_call
         return self._wrapped_function if name == "__call__" else None
 
-    def attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+    def attribute_hook(
+        self, fullname: str
+    ) -> Callable[[AttributeContext], Type] | None:
         """The hook of ``x.T`` and the like."""
         owner, _, name = fullname.rpartition(".")
         if owner == JAX_ARRAY:
@@ -117,11 +142,17 @@ class Operations:
         return None if owner.startswith("builtins.") else self._field
 
     def _run(
-        self, model: Callable[[ops.OpContext], av.Value], default: Type, api: CheckerPluginInterface, at: Context
+        self,
+        model: Callable[[ops.OpContext], av.Value],
+        default: Type,
+        api: CheckerPluginInterface,
+        at: Context,
     ) -> Type:
         """The type of what a model computes; a certain mismatch is reported."""
         try:
-            context = ops.OpContext(facts=known_sizes(api).facts, mesh=self.report.settings.mesh)
+            context = ops.OpContext(
+                facts=known_sizes(api).facts, mesh=self.report.settings.mesh
+            )
             return type_of(model(context), default, self.forms)
         except ops.OpError as error:
             witness = "" if "fails for" in error.message else fails_for(error.witness)
@@ -139,17 +170,32 @@ class Operations:
         if given is None:
             return ctx.default_return_type
         args, kwargs = given
-        return self._run(lambda o: ops.apply(name, args, kwargs, o), ctx.default_return_type, ctx.api, ctx.context)
+        return self._run(
+            lambda o: ops.apply(name, args, kwargs, o),
+            ctx.default_return_type,
+            ctx.api,
+            ctx.context,
+        )
 
     def _wrapped_function(self, ctx: MethodContext) -> Type:
         callee = ctx.context.callee if isinstance(ctx.context, CallExpr) else None
-        name = public_name(callee.fullname) if isinstance(callee, RefExpr) and callee.fullname else None
+        name = (
+            public_name(callee.fullname)
+            if isinstance(callee, RefExpr) and callee.fullname
+            else None
+        )
         if name is not None:
             return self._function(ctx, name)
         # ``custom_vjp[f32['B M']]``: a generic class of wrapped functions, whose result has the sizes of their bodies
         owner = get_proper_type(ctx.type)
-        wrapper = isinstance(owner, Instance) and any(True for arg in owner.args for _ in arrays_in(arg))
-        return without_shapes(ctx.default_return_type) if wrapper else ctx.default_return_type
+        wrapper = isinstance(owner, Instance) and any(
+            True for arg in owner.args for _ in arrays_in(arg)
+        )
+        return (
+            without_shapes(ctx.default_return_type)
+            if wrapper
+            else ctx.default_return_type
+        )
 
     def _method(self, ctx: MethodContext, name: str) -> Type:
         form = read_array(ctx.type)
@@ -157,18 +203,26 @@ class Operations:
             return ctx.default_return_type
         reader = Reader(ctx.api, self.variables)
         node, argument = _operands(ctx, name)
-        receiver = reader.value(node, ctx.type) if node is not None else av.ArrayValue(None)
+        receiver = (
+            reader.value(node, ctx.type) if node is not None else av.ArrayValue(None)
+        )
         if len(ctx.args) == 1 and len(ctx.args[0]) == 1:
             other = reader.value(argument, ctx.arg_types[0][0])
             binary = _BINARY.get(name) or _COMPARISONS.get(name) or _REFLECTED.get(name)
             if binary is not None and not (_has_array(receiver) or _has_array(other)):
                 return ctx.default_return_type
             if name in _BINARY:
-                return self._operator(ctx, lambda o: ops.binary(_BINARY[name], receiver, other, o))
+                return self._operator(
+                    ctx, lambda o: ops.binary(_BINARY[name], receiver, other, o)
+                )
             if name in _REFLECTED:
-                return self._operator(ctx, lambda o: ops.binary(_REFLECTED[name], other, receiver, o))
+                return self._operator(
+                    ctx, lambda o: ops.binary(_REFLECTED[name], other, receiver, o)
+                )
             if name in _COMPARISONS:
-                return self._operator(ctx, lambda o: ops.compare(_COMPARISONS[name], receiver, other, o))
+                return self._operator(
+                    ctx, lambda o: ops.compare(_COMPARISONS[name], receiver, other, o)
+                )
             if name == "__getitem__" and _has_array(receiver):
                 return self._operator(ctx, lambda o: ops.index(receiver, other, o))
         if not _has_array(receiver):
@@ -181,22 +235,37 @@ class Operations:
         if given is None:
             return ctx.default_return_type
         args, kwargs = given
-        return self._operator(ctx, lambda o: ops.method(receiver, name, args, kwargs, o))
+        return self._operator(
+            ctx, lambda o: ops.method(receiver, name, args, kwargs, o)
+        )
 
-    def _operator(self, ctx: MethodContext, model: Callable[[ops.OpContext], av.Value]) -> Type:
+    def _operator(
+        self, ctx: MethodContext, model: Callable[[ops.OpContext], av.Value]
+    ) -> Type:
         return self._run(model, ctx.default_return_type, ctx.api, ctx.context)
 
     def _attribute(self, ctx: AttributeContext, name: str) -> Type:
-        if read_array(ctx.type) is None or ctx.is_lvalue or not isinstance(ctx.context, MemberExpr):
+        if (
+            read_array(ctx.type) is None
+            or ctx.is_lvalue
+            or not isinstance(ctx.context, MemberExpr)
+        ):
             return ctx.default_attr_type
         receiver = Reader(ctx.api, self.variables).value(ctx.context.expr, ctx.type)
-        return self._run(lambda o: ops.attribute(receiver, name, o), ctx.default_attr_type, ctx.api, ctx.context)
+        return self._run(
+            lambda o: ops.attribute(receiver, name, o),
+            ctx.default_attr_type,
+            ctx.api,
+            ctx.context,
+        )
 
     def _noted(self, ctx: AttributeContext) -> Type:
         """``x.shape``, which names further down may stand for: of what ``x`` is here."""
         if isinstance(ctx.context, MemberExpr):
             value = ctx.context.expr
-            self.variables.note(value, self.variables.value_type(ctx.api, value, ctx.type))
+            self.variables.note(
+                value, self.variables.value_type(ctx.api, value, ctx.type)
+            )
         return ctx.default_attr_type
 
     def _field(self, ctx: AttributeContext) -> Type:
@@ -205,23 +274,41 @@ class Operations:
         if prefix is None and not any(True for _ in arrays_in(ctx.default_attr_type)):
             return ctx.default_attr_type
         typ = field_type(ctx, self.forms, self.variables.bindings)
-        return typ if prefix is None else stack(prefix, typ, ctx.api.named_generic_type("builtins.str", []), self.forms)
+        return (
+            typ
+            if prefix is None
+            else stack(
+                prefix, typ, ctx.api.named_generic_type("builtins.str", []), self.forms
+            )
+        )
 
 
-def _operands(ctx: MethodContext, name: str) -> tuple[Expression | None, Expression | None]:
+def _operands(
+    ctx: MethodContext, name: str
+) -> tuple[Expression | None, Expression | None]:
     """The expression whose method is called, where mypy's context tells it, and the one argument."""
     node = ctx.context
     argument = ctx.args[0][0] if len(ctx.args) == 1 and len(ctx.args[0]) == 1 else None
     if isinstance(node, CallExpr):
-        return (node.callee.expr if isinstance(node.callee, MemberExpr) else None), argument
+        return (
+            node.callee.expr if isinstance(node.callee, MemberExpr) else None
+        ), argument
     if isinstance(node, IndexExpr):
         return node.base, argument
     if isinstance(node, UnaryExpr):
         return node.expr, argument
     if isinstance(node, OperatorAssignmentStmt):
-        return (node.rvalue, node.lvalue) if name in _REFLECTED else (node.lvalue, node.rvalue)
-    if isinstance(node, OpExpr):  # mypy passes something else for the left operand of a reflected operator
-        return (node.right, node.left) if name in _REFLECTED else (node.left, node.right)
+        return (
+            (node.rvalue, node.lvalue)
+            if name in _REFLECTED
+            else (node.lvalue, node.rvalue)
+        )
+    if isinstance(
+        node, OpExpr
+    ):  # mypy passes something else for the left operand of a reflected operator
+        return (
+            (node.right, node.left) if name in _REFLECTED else (node.left, node.right)
+        )
     if isinstance(node, ComparisonExpr) and len(node.operands) == 2:
         left, right = node.operands
         return (left, right) if argument is right else (right, left)
@@ -236,7 +323,9 @@ def _mapped(ctx: FunctionContext) -> Type:
 def _has_array(value: av.Value) -> bool:
     if isinstance(value, av.SequenceValue):
         return any(_has_array(item) for item in value.items)
-    return isinstance(value, av.ArrayValue) and (value.dims is not None or value.dtype is not None)
+    return isinstance(value, av.ArrayValue) and (
+        value.dims is not None or value.dtype is not None
+    )
 
 
 def _arguments(
@@ -245,8 +334,12 @@ def _arguments(
     """The arguments of a call, None where ``*args`` or ``**kwargs`` hide them."""
     args: list[av.Value] = []
     kwargs: dict[str, av.Value] = {}
-    for types, kinds, names, expressions in zip(ctx.arg_types, ctx.arg_kinds, ctx.arg_names, ctx.args, strict=True):
-        for typ, kind, keyword, expression in zip(types, kinds, names, expressions, strict=True):
+    for types, kinds, names, expressions in zip(
+        ctx.arg_types, ctx.arg_kinds, ctx.arg_names, ctx.args, strict=True
+    ):
+        for typ, kind, keyword, expression in zip(
+            types, kinds, names, expressions, strict=True
+        ):
             value = reader.value(expression, typ)
             if kind == ARG_POS:
                 args.append(value)

@@ -24,7 +24,9 @@ _shardtypes_prepared = _shardtypes_prepare()
 
 def is_serialized(file: MypyFile) -> bool:
     """Whether a worker will read the file's statements."""
-    return getattr(file, "raw_data", None) is not None  # mypy before 2.0 has no such thing
+    return (
+        getattr(file, "raw_data", None) is not None
+    )  # mypy before 2.0 has no such thing
 
 
 def ask_for_preparation(file: MypyFile, options: Options) -> None:
@@ -44,8 +46,13 @@ def ask_for_preparation(file: MypyFile, options: Options) -> None:
         return bytes(buffer.getvalue())
 
     count = read_int(ReadBuffer(raw.defs))
-    if not (raw.defs.startswith(counted(count)) and ours.defs.startswith(counted(_STATEMENTS))):
-        raise ValueError("mypy's serialized files do not begin with their number of statements")
+    if not (
+        raw.defs.startswith(counted(count))
+        and ours.defs.startswith(counted(_STATEMENTS))
+    ):
+        raise ValueError(
+            "mypy's serialized files do not begin with their number of statements"
+        )
     own = ours.defs[len(counted(_STATEMENTS)) :]
     raw.defs = counted(count + _STATEMENTS) + own + raw.defs[len(counted(count)) :]
 
@@ -53,4 +60,6 @@ def ask_for_preparation(file: MypyFile, options: Options) -> None:
 def report_in(file: MypyFile, message: str, code: str) -> None:
     """Let the worker report a message where the file begins."""
     assert file.raw_data is not None
-    file.raw_data.raw_errors.append({"line": 1, "column": 0, "message": message, "blocker": False, "code": code})
+    file.raw_data.raw_errors.append(
+        {"line": 1, "column": 0, "message": message, "blocker": False, "code": code}
+    )

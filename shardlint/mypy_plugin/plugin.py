@@ -25,7 +25,12 @@ from mypy.plugin import (
 from mypy.types import FunctionLike, Type
 
 from shardlint.mypy_plugin import calls, parallel
-from shardlint.mypy_plugin.annotations import annotated, annotation_value, array_annotation, stacked_annotation
+from shardlint.mypy_plugin.annotations import (
+    annotated,
+    annotation_value,
+    array_annotation,
+    stacked_annotation,
+)
 from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
@@ -62,7 +67,16 @@ FORMAT = 6
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
 INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-UNTOUCHED = ("jax.", "jaxlib.", "numpy.", "builtins.", "typing.", "typing_extensions.", "collections.", "functools.")
+UNTOUCHED = (
+    "jax.",
+    "jaxlib.",
+    "numpy.",
+    "builtins.",
+    "typing.",
+    "typing_extensions.",
+    "collections.",
+    "functools.",
+)
 
 
 class ShardtypesPlugin(Plugin):
@@ -92,7 +106,9 @@ class ShardtypesPlugin(Plugin):
             # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
             # that is rewritten is therefore never taken from the cache; what it imports still is.
             data["again"] = ctx.is_check and mentions_annotations(ctx.path)
-            if not INSTALLED.search(ctx.path):  # nothing is reported there, and whatever imports it would be stale
+            if not INSTALLED.search(
+                ctx.path
+            ):  # nothing is reported there, and whatever imports it would be stale
                 data["settings"] = self.settings.key
         return data
 
@@ -102,8 +118,16 @@ class ShardtypesPlugin(Plugin):
             return [(NORMAL_PRIORITY, STATIC, -1)]
         if not _is_users(file.fullname, file.path):
             return []
-        changed = self._prepare_in_worker(file) if parallel.is_serialized(file) else self._prepare(file)
-        return [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)] if changed else []
+        changed = (
+            self._prepare_in_worker(file)
+            if parallel.is_serialized(file)
+            else self._prepare(file)
+        )
+        return (
+            [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)]
+            if changed
+            else []
+        )
 
     def _prepare(self, file: MypyFile) -> bool:
         self.bindings.forget()
@@ -119,10 +143,14 @@ class ShardtypesPlugin(Plugin):
         try:
             parallel.ask_for_preparation(file, self.options)
         except Exception as error:  # noqa: BLE001  as above
-            parallel.report_in(file, self.guard.failure(f"reading {file.path}", error), INTERNAL.code)
+            parallel.report_in(
+                file, self.guard.failure(f"reading {file.path}", error), INTERNAL.code
+            )
         return True
 
-    def get_dynamic_class_hook(self, fullname: str) -> Callable[[DynamicClassDefContext], None] | None:
+    def get_dynamic_class_hook(
+        self, fullname: str
+    ) -> Callable[[DynamicClassDefContext], None] | None:
         return self._prepare_here if fullname == PREPARE else None
 
     def _prepare_here(self, ctx: DynamicClassDefContext) -> None:
@@ -134,42 +162,73 @@ class ShardtypesPlugin(Plugin):
         try:
             rewrite(file, stub_imported=True)
         except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
-            ctx.api.fail(self.guard.failure(f"reading {file.path}", error), ctx.call, code=INTERNAL)
+            ctx.api.fail(
+                self.guard.failure(f"reading {file.path}", error),
+                ctx.call,
+                code=INTERNAL,
+            )
 
-    def get_class_decorator_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+    def get_class_decorator_hook(
+        self, fullname: str
+    ) -> Callable[[ClassDefContext], None] | None:
         return mark_tree if fullname == PYTREE_DATACLASS else None
 
-    def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
+    def get_customize_class_mro_hook(
+        self, fullname: str
+    ) -> Callable[[ClassDefContext], None] | None:
         if fullname == JAX_ARRAY:
             return make_array_generic
         return open_dtypes if fullname == DTYPE_BASE else None
 
-    def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+    def get_type_analyze_hook(
+        self, fullname: str
+    ) -> Callable[[AnalyzeTypeContext], Type] | None:
         return self.guard.typed(lambda: self._annotation_hook(fullname), fullname)
 
-    def _annotation_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
+    def _annotation_hook(
+        self, fullname: str
+    ) -> Callable[[AnalyzeTypeContext], Type] | None:
         module, _, name = fullname.rpartition(".")
         if module == DTYPES_MODULE and name in DTYPES:
-            return partial(array_annotation, dtype=name, forms=self.forms, report=self.report)
+            return partial(
+                array_annotation, dtype=name, forms=self.forms, report=self.report
+            )
         if fullname in STACKED:
             return partial(stacked_annotation, forms=self.forms, report=self.report)
-        return partial(annotated, forms=self.forms, report=self.report) if fullname in ANNOTATED else None
+        return (
+            partial(annotated, forms=self.forms, report=self.report)
+            if fullname in ANNOTATED
+            else None
+        )
 
-    def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
+    def get_function_signature_hook(
+        self, fullname: str
+    ) -> Callable[[FunctionSigContext], FunctionLike] | None:
         if fullname.startswith((*UNTOUCHED, STATIC)):
             return None
         return self._signature_hook(fullname)
 
-    def get_method_signature_hook(self, fullname: str) -> Callable[[MethodSigContext], FunctionLike] | None:
+    def get_method_signature_hook(
+        self, fullname: str
+    ) -> Callable[[MethodSigContext], FunctionLike] | None:
         if fullname.startswith(UNTOUCHED):
             return None
         return self._signature_hook(fullname)
 
-    def _signature_hook(self, fullname: str) -> Callable[[FunctionSigContext | MethodSigContext], FunctionLike]:
-        hook = partial(calls.call_signature, forms=self.forms, report=self.report, variables=self.variables)
+    def _signature_hook(
+        self, fullname: str
+    ) -> Callable[[FunctionSigContext | MethodSigContext], FunctionLike]:
+        hook = partial(
+            calls.call_signature,
+            forms=self.forms,
+            report=self.report,
+            variables=self.variables,
+        )
         return self.guard.signature(hook, fullname)
 
-    def get_function_hook(self, fullname: str) -> Callable[[FunctionContext], Type] | None:
+    def get_function_hook(
+        self, fullname: str
+    ) -> Callable[[FunctionContext], Type] | None:
         own: dict[str, Callable[[FunctionContext], Type]] = {
             RETURNED: self.checks.returned,
             ASSIGNED: self.checks.assigned,
@@ -181,13 +240,20 @@ class ShardtypesPlugin(Plugin):
         }
         if fullname in own:
             return self.guard.typed(lambda: own[fullname], fullname)
-        return self.guard.typed(lambda: self.operations.function_hook(fullname), public_name(fullname) or fullname)
+        return self.guard.typed(
+            lambda: self.operations.function_hook(fullname),
+            public_name(fullname) or fullname,
+        )
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         return self.guard.typed(lambda: self.operations.method_hook(fullname), fullname)
 
-    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
-        return self.guard.typed(lambda: self.operations.attribute_hook(fullname), fullname)
+    def get_attribute_hook(
+        self, fullname: str
+    ) -> Callable[[AttributeContext], Type] | None:
+        return self.guard.typed(
+            lambda: self.operations.attribute_hook(fullname), fullname
+        )
 
 
 def _is_users(module: str, path: str) -> bool:

@@ -24,7 +24,16 @@ from mypy.nodes import (
     Var,
 )
 from mypy.plugin import CheckerPluginInterface
-from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
+from mypy.types import (
+    Instance,
+    LiteralType,
+    NoneType,
+    ProperType,
+    TupleType,
+    Type,
+    UnionType,
+    get_proper_type,
+)
 
 from shardlint import values as av
 from shardlint.mypy_plugin.forms import read_array
@@ -48,7 +57,9 @@ class Reader:
         self._bindings = variables.bindings
         self._above = False
         # TypeChecker has it, the plugin interface does not say so
-        self._lookup: Callable[[Expression], Type | None] = getattr(api, "lookup_type_or_none", lambda node: None)
+        self._lookup: Callable[[Expression], Type | None] = getattr(
+            api, "lookup_type_or_none", lambda node: None
+        )
 
     def value(self, node: Expression | None, typ: Type) -> av.Value:
         """The value of an expression of this type; something unknown where nothing is known."""
@@ -81,7 +92,11 @@ class Reader:
             if not node.node.is_inferred:
                 return isinstance(get_proper_type(node.node.type), known)
             bound = self._bindings.find(node.node, self._functions)
-            return bound is None or bound.item is not None or self._is_worked_out(bound.value, depth + 1)
+            return (
+                bound is None
+                or bound.item is not None
+                or self._is_worked_out(bound.value, depth + 1)
+            )
         operands: list[Expression] = []
         if isinstance(node, OpExpr):
             operands = [node.left, node.right]
@@ -90,29 +105,55 @@ class Reader:
         elif isinstance(node, UnaryExpr):
             operands = [node.expr]
         return all(
-            isinstance(get_proper_type(self._lookup(operand)), known) and self._is_worked_out(operand, depth + 1)
+            isinstance(get_proper_type(self._lookup(operand)), known)
+            and self._is_worked_out(operand, depth + 1)
             for operand in operands
         )
 
     def _read(self, node: Expression, typ: ProperType) -> av.Value | None:
         """An expression that is no array and no constant."""
-        if isinstance(node, (ListExpr, TupleExpr)) and not any(isinstance(item, StarExpr) for item in node.items):
+        if isinstance(node, (ListExpr, TupleExpr)) and not any(
+            isinstance(item, StarExpr) for item in node.items
+        ):
             kind = "list" if isinstance(node, ListExpr) else "tuple"
-            return av.SequenceValue(tuple(self._item(item) for item in node.items), kind)
+            return av.SequenceValue(
+                tuple(self._item(item) for item in node.items), kind
+            )
         if isinstance(node, SliceExpr):
-            return av.SliceValue(*(self._bound(part) for part in (node.begin_index, node.end_index, node.stride)))
+            return av.SliceValue(
+                *(
+                    self._bound(part)
+                    for part in (node.begin_index, node.end_index, node.stride)
+                )
+            )
         if isinstance(node, MemberExpr) and node.name == "dtype":
             form = self._array(node.expr)
-            return av.DTypeValue(form.dtype) if form is not None and form.dtype is not None else None
+            return (
+                av.DTypeValue(form.dtype)
+                if form is not None and form.dtype is not None
+                else None
+            )
         if isinstance(typ, Instance) and typ.type.fullname == "builtins.int":
             size = self.size(node)
             return av.IntValue(size) if size is not None else None
-        sizes = self.sizes(node) if isinstance(typ, (TupleType, Instance)) and _is_tuple(typ) else None
-        return av.SequenceValue(tuple(av.IntValue(size) for size in sizes)) if sizes is not None else None
+        sizes = (
+            self.sizes(node)
+            if isinstance(typ, (TupleType, Instance)) and _is_tuple(typ)
+            else None
+        )
+        return (
+            av.SequenceValue(tuple(av.IntValue(size) for size in sizes))
+            if sizes is not None
+            else None
+        )
 
     def _item(self, node: Expression) -> av.Value:
         typ = self._lookup(node)
-        return self.value(node, typ) if typ is not None else av.Unknown("an expression of unknown type")
+        return (
+            self.value(node, typ)
+            if typ is not None
+            else av.Unknown("an expression of unknown type")
+        )
 
     def _bound(self, node: Expression | None) -> av.Value:
         if node is None:
@@ -124,7 +165,11 @@ class Reader:
         whole = get_proper_type(self._lookup(node)) if node is not None else None
         if not isinstance(whole, UnionType):
             return typ
-        return typ if sum(read_array(item) is not None for item in whole.items) == 1 else whole
+        return (
+            typ
+            if sum(read_array(item) is not None for item in whole.items) == 1
+            else whole
+        )
 
     def _type(self, node: Expression) -> Type | None:
         typ = self._lookup(node)
@@ -151,7 +196,11 @@ class Reader:
     def _shape(self, node: Expression) -> _Sizes | None:
         """The sizes of the array that an expression is."""
         array = self._array(node)
-        return None if array is None or array.dims is None else tuple(dim.size for dim in array.dims)
+        return (
+            None
+            if array is None or array.dims is None
+            else tuple(dim.size for dim in array.dims)
+        )
 
     def size(self, node: Expression, depth: int = 0) -> Size | None:
         """The integer that an expression is: ``x.shape[0] * 2``, ``len(x)``, or a name for one."""
@@ -165,9 +214,16 @@ class Reader:
         if isinstance(node, OpExpr):
             return self._arithmetic(node, depth)
         if isinstance(node, IndexExpr):
-            sizes, index = self.sizes(node.base, depth + 1), self.size(node.index, depth + 1)
+            sizes, index = (
+                self.sizes(node.base, depth + 1),
+                self.size(node.index, depth + 1),
+            )
             position = index.constant if index is not None else None
-            if sizes is None or position is None or not -len(sizes) <= position < len(sizes):
+            if (
+                sizes is None
+                or position is None
+                or not -len(sizes) <= position < len(sizes)
+            ):
                 return None
             return sizes[position]
         if isinstance(node, MemberExpr) and node.name in ("ndim", "size"):
@@ -188,7 +244,13 @@ class Reader:
             if right.constant == 0:
                 return None
             return left // right if node.op == "//" else left % right
-        return left + right if node.op == "+" else left - right if node.op == "-" else left * right
+        return (
+            left + right
+            if node.op == "+"
+            else left - right
+            if node.op == "-"
+            else left * right
+        )
 
     def _count(self, node: MemberExpr) -> Size | None:
         shape = self._shape(node.expr)
@@ -204,26 +266,40 @@ class Reader:
         return total
 
     def _length(self, node: CallExpr) -> Size | None:
-        if not (isinstance(node.callee, RefExpr) and node.callee.fullname == "builtins.len" and len(node.args) == 1):
+        if not (
+            isinstance(node.callee, RefExpr)
+            and node.callee.fullname == "builtins.len"
+            and len(node.args) == 1
+        ):
             return None
         shape = self._shape(node.args[0])
         return shape[0] if shape else None
 
     def _named_size(self, node: NameExpr, depth: int) -> Size | None:
-        bound = self._bindings.find(node.node, self._functions) if isinstance(node.node, Var) else None
+        bound = (
+            self._bindings.find(node.node, self._functions)
+            if isinstance(node.node, Var)
+            else None
+        )
         if bound is None:
             return self._constant(node)
         with self._where_it_was_bound():
             if bound.item is None:
                 return self.size(bound.value, depth + 1)
             sizes = self.sizes(bound.value, depth + 1)
-        return sizes[bound.item] if sizes is not None and bound.item < len(sizes) else None
+        return (
+            sizes[bound.item] if sizes is not None and bound.item < len(sizes) else None
+        )
 
     def _constant(self, node: Expression) -> Size | None:
         typ = get_proper_type(self._lookup(node))
         literal = typ.last_known_value if isinstance(typ, Instance) else typ
         value = literal.value if isinstance(literal, LiteralType) else None
-        return Size.const(value) if isinstance(value, int) and not isinstance(value, bool) else None
+        return (
+            Size.const(value)
+            if isinstance(value, int) and not isinstance(value, bool)
+            else None
+        )
 
     def sizes(self, node: Expression, depth: int = 0) -> _Sizes | None:
         """The integers of a tuple: ``x.shape``, a part of one, ``(*x.shape[:-1], 4)``, or a name for one."""
@@ -234,7 +310,10 @@ class Reader:
         if isinstance(node, TupleExpr):
             return self._displayed(node, depth)
         if isinstance(node, OpExpr) and node.op == "+":
-            left, right = self.sizes(node.left, depth + 1), self.sizes(node.right, depth + 1)
+            left, right = (
+                self.sizes(node.left, depth + 1),
+                self.sizes(node.right, depth + 1),
+            )
             return left + right if left is not None and right is not None else None
         if isinstance(node, IndexExpr) and isinstance(node.index, SliceExpr):
             return self._sliced(node.base, node.index, depth)

@@ -73,8 +73,12 @@ def local_name(qualname: str) -> str:
     return f"_shardtypes_static_{qualname.rpartition('.')[2]}"
 
 
-_STUB_NAMES: list[tuple[str, str | None]] = [(q.rpartition(".")[2], local_name(q)) for q in _FUNCTIONS]
-STUB_IMPORT = f"from {STATIC} import " + ", ".join(f"{name} as {local}" for name, local in _STUB_NAMES)
+_STUB_NAMES: list[tuple[str, str | None]] = [
+    (q.rpartition(".")[2], local_name(q)) for q in _FUNCTIONS
+]
+STUB_IMPORT = f"from {STATIC} import " + ", ".join(
+    f"{name} as {local}" for name, local in _STUB_NAMES
+)
 
 
 def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
@@ -113,7 +117,9 @@ def _stub_import(file: MypyFile) -> ImportFrom:
 class _Walk:
     def __init__(self, heads: Heads) -> None:
         self.heads = heads
-        self.bound: list[set[str]] = []  # the names that the functions around have bound so far
+        self.bound: list[
+            set[str]
+        ] = []  # the names that the functions around have bound so far
         self.wrapped = False
 
     # Types
@@ -124,7 +130,10 @@ class _Walk:
             kind = self.heads.kind(node.name)
             if kind is not None and node.args:
                 lone = 1 if kind == STACKING else len(node.args)
-                node.args = tuple(_as_text(arg) if i < lone else arg for i, arg in enumerate(node.args))
+                node.args = tuple(
+                    _as_text(arg) if i < lone else arg
+                    for i, arg in enumerate(node.args)
+                )
             found = kind is not None or node.name in self.heads.aliases
             return self.types(node.args) or found
         if isinstance(node, (UnionType, TypeList, TupleType)):
@@ -138,7 +147,9 @@ class _Walk:
         return False
 
     def types(self, nodes: Iterable[Type]) -> bool:
-        found = [self.type(node) for node in nodes]  # all of them: rewriting must not stop at the first
+        found = [
+            self.type(node) for node in nodes
+        ]  # all of them: rewriting must not stop at the first
         return any(found)
 
     # Expressions used as types: aliases, casts, arguments
@@ -146,9 +157,17 @@ class _Walk:
     def expression(self, node: Expression) -> bool:
         """The same for an expression that may be a type."""
         if isinstance(node, IndexExpr):
-            kind = self.heads.kind(_dotted(node.base)) if isinstance(node.base, (NameExpr, MemberExpr)) else None
+            kind = (
+                self.heads.kind(_dotted(node.base))
+                if isinstance(node.base, (NameExpr, MemberExpr))
+                else None
+            )
             if kind is not None:
-                items = node.index.items if isinstance(node.index, TupleExpr) else [node.index]
+                items = (
+                    node.index.items
+                    if isinstance(node.index, TupleExpr)
+                    else [node.index]
+                )
                 if isinstance(items[0], StrExpr):
                     text = _bytes_expression(items[0])
                     if isinstance(node.index, TupleExpr):
@@ -170,7 +189,9 @@ class _Walk:
 
     # Statements
 
-    def statements(self, nodes: list[Statement], inside_function: bool, returns: bool = False) -> None:
+    def statements(
+        self, nodes: list[Statement], inside_function: bool, returns: bool = False
+    ) -> None:
         for node in list(nodes):
             second = self.declared_again(node)
             self.statement(node, inside_function, returns)
@@ -188,7 +209,10 @@ class _Walk:
         names = self.bound[-1]
         before = isinstance(target, NameExpr) and target.name in names
         names.update(
-            name.name for lvalue in node.lvalues for name in walking.below(lvalue) if isinstance(name, NameExpr)
+            name.name
+            for lvalue in node.lvalues
+            for name in walking.below(lvalue)
+            if isinstance(name, NameExpr)
         )
         if (
             not (before and isinstance(target, NameExpr))
@@ -243,7 +267,9 @@ class _Walk:
     def class_body(self, node: ClassDef) -> None:
         for statement in node.defs.body:
             if isinstance(statement, AssignmentStmt):
-                self.assignment(statement, wrap=False)  # the dataclass plugin reads a field's default
+                self.assignment(
+                    statement, wrap=False
+                )  # the dataclass plugin reads a field's default
             else:
                 self.statement(statement, False, False)
 
@@ -262,8 +288,14 @@ class _Walk:
         is_array = self.type(node.type)
         if isinstance(node.rvalue, TempNode):
             return
-        if self.expression(node.rvalue) and node.type is None and not isinstance(node.rvalue, CallExpr):
-            self.heads.aliases.update(t.name for t in node.lvalues if isinstance(t, NameExpr))
+        if (
+            self.expression(node.rvalue)
+            and node.type is None
+            and not isinstance(node.rvalue, CallExpr)
+        ):
+            self.heads.aliases.update(
+                t.name for t in node.lvalues if isinstance(t, NameExpr)
+            )
         elif is_array and wrap:
             node.rvalue = self.wrap(node.rvalue, ASSIGNED)
         elif wrap and self.bound and node.type is None:
@@ -274,14 +306,20 @@ class _Walk:
         if all(isinstance(target, MemberExpr) for target in targets):
             return value if _may_be_empty(value) else self.wrap(value, ASSIGNED)
         pairs = targets[0] if len(targets) == 1 else None
-        if isinstance(pairs, TupleExpr) and isinstance(value, TupleExpr) and len(pairs.items) == len(value.items):
+        if (
+            isinstance(pairs, TupleExpr)
+            and isinstance(value, TupleExpr)
+            and len(pairs.items) == len(value.items)
+        ):
             items = zip(pairs.items, value.items, strict=True)
             value.items = [self.to_fields([target], item) for target, item in items]
         return value
 
     def read(self, node: Expression) -> Expression:
         """The expression with the names in it, alone or in displays, passed through a hook that knows their values."""
-        if isinstance(node, NameExpr) and any(node.name in names for names in self.bound):
+        if isinstance(node, NameExpr) and any(
+            node.name in names for names in self.bound
+        ):
             return self.pass_through(node, REVEALED)
         if isinstance(node, (TupleExpr, ListExpr)):
             node.items = [self.read(item) for item in node.items]
@@ -292,7 +330,9 @@ class _Walk:
         for statement in walking.statements(nodes):
             for expression in walking.expressions(statement):
                 for node in walking.below(expression):
-                    if isinstance(node, CallExpr) and isinstance(node.callee, (CallExpr, IndexExpr, ConditionalExpr)):
+                    if isinstance(node, CallExpr) and isinstance(
+                        node.callee, (CallExpr, IndexExpr, ConditionalExpr)
+                    ):
                         node.callee = self.pass_through(node.callee, CALLED)
                     elif isinstance(node, CallExpr) and _is_reveal(node):
                         node.args[0] = self.pass_through(node.args[0], REVEALED)
@@ -318,7 +358,11 @@ class _Walk:
     def is_annotation(self, node: Expression) -> bool:
         """Whether an expression is ``f32['B M']`` or the like."""
         base = node.base if isinstance(node, IndexExpr) else None
-        kind = self.heads.kind(_dotted(base)) if isinstance(base, (NameExpr, MemberExpr)) else None
+        kind = (
+            self.heads.kind(_dotted(base))
+            if isinstance(base, (NameExpr, MemberExpr))
+            else None
+        )
         return kind is not None and (kind in DTYPES or kind == STACKING)
 
     def annotation(self, node: Expression, items: list[Expression]) -> Expression:
@@ -327,7 +371,9 @@ class _Walk:
     def constructor(self, node: Expression, items: list[Expression]) -> Expression:
         return self.stub_call(node, CONSTRUCTOR, items)
 
-    def stub_call(self, node: Expression, function: str, args: list[Expression]) -> CallExpr:
+    def stub_call(
+        self, node: Expression, function: str, args: list[Expression]
+    ) -> CallExpr:
         """A call of a function of the stub, at the place of ``node``."""
         self.wrapped = True
         callee = NameExpr(local_name(function))
@@ -343,7 +389,11 @@ def _may_be_empty(node: Expression) -> bool:
 
 
 def _is_reveal(node: CallExpr) -> bool:
-    return isinstance(node.callee, NameExpr) and node.callee.name == "reveal_type" and len(node.args) == 1
+    return (
+        isinstance(node.callee, NameExpr)
+        and node.callee.name == "reveal_type"
+        and len(node.args) == 1
+    )
 
 
 def mark_global(node: Type | None) -> None:

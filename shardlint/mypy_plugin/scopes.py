@@ -44,8 +44,14 @@ def _facts(signatures: list[CallableType]) -> Facts:
     numbers: set[int] = set()
     for signature in signatures:
         seen: set[TypeInfo] = set()
-        taken = dict.fromkeys(sizes for typ in _declared(signature) for sizes in _sizes(typ, seen))
-        for size in (size for shape in (*taken, *_sizes(signature.ret_type, seen)) for size in shape):
+        taken = dict.fromkeys(
+            sizes for typ in _declared(signature) for sizes in _sizes(typ, seen)
+        )
+        for size in (
+            size
+            for shape in (*taken, *_sizes(signature.ret_type, seen))
+            for size in shape
+        ):
             names.update(size.symbols)
             numbers.update(abs(coefficient) for _, coefficient in size.terms)
     return Facts().writing(names, numbers)
@@ -59,8 +65,14 @@ def _sizes(typ: Type, seen: set[TypeInfo]) -> Iterator[tuple[Size, ...]]:
 
 def enclosing_functions(api: CheckerPluginInterface) -> list[FuncItem]:
     """The functions around the expression that is being checked, outermost first."""
-    scope = getattr(api, "scope", None)  # TypeChecker has it, the plugin interface does not say so
-    return [item for item in (scope.stack if scope is not None else ()) if isinstance(item, FuncItem)]
+    scope = getattr(
+        api, "scope", None
+    )  # TypeChecker has it, the plugin interface does not say so
+    return [
+        item
+        for item in (scope.stack if scope is not None else ())
+        if isinstance(item, FuncItem)
+    ]
 
 
 def names_of_parameters(function: CallableType) -> frozenset[str]:
@@ -108,7 +120,11 @@ def _classes(typ: Type) -> list[TypeInfo]:
     if isinstance(proper, Instance) and read_array(proper) is None:
         mro = proper.type.mro
         if shares_scope(proper.type):
-            found = [base for base in mro if "dataclass" in base.metadata or "dataclass_tag" in base.metadata]
+            found = [
+                base
+                for base in mro
+                if "dataclass" in base.metadata or "dataclass_tag" in base.metadata
+            ]
     for part in parts_of(typ):
         found += _classes(part)
     return found

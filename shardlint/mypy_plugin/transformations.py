@@ -7,8 +7,21 @@ from typing import Final
 
 from mypy.nodes import RefExpr
 from mypy.plugin import FunctionContext, MethodContext
-from mypy.plugins.functools import handle_partial_with_callee, partial_call_callback, partial_new_callback
-from mypy.types import AnyType, CallableType, Instance, Overloaded, TupleType, Type, TypeOfAny, get_proper_type
+from mypy.plugins.functools import (
+    handle_partial_with_callee,
+    partial_call_callback,
+    partial_new_callback,
+)
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    Overloaded,
+    TupleType,
+    Type,
+    TypeOfAny,
+    get_proper_type,
+)
 
 from shardlint.mypy_plugin.forms import Forms, map_arrays, read_array, without_shapes
 from shardlint.mypy_plugin.names import TYPED_SHARD_MAP
@@ -42,12 +55,16 @@ def transformed(ctx: FunctionContext, name: str, forms: Forms) -> Type:
     if isinstance(result, CallableType):
         return result if name in _KEEPING else without_shapes(result)
     if MAPPING.search(name) and not isinstance(result, TupleType):
-        return AnyType(TypeOfAny.special_form)  # an object that can be called has become another function
+        return AnyType(
+            TypeOfAny.special_form
+        )  # an object that can be called has become another function
     if name in _KEEPING:
         return _as_worked_out(result, forms)
     if name == "scan" and isinstance(result, TupleType) and len(result.items) == 2:
         carry, stacked = result.items
-        return result.copy_modified(items=[_as_worked_out(carry, forms), without_shapes(stacked)])
+        return result.copy_modified(
+            items=[_as_worked_out(carry, forms), without_shapes(stacked)]
+        )
     return without_shapes(result)
 
 
@@ -58,8 +75,12 @@ def _as_worked_out(typ: Type, forms: Forms) -> Type:
         form = read_array(array)
         if form is None or form.shape is None:
             return array
-        sizes = format_shape([None if dim.kind != "size" else dim.size for dim in form.shape.dims])
-        return forms.with_shape(array, None if form.shape.variadic is not None else sizes, declared=False)
+        sizes = format_shape(
+            [None if dim.kind != "size" else dim.size for dim in form.shape.dims]
+        )
+        return forms.with_shape(
+            array, None if form.shape.variadic is not None else sizes, declared=False
+        )
 
     return map_arrays(typ, change)
 
@@ -71,14 +92,22 @@ def _jitted(ctx: FunctionContext | MethodContext) -> Type | None:
         return None
     given = [typ for group in ctx.arg_types for typ in group]
     function = get_proper_type(given[0]) if given else None
-    return function.copy_modified(fallback=result) if isinstance(function, CallableType) else None
+    return (
+        function.copy_modified(fallback=result)
+        if isinstance(function, CallableType)
+        else None
+    )
 
 
 def partial_made(ctx: FunctionContext) -> Type:
     """``functools.partial(f, …)``: mypy gives up on overloaded functions, of which ``typed_shard_map`` is one."""
     callee = ctx.args[0][0] if ctx.args and ctx.args[0] else None
     typ = get_proper_type(ctx.arg_types[0][0]) if callee is not None else None
-    if isinstance(callee, RefExpr) and callee.fullname == TYPED_SHARD_MAP and isinstance(typ, Overloaded):
+    if (
+        isinstance(callee, RefExpr)
+        and callee.fullname == TYPED_SHARD_MAP
+        and isinstance(typ, Overloaded)
+    ):
         made = handle_partial_with_callee(ctx, callee=typ.items[0])
         if isinstance(made, Instance):
             return made.copy_with_extra_attr(_KEEPS, AnyType(TypeOfAny.special_form))
@@ -91,13 +120,19 @@ def partial_call(ctx: MethodContext) -> Type:
     if jitted is not None:
         return jitted
     result = partial_call_callback(ctx)
-    if isinstance(ctx.type, Instance) and ctx.type.extra_attrs is not None and _KEEPS in ctx.type.extra_attrs.attrs:
+    if (
+        isinstance(ctx.type, Instance)
+        and ctx.type.extra_attrs is not None
+        and _KEEPS in ctx.type.extra_attrs.attrs
+    ):
         return result
     function = _applied(ctx)
     if function is None:
         return without_shapes(result)
     if isinstance(get_proper_type(result), CallableType):  # a decorator
-        defined = function.definition.fullname if function.definition is not None else "jax."
+        defined = (
+            function.definition.fullname if function.definition is not None else "jax."
+        )
         return without_shapes(result) if defined.startswith("jax.") else result
     return without_shapes(result)
 

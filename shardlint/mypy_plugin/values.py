@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 from mypy.nodes import EllipsisExpr, Expression, IntExpr, NameExpr, RefExpr, UnaryExpr
-from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, get_proper_type
+from mypy.types import (
+    Instance,
+    LiteralType,
+    NoneType,
+    ProperType,
+    TupleType,
+    Type,
+    get_proper_type,
+)
 
 from shardlint import values as av
-from shardlint.mypy_plugin.forms import ArrayForm, Forms, class_of_dtype, read_array, shown, sizes_of
+from shardlint.mypy_plugin.forms import (
+    ArrayForm,
+    Forms,
+    class_of_dtype,
+    read_array,
+    shown,
+    sizes_of,
+)
 from shardlint.mypy_plugin.names import CONCRETE, DTYPES_MODULE, FAMILIES
 from shardtypes.lang import Size, format_shape
 
 _DTYPE_MODULES = ("jax.numpy.", "numpy.", "ml_dtypes.")
-_SCALARS = {"builtins.float": "float", "builtins.complex": "complex", "builtins.bool": "bool"}
+_SCALARS = {
+    "builtins.float": "float",
+    "builtins.complex": "complex",
+    "builtins.bool": "bool",
+}
 _DTYPE_NAMES = frozenset(CONCRETE.values()) | {"bool_"}
 _NO_FAMILY = frozenset({"any"})
 
@@ -34,7 +53,9 @@ def value_of_type(typ: ProperType, known: frozenset[str]) -> av.Value:
     if isinstance(typ, LiteralType):
         return _constant(typ)
     if isinstance(typ, TupleType):
-        return av.SequenceValue(tuple(value_of_type(get_proper_type(item), known) for item in typ.items))
+        return av.SequenceValue(
+            tuple(value_of_type(get_proper_type(item), known) for item in typ.items)
+        )
     if isinstance(typ, Instance):
         return _instance(typ)
     return av.Unknown("an argument of unknown type")
@@ -47,7 +68,11 @@ def _instance(typ: Instance) -> av.Value:
         return av.IntValue(None)
     if typ.type.fullname in _SCALARS:
         return av.ScalarValue(_SCALARS[typ.type.fullname])
-    return av.StringValue() if typ.type.fullname == "builtins.str" else av.Unknown("an argument of unknown type")
+    return (
+        av.StringValue()
+        if typ.type.fullname == "builtins.str"
+        else av.Unknown("an argument of unknown type")
+    )
 
 
 def _constant(literal: LiteralType) -> av.Value:
@@ -61,7 +86,11 @@ def written_value(node: Expression) -> av.Value | None:
     """Constants and dtypes, which types do not tell."""
     if isinstance(node, IntExpr):
         return av.IntValue(Size.const(node.value))
-    if isinstance(node, UnaryExpr) and node.op == "-" and isinstance(node.expr, IntExpr):
+    if (
+        isinstance(node, UnaryExpr)
+        and node.op == "-"
+        and isinstance(node.expr, IntExpr)
+    ):
         return av.IntValue(Size.const(-node.expr.value))
     if isinstance(node, EllipsisExpr):
         return av.Literal(...)
@@ -82,12 +111,26 @@ def _dtype(fullname: str) -> av.DTypeValue | None:
 def type_of(value: av.Value, default: Type, forms: Forms) -> Type:
     """The type of a model's result; ``default`` where the model knows no more than mypy."""
     proper = get_proper_type(default)
-    if isinstance(value, av.SequenceValue) and isinstance(proper, TupleType) and len(value.items) == len(proper.items):
+    if (
+        isinstance(value, av.SequenceValue)
+        and isinstance(proper, TupleType)
+        and len(value.items) == len(proper.items)
+    ):
         items = zip(value.items, proper.items, strict=True)
-        return proper.copy_modified(items=[type_of(item, old, forms) for item, old in items])
-    if not isinstance(value, av.ArrayValue) or value.numpy or read_array(proper) is None:
+        return proper.copy_modified(
+            items=[type_of(item, old, forms) for item, old in items]
+        )
+    if (
+        not isinstance(value, av.ArrayValue)
+        or value.numpy
+        or read_array(proper) is None
+    ):
         return default
     if value.dims is None and value.dtype is None:
         return default
-    text = None if value.dims is None else format_shape([shown(dim.size) for dim in value.dims])
+    text = (
+        None
+        if value.dims is None
+        else format_shape([shown(dim.size) for dim in value.dims])
+    )
     return forms.array(class_of_dtype(value.dtype), text, declared=False, at=default)

@@ -30,7 +30,9 @@ class Variables:
             self._then.clear()
         self._then[node] = typ
 
-    def type_then(self, api: CheckerPluginInterface, node: Expression, typ: Type) -> Type:
+    def type_then(
+        self, api: CheckerPluginInterface, node: Expression, typ: Type
+    ) -> Type:
         """The type of an expression's value where it stands, above the place that is being checked; its shape is left
         out where that is not known any more."""
         noted = self._then.get(node)
@@ -40,16 +42,26 @@ class Variables:
         return without_shapes(typ) if rebound else typ
 
     def _is_rebound(self, node: NameExpr, api: CheckerPluginInterface) -> bool:
-        return node.node is not None and self.bindings.is_rebound(node.node, enclosing_functions(api))
+        return node.node is not None and self.bindings.is_rebound(
+            node.node, enclosing_functions(api)
+        )
 
-    def value_type(self, api: CheckerPluginInterface, node: Expression | None, typ: Type) -> Type:
+    def value_type(
+        self, api: CheckerPluginInterface, node: Expression | None, typ: Type
+    ) -> Type:
         """The type of an expression's value, where ``typ`` is what mypy takes for it."""
-        if not isinstance(node, (NameExpr, MemberExpr)) or not any(True for _ in arrays_in(typ)):
+        if not isinstance(node, (NameExpr, MemberExpr)) or not any(
+            True for _ in arrays_in(typ)
+        ):
             return typ
-        binder = getattr(api, "binder", None)  # TypeChecker has it, the plugin interface does not say so
+        binder = getattr(
+            api, "binder", None
+        )  # TypeChecker has it, the plugin interface does not say so
         latest: Type | None = binder.get(node) if binder is not None else None
         if latest is not None:
             return latest
-        if isinstance(node, NameExpr) and self.bindings.may_differ(node, enclosing_functions(api)):
+        if isinstance(node, NameExpr) and self.bindings.may_differ(
+            node, enclosing_functions(api)
+        ):
             return without_shapes(typ)
         return typ

@@ -148,7 +148,12 @@ def parts(node: Expression) -> list[Expression | None]:
     if isinstance(node, (ListComprehension, SetComprehension)):
         return parts(node.generator)
     if isinstance(node, GeneratorExpr):
-        return [node.left_expr, *node.indices, *node.sequences, *(c for group in node.condlists for c in group)]
+        return [
+            node.left_expr,
+            *node.indices,
+            *node.sequences,
+            *(c for group in node.condlists for c in group),
+        ]
     if isinstance(node, DictionaryComprehension):
         conditions = (c for group in node.condlists for c in group)
         return [node.key, node.value, *node.indices, *node.sequences, *conditions]

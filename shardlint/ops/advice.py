@@ -31,7 +31,11 @@ def broadcasting(a: Sizes, b: Sizes) -> str:
         if _broadcasts(widened, long):
             how = "keepdims=True, or [..., None]" if missing == 1 else "keepdims=True"
             return f"; '{format_shape(widened)}' does: use {how}"
-    if len(short) == len(long) and len(short) >= 2 and _broadcasts(a, [*b[:-2], b[-1], b[-2]]):
+    if (
+        len(short) == len(long)
+        and len(short) >= 2
+        and _broadcasts(a, [*b[:-2], b[-1], b[-2]])
+    ):
         return "; transpose the second"
     return ""
 
@@ -54,13 +58,21 @@ def joining(shapes: Sequence[Sizes], axis: int) -> str:
     first = shapes[0]
     if any(len(shape) != len(first) for shape in shapes):
         return ""
-    apart = [i for i in range(len(first)) if not all(_equal(shape[i], first[i]) for shape in shapes)]
+    apart = [
+        i
+        for i in range(len(first))
+        if not all(_equal(shape[i], first[i]) for shape in shapes)
+    ]
     return f"; use axis={apart[0]}" if len(apart) == 1 and apart[0] != axis else ""
 
 
 def einsum(inputs: Sequence[Sequence[str]], shapes: Sequence[Sizes | None]) -> str:
     """For two operands whose letters do not fit: do they, the other way round?"""
-    if len(inputs) != 2 or any(shape is None for shape in shapes) or any("..." in letters for letters in inputs):
+    if (
+        len(inputs) != 2
+        or any(shape is None for shape in shapes)
+        or any("..." in letters for letters in inputs)
+    ):
         return ""
     bound: dict[str, Size | None] = {}
     for letters, shape in zip(inputs, reversed(shapes), strict=True):

@@ -29,7 +29,9 @@ _LENIENT = frozenset(
 )
 
 
-def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext) -> Value:
+def apply(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+) -> Value:
     """The result of calling a function outside the project, by its qualified name.
 
     Raises OpError for a certain mismatch. A function without a model gives ``Unknown('no model for …')``; so does a
@@ -50,7 +52,11 @@ def apply(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx
     try:
         result = _run(found, Call(qualname, bound, inner))
     except OpError as error:
-        if error.code == "ST212" or qualname.startswith("numpy.fft.") or qualname in _LENIENT:
+        if (
+            error.code == "ST212"
+            or qualname.startswith("numpy.fft.")
+            or qualname in _LENIENT
+        ):
             return Unknown(f"{short_name(qualname)} has rules of its own")
         raise
     ctx.facts = inner.facts
@@ -81,16 +87,25 @@ def viewed(call: Call, function: ModelFunction) -> Value:
 
 #: Functions of JAX that leave NumPy arrays what they are.
 _LEAVING = frozenset(
-    {"jax.block_until_ready", "jax.device_get", "jax.experimental.multihost_utils.broadcast_one_to_all"}
+    {
+        "jax.block_until_ready",
+        "jax.device_get",
+        "jax.experimental.multihost_utils.broadcast_one_to_all",
+    }
 )
 
 
-_AXES = frozenset({"axis", "axes", "source", "destination"})  # stay numbers of Python's, or of NumPy's
+_AXES = frozenset(
+    {"axis", "axes", "source", "destination"}
+)  # stay numbers of Python's, or of NumPy's
 
 
 def _run(found: Model, call: Call) -> Value:
     if call.qualname.startswith("jax.") and call.qualname not in _LEAVING:
-        args = {n: value if n in _AXES else _entering(value, call.ctx.x64) for n, value in call.args.items()}
+        args = {
+            n: value if n in _AXES else _entering(value, call.ctx.x64)
+            for n, value in call.args.items()
+        }
         call = Call(call.qualname, args, call.ctx)
     try:
         result = found.function(call)
@@ -104,8 +119,14 @@ def _run(found: Model, call: Call) -> Value:
 def _entering(value: Value, x64: bool) -> Value:
     """A NumPy array as JAX takes it: 64-bit dtypes become their 32-bit ones."""
     if isinstance(value, ArrayValue) and value.numpy:
-        return replace(value, dtype=dtypes.canonical(value.dtype, x64) if value.dtype else None, numpy=False)
-    if isinstance(value, SequenceValue) and any(isinstance(i, (ArrayValue, SequenceValue)) for i in value.items):
+        return replace(
+            value,
+            dtype=dtypes.canonical(value.dtype, x64) if value.dtype else None,
+            numpy=False,
+        )
+    if isinstance(value, SequenceValue) and any(
+        isinstance(i, (ArrayValue, SequenceValue)) for i in value.items
+    ):
         return replace(value, items=tuple(_entering(item, x64) for item in value.items))
     return value
 
@@ -115,5 +136,7 @@ def as_numpy(value: Value) -> Value:
     if isinstance(value, ArrayValue):
         return ArrayValue(value.dims, None, numpy=True)
     if isinstance(value, SequenceValue):
-        return SequenceValue(tuple(as_numpy(item) for item in value.items), value.kind, value.names)
+        return SequenceValue(
+            tuple(as_numpy(item) for item in value.items), value.kind, value.names
+        )
     return value

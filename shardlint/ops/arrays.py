@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import NoReturn
 
 from shardlint.ops import advice
-from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, static_int
+from shardlint.ops.registry import (
+    Call,
+    OpContext,
+    OpError,
+    UnknownArgument,
+    is_none,
+    static_int,
+)
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -20,7 +27,15 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardtypes.lang import Different, Equal, Size, broadcast, compare, dtypes, format_shape
+from shardtypes.lang import (
+    Different,
+    Equal,
+    Size,
+    broadcast,
+    compare,
+    dtypes,
+    format_shape,
+)
 
 UNKNOWN_ARRAY = ArrayValue(None)
 ONE = Size.const(1)
@@ -37,11 +52,18 @@ def as_array(value: Value, x64: bool = False) -> ArrayValue | None:
     kind = number_kind(value)
     if kind is None:
         return None
-    name = {"bool": "bool", "int": "int32", "float": "float32", "complex": "complex64"}.get(kind)
+    name = {
+        "bool": "bool",
+        "int": "int32",
+        "float": "float32",
+        "complex": "complex64",
+    }.get(kind)
     if name is None:
         return None
     if x64:
-        name = {"int32": "int64", "float32": "float64", "complex64": "complex128"}.get(name, name)
+        name = {"int32": "int64", "float32": "float64", "complex64": "complex128"}.get(
+            name, name
+        )
     return ArrayValue((), name, weak=kind != "bool", pending=frozenset())
 
 
@@ -64,11 +86,28 @@ def array(call: Call, name: str) -> ArrayValue:
 def only_array(call: Call, value: Value, position: int | None = None) -> ArrayValue:
     """A value as an array. Raises OpError for a tuple or list, of which NumPy makes an array and JAX does not."""
     known = as_array(value, call.ctx.x64)
-    if known is None and isinstance(value, SequenceValue) and value.names is None and value.kind in ("tuple", "list"):
-        if call.qualname.startswith("jax.") and not call.qualname.startswith(_OF_SEQUENCES):
-            shapes = [shown(item) for item in value.items if isinstance(item, ArrayValue)]
-            what = f" ({', '.join(shapes)})" if 0 < len(shapes) == len(value.items) < 5 else f" of {len(value.items)}"
-            advised = "pass one of its items, or join them with jnp.stack" if shapes else "make it one with jnp.asarray"
+    if (
+        known is None
+        and isinstance(value, SequenceValue)
+        and value.names is None
+        and value.kind in ("tuple", "list")
+    ):
+        if call.qualname.startswith("jax.") and not call.qualname.startswith(
+            _OF_SEQUENCES
+        ):
+            shapes = [
+                shown(item) for item in value.items if isinstance(item, ArrayValue)
+            ]
+            what = (
+                f" ({', '.join(shapes)})"
+                if 0 < len(shapes) == len(value.items) < 5
+                else f" of {len(value.items)}"
+            )
+            advised = (
+                "pass one of its items, or join them with jnp.stack"
+                if shapes
+                else "make it one with jnp.asarray"
+            )
             message = f"{call.name}: a {value.kind}{what} is not an array; {advised}"
             raise OpError("ST219", message, operand=position)
     return known or UNKNOWN_ARRAY
@@ -126,7 +165,9 @@ def different(ctx: OpContext, a: Size | None, b: Size | None) -> dict[str, int] 
 
 def same(ctx: OpContext, a: Size | None, b: Size | None) -> bool:
     """Whether the sizes are certainly equal."""
-    return a is not None and b is not None and isinstance(compare(a, b, ctx.facts), Equal)
+    return (
+        a is not None and b is not None and isinstance(compare(a, b, ctx.facts), Equal)
+    )
 
 
 def seen_size(value: ArrayValue, i: int) -> Size | None:
@@ -137,7 +178,9 @@ def seen_size(value: ArrayValue, i: int) -> Size | None:
 
 def pick(a: Size, b: Size) -> Size:
     """Of two equal sizes the one that says more: a constant, else the shorter text."""
-    return min(a, b, key=lambda size: (size.constant is None, "?" in str(size), len(str(size))))
+    return min(
+        a, b, key=lambda size: (size.constant is None, "?" in str(size), len(str(size)))
+    )
 
 
 def merge_dims(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension:
@@ -147,11 +190,15 @@ def merge_dims(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension:
     elif same(ctx, a.size, b.size):
         size = pick(a.size, b.size)
     else:
-        size = next((s for s in (a.size, b.size) if s.constant is not None), None) or pick(a.size, b.size)
+        size = next(
+            (s for s in (a.size, b.size) if s.constant is not None), None
+        ) or pick(a.size, b.size)
     return Dimension(size, a.axes if a.axes == b.axes else None)
 
 
-def broadcast_dimension(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension | dict[str, int]:
+def broadcast_dimension(
+    ctx: OpContext, a: Dimension, b: Dimension
+) -> Dimension | dict[str, int]:
     """NumPy's rule for two dimensions; a witness where it fails."""
     if a.size == ONE:
         return b
@@ -161,14 +208,18 @@ def broadcast_dimension(ctx: OpContext, a: Dimension, b: Dimension) -> Dimension
     if a.size is None or b.size is None:
         known = a.size if b.size is None else b.size
         # only a known size above 1 decides: a symbol may be 1 and stretch
-        return Dimension(known if known is not None and (known.constant or 0) > 1 else None, axes)
+        return Dimension(
+            known if known is not None and (known.constant or 0) > 1 else None, axes
+        )
     outcome = broadcast(a.size, b.size, ctx.facts)
     if isinstance(outcome, Different):
         return outcome.witness
     return Dimension(outcome if isinstance(outcome, Size) else None, axes)
 
 
-def broadcast_dims(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, code: str = "ST204") -> Dims | None:
+def broadcast_dims(
+    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, code: str = "ST204"
+) -> Dims | None:
     """The dimensions that arrays broadcast to; None where a rank is not known. Raises OpError where they cannot."""
     result: Dims = ()
     unknown = False
@@ -176,14 +227,22 @@ def broadcast_dims(call_name: str, operands: Sequence[ArrayValue], ctx: OpContex
         if operand.dims is None:
             unknown = True
             continue
-        long, short = (result, operand.dims) if len(result) >= len(operand.dims) else (operand.dims, result)
+        long, short = (
+            (result, operand.dims)
+            if len(result) >= len(operand.dims)
+            else (operand.dims, result)
+        )
         out = list(long)
         for k, dim in enumerate(short, start=len(long) - len(short)):
             other = long[k]
             merged = broadcast_dimension(ctx, other, dim)
             if not isinstance(merged, Dimension):
-                previous = next(o for o in operands[:i] if _clashes(ctx, o, operand, k - len(long)))
-                raise OpError(code, cannot_broadcast(call_name, previous, operand), merged, i)
+                previous = next(
+                    o for o in operands[:i] if _clashes(ctx, o, operand, k - len(long))
+                )
+                raise OpError(
+                    code, cannot_broadcast(call_name, previous, operand), merged, i
+                )
             out[k] = merged
         result = tuple(out)
     return None if unknown else result
@@ -200,7 +259,9 @@ def cannot_broadcast(name: str, a: ArrayValue, b: ArrayValue) -> str:
     return f"{name}: shapes {shown(a)} and {shown(b)} do not broadcast{advised}"
 
 
-def merge_pending(operands: Sequence[ArrayValue], kind: str = "nonlinear") -> frozenset[str] | None:
+def merge_pending(
+    operands: Sequence[ArrayValue], kind: str = "nonlinear"
+) -> frozenset[str] | None:
     """What a result still awaits. ``kind`` is ``add``, ``multiply`` (linear in each operand) or ``nonlinear``."""
     pendings = [operand.pending for operand in operands]
     if all(p == frozenset() for p in pendings):
@@ -214,7 +275,9 @@ def merge_pending(operands: Sequence[ArrayValue], kind: str = "nonlinear") -> fr
     return None
 
 
-def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext) -> tuple[str | None, bool]:
+def result_dtype(
+    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext
+) -> tuple[str | None, bool]:
     """Promoted dtype and whether it is weak; (None, False) where not known. Raises OpError where JAX refuses."""
     if not operands:
         return None, False
@@ -239,12 +302,23 @@ def result_dtype(call_name: str, operands: Sequence[ArrayValue], ctx: OpContext)
 
 def common_float(*operands: ArrayValue) -> str | None:
     """The dtype of operands that are all of one floating dtype, none weak: most functions keep it. None for others."""
-    alike = len({operand.dtype for operand in operands}) == 1 and not any(operand.weak for operand in operands)
-    return operands[0].dtype if alike and dtypes.is_kind(operands[0].dtype, "floating") else None
+    alike = len({operand.dtype for operand in operands}) == 1 and not any(
+        operand.weak for operand in operands
+    )
+    return (
+        operands[0].dtype
+        if alike and dtypes.is_kind(operands[0].dtype, "floating")
+        else None
+    )
 
 
 def elementwise(
-    call_name: str, operands: Sequence[ArrayValue], ctx: OpContext, *, kind: str = "nonlinear", code: str = "ST204"
+    call_name: str,
+    operands: Sequence[ArrayValue],
+    ctx: OpContext,
+    *,
+    kind: str = "nonlinear",
+    code: str = "ST204",
 ) -> ArrayValue:
     """Broadcast and promote: the result of an elementwise function that keeps the promoted dtype."""
     dims = broadcast_dims(call_name, operands, ctx, code)
@@ -258,28 +332,39 @@ def elementwise(
 def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> NoReturn:
     least = f"{-rank} to {rank - 1}" if rank else "it has none"
     shape = shown(operand)
-    raise OpError("ST208", f"{call.name}: axis {axis} is out of range for shape {shape} ({least})")
+    raise OpError(
+        "ST208", f"{call.name}: axis {axis} is out of range for shape {shape} ({least})"
+    )
 
 
 def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) -> int:
     """An axis argument, made non-negative. Raises UnknownArgument where it or the rank is not known."""
     _refuse_non_axis(call, value)
     axis = static_int(value)
-    if axis is None or rank is None or (call.ctx.numpy and rank == 0 and axis in (0, -1)):
+    if (
+        axis is None
+        or rank is None
+        or (call.ctx.numpy and rank == 0 and axis in (0, -1))
+    ):
         raise UnknownArgument  # NumPy reduces a scalar along its first axis
     if not -rank <= axis < rank:
         axis_error(call, axis, operand, rank)
     return axis % rank
 
 
-def checked_axis(call: Call, value: ArrayValue, axis: Value, negative: bool = True) -> int | None:
+def checked_axis(
+    call: Call, value: ArrayValue, axis: Value, negative: bool = True
+) -> int | None:
     """The axis, checked; None where it or the rank is not known. Some functions of ``lax`` take no negative one."""
     if value.dims is None:
         return None
     number = static_int(axis)
     if not negative and number is not None and -len(value.dims) <= number < 0:
         meant = number + len(value.dims)
-        raise OpError("ST208", f"{call.name} takes no negative axis, got {number} for {shown(value)}; use {meant}")
+        raise OpError(
+            "ST208",
+            f"{call.name} takes no negative axis, got {number} for {shown(value)}; use {meant}",
+        )
     try:
         return one_axis(call, axis, len(value.dims), value)
     except UnknownArgument:
@@ -293,16 +378,31 @@ _ELEMENTWISE_TWINS = {"min": "minimum", "max": "maximum", "amin": "minimum", "am
 def _refuse_non_axis(call: Call, value: Value) -> None:
     """An array where an axis belongs fails for every call: ``jnp.min(a, b)``."""
     is_float = isinstance(value, Literal) and isinstance(value.value, (float, complex))
-    is_array = isinstance(value, ArrayValue) and (value.dims != () or dtypes.is_kind(value.dtype, "floating") is True)
+    is_array = isinstance(value, ArrayValue) and (
+        value.dims != () or dtypes.is_kind(value.dtype, "floating") is True
+    )
     if isinstance(value, ArrayValue) and value.numpy and len(value.dims or ()) < 2:
         return  # JAX takes several axes as a NumPy array too
-    if not (is_float or (is_array and isinstance(value, ArrayValue) and value.dims is not None)):
+    if not (
+        is_float
+        or (is_array and isinstance(value, ArrayValue) and value.dims is not None)
+    ):
         return
-    what = f"an array of shape {shown(value)}" if isinstance(value, ArrayValue) else "a float"
+    what = (
+        f"an array of shape {shown(value)}"
+        if isinstance(value, ArrayValue)
+        else "a float"
+    )
     twin = _ELEMENTWISE_TWINS.get(call.last)
     prefix = "np" if call.qualname.startswith("numpy.") else "jnp"
-    advice = f"; use {prefix}.{twin} for the elementwise function" if twin and is_array else ""
-    raise OpError("ST213", f"{call.name}: {what} is passed as the axis{advice}", operand=1)
+    advice = (
+        f"; use {prefix}.{twin} for the elementwise function"
+        if twin and is_array
+        else ""
+    )
+    raise OpError(
+        "ST213", f"{call.name}: {what} is passed as the axis{advice}", operand=1
+    )
 
 
 #: Functions that are compiled for each value of ``axis``.
@@ -312,20 +412,32 @@ _HASHING = frozenset(
 )
 
 
-def axes_argument(call: Call, value: Value, operand: ArrayValue) -> tuple[int, ...] | None:
+def axes_argument(
+    call: Call, value: Value, operand: ArrayValue
+) -> tuple[int, ...] | None:
     """An axis argument that may be None (all axes), an int or several; non-negative. None means all."""
     if is_none(value):
         return None
     rank = None if operand.dims is None else len(operand.dims)
     if isinstance(value, SequenceValue):
-        if value.kind == "list" and call.qualname.startswith("jax.") and call.last in _HASHING:
-            raise OpError("ST213", f"{call.name}: the axes are a list, which cannot be hashed; pass a tuple")
+        if (
+            value.kind == "list"
+            and call.qualname.startswith("jax.")
+            and call.last in _HASHING
+        ):
+            raise OpError(
+                "ST213",
+                f"{call.name}: the axes are a list, which cannot be hashed; pass a tuple",
+            )
         axes = tuple(one_axis(call, item, rank, operand) for item in value.items)
         if rank is None:  # no axes of nothing known
             raise UnknownArgument
         repeated = next((axis for i, axis in enumerate(axes) if axis in axes[:i]), None)
         if repeated is not None:
-            raise OpError("ST208", f"{call.name}: axis {repeated} is given twice for shape {shown(operand)}")
+            raise OpError(
+                "ST208",
+                f"{call.name}: axis {repeated} is given twice for shape {shown(operand)}",
+            )
         return axes
     return (one_axis(call, value, rank, operand),)
 
@@ -356,7 +468,11 @@ def dtype_argument(call: Call, value: Value) -> tuple[str | None, bool]:
 def dtype_name(value: Value, ctx: OpContext) -> str | None:
     """The dtype that a value stands for where a dtype is wanted: ``jnp.float32``, ``'f4'``, ``float``, ``x.dtype``."""
     if isinstance(value, DTypeValue):
-        return dtypes.canonical(value.name, ctx.x64) if value.name in dtypes.CONCRETE else value.name
+        return (
+            dtypes.canonical(value.name, ctx.x64)
+            if value.name in dtypes.CONCRETE
+            else value.name
+        )
     if isinstance(value, ExternalValue):
         return dtypes.dtype_from_name(value.qualname, ctx.x64)
     if isinstance(value, Literal) and isinstance(value.value, str):

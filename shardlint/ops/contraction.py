@@ -25,21 +25,45 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int, static_str
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_int,
+    static_str,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 
 
-def contraction_result(call: Call, operands: list[ArrayValue], dims: tuple[Dimension, ...] | None) -> ArrayValue:
+def contraction_result(
+    call: Call, operands: list[ArrayValue], dims: tuple[Dimension, ...] | None
+) -> ArrayValue:
     """The array of these dimensions, dtype promoted or as ``preferred_element_type`` says."""
     result = ArrayValue(dims, pending=merge_pending(operands, "multiply"))
     preferred, given = dtype_argument(call, call.get("preferred_element_type"))
     if given:
         return with_dtype(result, preferred)
-    if call.qualname.startswith("jax.lax.") and len({operand.dtype for operand in operands}) > 1:
-        return with_dtype(result, None)  # jax.lax multiplies any two dtypes, by a rule of its own
+    if (
+        call.qualname.startswith("jax.lax.")
+        and len({operand.dtype for operand in operands}) > 1
+    ):
+        return with_dtype(
+            result, None
+        )  # jax.lax multiplies any two dtypes, by a rule of its own
     dtype, weak = result_dtype(call.name, operands, call.ctx)
-    mixed = len({dtypes.KIND_OF.get(name) for operand in operands for name in dtypes.members(operand.dtype or "")}) > 1
+    mixed = (
+        len(
+            {
+                dtypes.KIND_OF.get(name)
+                for operand in operands
+                for name in dtypes.members(operand.dtype or "")
+            }
+        )
+        > 1
+    )
     if len({operand.weak for operand in operands}) > 1 or (mixed and len(operands) > 2):
         return with_dtype(result, None)  # JAX refuses some of these mixtures
     return with_dtype(result, dtype, weak)
@@ -57,28 +81,44 @@ def check_contracted(call: Call, a: ArrayValue, i: int, b: ArrayValue, k: int) -
         raise OpError("ST204", message, witness)
 
 
-@model("a, b, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.matmul")
+@model(
+    "a, b, *, precision=None, preferred_element_type=None, out_sharding=None",
+    "jax.numpy.matmul",
+)
 def matmul(call: Call) -> Value:
     a, b = arrays(call, "a", "b")
     for i, operand in enumerate((a, b)):
         if operand.dims == ():
-            raise OpError("ST204", f"{call.name}: operand {i} is a scalar; multiply with *", operand=i)
+            raise OpError(
+                "ST204",
+                f"{call.name}: operand {i} is a scalar; multiply with *",
+                operand=i,
+            )
     if a.dims is None or b.dims is None:
         return contraction_result(call, [a, b], None)
     k = len(b.dims) - 2 if len(b.dims) > 1 else 0
     check_contracted(call, a, len(a.dims) - 1, b, k)
     batch_a, batch_b = a.dims[:-2], b.dims[:-2]
     try:
-        batch = broadcast_dims(call.name, [with_dims(a, batch_a), with_dims(b, batch_b)], call.ctx)
+        batch = broadcast_dims(
+            call.name, [with_dims(a, batch_a), with_dims(b, batch_b)], call.ctx
+        )
     except OpError as error:
         message = f"{call.name}: batch dimensions of {shown(a)} and {shown(b)} do not broadcast"
         raise OpError("ST204", message, error.witness) from None
     assert batch is not None
-    dims = batch + (a.dims[-2:-1] if len(a.dims) > 1 else ()) + (b.dims[-1:] if len(b.dims) > 1 else ())
+    dims = (
+        batch
+        + (a.dims[-2:-1] if len(a.dims) > 1 else ())
+        + (b.dims[-1:] if len(b.dims) > 1 else ())
+    )
     return contraction_result(call, [a, b], dims)
 
 
-@model("a, b, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.dot")
+@model(
+    "a, b, *, precision=None, preferred_element_type=None, out_sharding=None",
+    "jax.numpy.dot",
+)
 @model("a, b, /, *, precision=None, preferred_element_type=None", "jax.numpy.inner")
 def dot(call: Call) -> Value:
     """The last dimension of ``a`` with the second to last (``inner``: last) of ``b``; a scalar multiplies."""
@@ -111,17 +151,25 @@ def outer(call: Call) -> Value:
     return contraction_result(call, [a, b], tuple(dims))
 
 
-@model("x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None", "jax.numpy.vecdot")
+@model(
+    "x1, x2, /, *, axis=-1, precision=None, preferred_element_type=None",
+    "jax.numpy.vecdot",
+)
 def vecdot(call: Call) -> Value:
     a, b = arrays(call, "x1", "x2")
     if static_int(call["axis"]) != -1 or not a.dims or not b.dims:
         return UNKNOWN_ARRAY
     check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - 1)
-    batch = broadcast_dims(call.name, [with_dims(a, a.dims[:-1]), with_dims(b, b.dims[:-1])], call.ctx)
+    batch = broadcast_dims(
+        call.name, [with_dims(a, a.dims[:-1]), with_dims(b, b.dims[:-1])], call.ctx
+    )
     return contraction_result(call, [a, b], batch)
 
 
-@model("a, b, axes=2, *, precision=None, preferred_element_type=None, out_sharding=None", "jax.numpy.tensordot")
+@model(
+    "a, b, axes=2, *, precision=None, preferred_element_type=None, out_sharding=None",
+    "jax.numpy.tensordot",
+)
 def tensordot(call: Call) -> Value:
     a, b = arrays(call, "a", "b")
     if a.dims is None or b.dims is None:
@@ -144,15 +192,22 @@ def tensordot_pairs(call: Call, a: ArrayValue, b: ArrayValue) -> list[list[int]]
         for value, operand in ((axes.items[0], a), (axes.items[1], b)):
             items = value.items if isinstance(value, SequenceValue) else (value,)
             assert operand.dims is not None
-            pairs.append([one_axis(call, item, len(operand.dims), operand) for item in items])
+            pairs.append(
+                [one_axis(call, item, len(operand.dims), operand) for item in items]
+            )
         if len(pairs[0]) != len(pairs[1]):
-            raise OpError("ST204", f"{call.name}: {len(pairs[0])} axes against {len(pairs[1])}")
+            raise OpError(
+                "ST204", f"{call.name}: {len(pairs[0])} axes against {len(pairs[1])}"
+            )
     else:
         count = static_int(axes)
         if count is None:
             raise UnknownArgument
         if count > min(len(a.dims), len(b.dims)) or count < 0:
-            raise OpError("ST208", f"{call.name}: axes={count} for shapes {shown(a)} and {shown(b)}")
+            raise OpError(
+                "ST208",
+                f"{call.name}: axes={count} for shapes {shown(a)} and {shown(b)}",
+            )
         pairs = [list(range(len(a.dims) - count, len(a.dims))), list(range(count))]
     return pairs
 
@@ -169,7 +224,9 @@ def _two_ellipses(call: Call, text: str) -> OpError:
     return OpError("ST205", f"{call.name}: two ellipses in one term of '{text}'")
 
 
-def _letters(call: Call, text: str, part: str, may_repeat: bool = False) -> tuple[str, ...]:
+def _letters(
+    call: Call, text: str, part: str, may_repeat: bool = False
+) -> tuple[str, ...]:
     """The letters of a term. An ellipsis ``may_repeat`` in the output of JAX's own einsum, if it stands for nothing."""
     out: list[str] = []
     i = 0
@@ -183,7 +240,9 @@ def _letters(call: Call, text: str, part: str, may_repeat: bool = False) -> tupl
             out.append(part[i])
             i += 1
         else:
-            raise OpError("ST205", f"{call.name}: '{part[i]}' in '{text}' is not a letter")
+            raise OpError(
+                "ST205", f"{call.name}: '{part[i]}' in '{text}' is not a letter"
+            )
     return tuple(out)
 
 
@@ -196,14 +255,25 @@ def parse_equation(call: Call, text: str) -> Equation:
         output = _letters(call, text, right, may_repeat=not call.ctx.numpy)
     else:
         every = [letter for letters in inputs for letter in letters]
-        output = tuple(sorted(letter for letter in set(every) if letter != "..." and every.count(letter) == 1))
+        output = tuple(
+            sorted(
+                letter
+                for letter in set(every)
+                if letter != "..." and every.count(letter) == 1
+            )
+        )
         output = (("...",) if "..." in every else ()) + output
     known = {letter for letters in inputs for letter in letters}
     for letter in output:
         if letter not in known and letter != "...":
-            raise OpError("ST205", f"{call.name}: '{letter}' of the output is in no input of '{text}'")
+            raise OpError(
+                "ST205",
+                f"{call.name}: '{letter}' of the output is in no input of '{text}'",
+            )
         if letter != "..." and output.count(letter) > 1:
-            raise OpError("ST205", f"{call.name}: '{letter}' is twice in the output of '{text}'")
+            raise OpError(
+                "ST205", f"{call.name}: '{letter}' is twice in the output of '{text}'"
+            )
     return Equation(inputs, output)
 
 
@@ -218,14 +288,18 @@ def einsum(call: Call) -> Value:
     if text is None or not isinstance(sequence, SequenceValue):
         return UNKNOWN_ARRAY
     equation = parse_equation(call, text)
-    operands = [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in sequence.items]
+    operands = [
+        as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in sequence.items
+    ]
     if len(operands) != len(equation.inputs):
         message = f"{call.name}: '{text}' has {len(equation.inputs)} operands, but {len(operands)} are given"
         raise OpError("ST205", message, operand=0)
     return contract(call, text, equation, operands)
 
 
-def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValue]) -> ArrayValue:
+def contract(
+    call: Call, text: str, equation: Equation, operands: list[ArrayValue]
+) -> ArrayValue:
     """Bind letters to dimensions, compare, and build the output. Shared with ``einops.einsum``."""
     bound: dict[str, tuple[int, Dimension]] = {}
     ellipses: list[ArrayValue] = []
@@ -243,7 +317,9 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
         position = 0
         for letter in letters:
             if letter == "...":
-                ellipses.append(with_dims(operand, operand.dims[position : position + extra]))
+                ellipses.append(
+                    with_dims(operand, operand.dims[position : position + extra])
+                )
                 position += extra
                 continue
             dim = operand.dims[position]
@@ -251,7 +327,9 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
             _bind(call, text, equation, letter, i, dim, operands, bound)
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
     if "..." not in equation.output and batch:
-        return contraction_result(call, operands, None)  # an error, or a sum, by release
+        return contraction_result(
+            call, operands, None
+        )  # an error, or a sum, by release
     if batch and equation.output.count("...") > 1:
         raise _two_ellipses(call, text)
     if batch is None and "..." in equation.output:
@@ -266,7 +344,9 @@ def contract(call: Call, text: str, equation: Equation, operands: list[ArrayValu
 
 
 def _term(letters: tuple[str, ...]) -> str:
-    return (" " if any(len(letter) > 1 and letter != "..." for letter in letters) else "").join(letters)
+    return (
+        " " if any(len(letter) > 1 and letter != "..." for letter in letters) else ""
+    ).join(letters)
 
 
 def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: Dimension, operands: list[ArrayValue],
@@ -278,7 +358,11 @@ def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: D
     if first == i and before.size != dim.size and 1 in (before.size, dim.size):
         bound[letter] = (i, Dimension(None))  # a diagonal of a row: releases differ
         return
-    if before.size == 1 and call.last == "einsum" and not call.qualname.startswith("einops"):
+    if (
+        before.size == 1
+        and call.last == "einsum"
+        and not call.qualname.startswith("einops")
+    ):
         bound[letter] = (i, dim)  # a dimension of 1 broadcasts
         return
     if dim.size == 1 and not call.qualname.startswith("einops"):
@@ -291,13 +375,19 @@ def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: D
             f"{call.name}: '{letter}' of '{text}' is {left} in {where}, {shown(operands[first])}, "
             f"and {right} in operand {i}, {shown(operands[i])}"
         )
-        shapes = [None if operand.dims is None else sizes_of(operand) for operand in operands]
+        shapes = [
+            None if operand.dims is None else sizes_of(operand) for operand in operands
+        ]
         message += advice.einsum(equation.inputs, shapes)
-        raise OpError("ST205", message, _not_one(call, before.size, dim.size, witness), i + 1)
+        raise OpError(
+            "ST205", message, _not_one(call, before.size, dim.size, witness), i + 1
+        )
     bound[letter] = (first, merge_dims(call.ctx, before, dim))
 
 
-def _not_one(call: Call, a: Size | None, b: Size | None, witness: dict[str, int]) -> dict[str, int]:
+def _not_one(
+    call: Call, a: Size | None, b: Size | None, witness: dict[str, int]
+) -> dict[str, int]:
     from shardtypes.lang import Different, broadcast
 
     if a is None or b is None:
@@ -307,7 +397,8 @@ def _not_one(call: Call, a: Size | None, b: Size | None, witness: dict[str, int]
 
 
 @model(
-    "x, y, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None", "jax.lax.dot_general"
+    "x, y, dimension_numbers, precision=None, preferred_element_type=None, *, out_sharding=None",
+    "jax.lax.dot_general",
 )
 def dot_general(call: Call) -> Value:
     """``dimension_numbers`` are ((contracted of x, of y), (batch of x, of y))."""
@@ -320,18 +411,25 @@ def dot_general(call: Call) -> Value:
         assert operand.dims is not None
         for axis in axes:
             if not 0 <= axis < len(operand.dims):
-                raise OpError("ST208", f"{call.name}: axis {axis} is out of range for shape {shown(operand)}")
+                raise OpError(
+                    "ST208",
+                    f"{call.name}: axis {axis} is out of range for shape {shown(operand)}",
+                )
     if len(cx) != len(cy) or len(bx) != len(by):
         raise OpError("ST204", f"{call.name}: dimension numbers of different lengths")
     for i, k in zip(cx + bx, cy + by, strict=True):
         check_contracted(call, x, i, y, k)
-    dims = tuple(merge_dims(call.ctx, x.dims[i], y.dims[k]) for i, k in zip(bx, by, strict=True))
+    dims = tuple(
+        merge_dims(call.ctx, x.dims[i], y.dims[k]) for i, k in zip(bx, by, strict=True)
+    )
     dims += tuple(dim for i, dim in enumerate(x.dims) if i not in cx + bx)
     dims += tuple(dim for i, dim in enumerate(y.dims) if i not in cy + by)
     return contraction_result(call, [x, y], dims)
 
 
-def dimension_numbers(value: Value) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
+def dimension_numbers(
+    value: Value,
+) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]] | None:
     """((contracted of x, of y), (batch of x, of y)); None where they are not known."""
     if not isinstance(value, SequenceValue) or len(value.items) != 2:
         return None
@@ -366,7 +464,11 @@ def cross(call: Call) -> Value:
     a, b = arrays(call, "a", "b")
     if is_none(call["axis"]) and all(v.dims and v.dims[-1].size == 3 for v in (a, b)):
         out = elementwise(call.name, [a, b], call.ctx)
-        return out if dtypes.is_kind(out.dtype, "floating") and not out.weak else with_dtype(out, None)
+        return (
+            out
+            if dtypes.is_kind(out.dtype, "floating") and not out.weak
+            else with_dtype(out, None)
+        )
     return UNKNOWN_ARRAY
 
 
@@ -379,8 +481,17 @@ def matrix_vector(call: Call) -> Value:
     big, small = (a, b) if call.last == "matvec" else (b, a)
     assert big.dims is not None and small.dims is not None
     if len(big.dims) < 2 or not small.dims:
-        raise OpError("ST204", f"{call.name}: shapes {shown(a)} and {shown(b)}; a matrix and a vector at least")
-    check_contracted(call, a, len(a.dims) - 1, b, len(b.dims) - (1 if call.last == "matvec" else 2))
-    batch = broadcast_dims(call.name, [with_dims(big, big.dims[:-2]), with_dims(small, small.dims[:-1])], call.ctx)
+        raise OpError(
+            "ST204",
+            f"{call.name}: shapes {shown(a)} and {shown(b)}; a matrix and a vector at least",
+        )
+    check_contracted(
+        call, a, len(a.dims) - 1, b, len(b.dims) - (1 if call.last == "matvec" else 2)
+    )
+    batch = broadcast_dims(
+        call.name,
+        [with_dims(big, big.dims[:-2]), with_dims(small, small.dims[:-1])],
+        call.ctx,
+    )
     kept = big.dims[-2] if call.last == "matvec" else big.dims[-1]
     return contraction_result(call, [a, b], None if batch is None else (*batch, kept))

@@ -33,13 +33,25 @@ from shardlint.ops.registry import (
     static_bool,
     static_int,
 )
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Size, dtypes
 
 
-def made(call: Call, sizes: list[Size | None] | None, dtype: str | None, weak: bool = False) -> ArrayValue:
+def made(
+    call: Call, sizes: list[Size | None] | None, dtype: str | None, weak: bool = False
+) -> ArrayValue:
     """A new array: nothing pending, on no axes that we know of."""
-    if sizes is not None and any((size.constant or 0) < 0 for size in sizes if size is not None):
+    if sizes is not None and any(
+        (size.constant or 0) < 0 for size in sizes if size is not None
+    ):
         if call.last == "empty":
             raise UnknownArgument  # some releases let it through
         raise OpError("ST206", f"{call.name}: a negative size")
@@ -55,23 +67,38 @@ def default_int(call: Call) -> str:
     return "int64" if call.ctx.x64 else "int32"
 
 
-@model("shape, dtype=None, *, device=None, out_sharding=None", *names("jax.numpy", "zeros ones empty"))
+@model(
+    "shape, dtype=None, *, device=None, out_sharding=None",
+    *names("jax.numpy", "zeros ones empty"),
+)
 def filled(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
-    return made(call, sizes_argument(call["shape"]), name if given else default_float(call))
+    return made(
+        call, sizes_argument(call["shape"]), name if given else default_float(call)
+    )
 
 
-@model("shape, fill_value, dtype=None, *, device=None, out_sharding=None", "jax.numpy.full")
+@model(
+    "shape, fill_value, dtype=None, *, device=None, out_sharding=None", "jax.numpy.full"
+)
 @model("shape, fill_value, dtype=None, *, sharding=None", "jax.lax.full")
 def full(call: Call) -> Value:
     name, given = dtype_argument(call, call["dtype"])
     fill = as_array(call["fill_value"], call.ctx.x64) or UNKNOWN_ARRAY
     sizes = sizes_argument(call["shape"])
     if call.qualname == "jax.lax.full" and fill.dims:
-        raise OpError("ST204", f"{call.name} takes a scalar fill value, got shape {shown(fill)}", operand=1)
+        raise OpError(
+            "ST204",
+            f"{call.name} takes a scalar fill value, got shape {shown(fill)}",
+            operand=1,
+        )
     if sizes is not None and fill.dims:
         broadcast_onto(call, fill, sizes)
-    return made(call, sizes, name, False) if given else made(call, sizes, fill.dtype, fill.weak)
+    return (
+        made(call, sizes, name, False)
+        if given
+        else made(call, sizes, fill.dtype, fill.weak)
+    )
 
 
 @model(
@@ -91,17 +118,29 @@ def like(call: Call) -> Value:
     return ArrayValue(dims, name if given else value.dtype, weak, frozenset())
 
 
-@model("object, dtype=None, copy=True, order='K', ndmin=0, *, device=None, out_sharding=None", "jax.numpy.array")
-@model("a, dtype=None, order=None, *, copy=None, device=None, out_sharding=None", "jax.numpy.asarray")
+@model(
+    "object, dtype=None, copy=True, order='K', ndmin=0, *, device=None, out_sharding=None",
+    "jax.numpy.array",
+)
+@model(
+    "a, dtype=None, order=None, *, copy=None, device=None, out_sharding=None",
+    "jax.numpy.asarray",
+)
 def asarray(call: Call) -> Value:
     source = call["object"] if "object" in call.args else call["a"]
     name, given = dtype_argument(call, call["dtype"])
-    value = _of_objects(call, source) if given and name is None and call.ctx.numpy else nested(call, source)
+    value = (
+        _of_objects(call, source)
+        if given and name is None and call.ctx.numpy
+        else nested(call, source)
+    )
     if "ndmin" in call.args and static_int(call["ndmin"]) != 0:
         return with_dtype(UNKNOWN_ARRAY, name)
     if given:
         return with_dtype(value, name)
-    return with_dtype(value, value.dtype, value.weak and not isinstance(source, SequenceValue))
+    return with_dtype(
+        value, value.dtype, value.weak and not isinstance(source, SequenceValue)
+    )
 
 
 def _of_objects(call: Call, value: Value) -> ArrayValue:
@@ -118,7 +157,9 @@ def _of_objects(call: Call, value: Value) -> ArrayValue:
 
 
 def _has_tuples(value: Value) -> bool:
-    return isinstance(value, SequenceValue) and (value.kind == "tuple" or any(map(_has_tuples, value.items)))
+    return isinstance(value, SequenceValue) and (
+        value.kind == "tuple" or any(map(_has_tuples, value.items))
+    )
 
 
 def nested(call: Call, value: Value) -> ArrayValue:
@@ -135,35 +176,63 @@ def nested(call: Call, value: Value) -> ArrayValue:
             _check_lengths(call, value.items)
             return ArrayValue(None, dtype, weak)
         clash = len(part.dims) != len(common) or any(
-            different(call.ctx, a.size, b.size) is not None for a, b in zip(common, part.dims, strict=True)
+            different(call.ctx, a.size, b.size) is not None
+            for a, b in zip(common, part.dims, strict=True)
         )
         if clash:
             witness = {}
             if len(part.dims) == len(common):
                 pairs = zip(common, part.dims, strict=True)
-                witness = next(w for a, b in pairs if (w := different(call.ctx, a.size, b.size)) is not None)
-            raise OpError("ST209", f"{call.name}: rows of shapes {shown(parts[0])} and {shown(part)}", witness)
-        common = tuple(merge_dims(call.ctx, a, b) for a, b in zip(common, part.dims, strict=True))
+                witness = next(
+                    w
+                    for a, b in pairs
+                    if (w := different(call.ctx, a.size, b.size)) is not None
+                )
+            raise OpError(
+                "ST209",
+                f"{call.name}: rows of shapes {shown(parts[0])} and {shown(part)}",
+                witness,
+            )
+        common = tuple(
+            merge_dims(call.ctx, a, b) for a, b in zip(common, part.dims, strict=True)
+        )
     assert common is not None
-    return ArrayValue((Dimension(Size.const(len(parts)), ()), *common), dtype, weak, frozenset())
+    return ArrayValue(
+        (Dimension(Size.const(len(parts)), ()), *common), dtype, weak, frozenset()
+    )
 
 
 def _check_lengths(call: Call, rows: Sequence[Value]) -> None:
     """Rows of different lengths make no array, whatever is in them; NumPy may be told to make one of objects."""
-    lengths = [len(row.items) for row in rows if isinstance(row, SequenceValue) and row.kind in ("tuple", "list")]
+    lengths = [
+        len(row.items)
+        for row in rows
+        if isinstance(row, SequenceValue) and row.kind in ("tuple", "list")
+    ]
     if len(lengths) == len(rows) and not call.ctx.numpy:
         other = next((length for length in lengths if length != lengths[0]), None)
         if other is not None:
-            raise OpError("ST209", f"{call.name}: rows of {lengths[0]} and {other} items")
+            raise OpError(
+                "ST209", f"{call.name}: rows of {lengths[0]} and {other} items"
+            )
 
 
-@model("start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None", "jax.numpy.arange")
+@model(
+    "start, stop=None, step=None, dtype=None, *, device=None, out_sharding=None",
+    "jax.numpy.arange",
+)
 def arange(call: Call) -> Value:
-    given = [call[name] for name in ("start", "stop", "step") if not is_none(call[name])]
+    given = [
+        call[name] for name in ("start", "stop", "step") if not is_none(call[name])
+    ]
     name, has_dtype = dtype_argument(call, call["dtype"])
     if not has_dtype:
         kinds = {number_kind(value) for value in given}
-        name = default_int(call) if kinds == {"int"} else (default_float(call) if kinds <= {"int", "float"} else None)
+        name = (
+            default_int(call)
+            if kinds == {"int"}
+            else (default_float(call) if kinds <= {"int", "float"} else None)
+        )
         if None in kinds:
             name = None
     length: Size | None = None
@@ -171,16 +240,24 @@ def arange(call: Call) -> Value:
         start, stop, step = (size_of(call[part]) for part in ("start", "stop", "step"))
         if is_none(call["stop"]):
             start, stop = Size.const(0), start
-        length = _range_length(start, stop, Size.const(1) if is_none(call["step"]) else step)
-    elif all(isinstance(value, Literal) or static_int(value) is not None for value in given):
+        length = _range_length(
+            start, stop, Size.const(1) if is_none(call["step"]) else step
+        )
+    elif all(
+        isinstance(value, Literal) or static_int(value) is not None for value in given
+    ):
         length = _float_range_length([call[part] for part in ("start", "stop", "step")])
     return made(call, [length], name)
 
 
 def _float_range_length(parts: list[Value]) -> Size | None:
     """``jnp.arange(0, 1, 0.1)``: a step begun counts."""
-    numbers = [part.value if isinstance(part, Literal) else static_int(part) for part in parts]
-    start, stop, step = (float(n) if isinstance(n, (int, float)) else None for n in numbers)
+    numbers = [
+        part.value if isinstance(part, Literal) else static_int(part) for part in parts
+    ]
+    start, stop, step = (
+        float(n) if isinstance(n, (int, float)) else None for n in numbers
+    )
     if stop is None:
         start, stop = 0.0, start
     step = 1.0 if step is None else step
@@ -190,7 +267,9 @@ def _float_range_length(parts: list[Value]) -> Size | None:
     return Size.const(max(0, math.ceil(count))) if math.isfinite(count) else None
 
 
-def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> Size | None:
+def _range_length(
+    start: Size | None, stop: Size | None, step: Size | None
+) -> Size | None:
     if start is None or stop is None or step is None or step.constant == 0:
         return None
     by = step.constant
@@ -202,8 +281,14 @@ def _range_length(start: Size | None, stop: Size | None, step: Size | None) -> S
     return length if abs(by) == 1 else (length + abs(by) - 1) // abs(by)
 
 
-@model("start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None", "jax.numpy.linspace")
-@model("start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0", "jax.numpy.logspace")
+@model(
+    "start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None",
+    "jax.numpy.linspace",
+)
+@model(
+    "start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0",
+    "jax.numpy.logspace",
+)
 @model("start, stop, num=50, endpoint=True, dtype=None, axis=0", "jax.numpy.geomspace")
 def linspace(call: Call) -> Value:
     start, stop = array(call, "start"), array(call, "stop")
@@ -215,7 +300,11 @@ def linspace(call: Call) -> Value:
     if not given:
         promoted, weak = result_dtype(call.name, [start, stop], call.ctx)
         name = promoted if not weak and dtypes.is_kind(promoted, "floating") else None
-        if start.dims == () == stop.dims and weak and dtypes.is_kind(promoted, "bool", "complex") is False:
+        if (
+            start.dims == () == stop.dims
+            and weak
+            and dtypes.is_kind(promoted, "bool", "complex") is False
+        ):
             name = default_float(call)
     result = made(call, [size_of(call["num"])], name)
     dims = broadcast_dims(call.name, [start, stop], call.ctx)
@@ -248,7 +337,11 @@ def meshgrid(call: Call) -> Value:
     for operand in operands:
         if operand.dims is not None and len(operand.dims) > 1:
             raise OpError("ST208", f"{call.name}: needs vectors, got {shown(operand)}")
-        sizes.append(operand.dims[0].size if operand.dims else (Size.const(1) if operand.dims == () else None))
+        sizes.append(
+            operand.dims[0].size
+            if operand.dims
+            else (Size.const(1) if operand.dims == () else None)
+        )
     from shardlint.ops.registry import static_str
 
     order = static_str(call["indexing"])
@@ -263,17 +356,27 @@ def meshgrid(call: Call) -> Value:
 @model("dimensions, dtype=None, sparse=False", "jax.numpy.indices")
 def indices(call: Call) -> Value:
     """One grid of positions for each dimension, stacked."""
-    sizes = sizes_argument(call["dimensions"]) if isinstance(call["dimensions"], SequenceValue) else None
+    sizes = (
+        sizes_argument(call["dimensions"])
+        if isinstance(call["dimensions"], SequenceValue)
+        else None
+    )
     name, given = dtype_argument(call, call["dtype"])
     if sizes is None or static_bool(call["sparse"]) is not False:
         raise UnknownArgument
-    return made(call, [Size.const(len(sizes)), *sizes], name if given else default_int(call))
+    return made(
+        call, [Size.const(len(sizes)), *sizes], name if given else default_int(call)
+    )
 
 
 @model("M", *names("jax.numpy", "hamming hanning bartlett blackman"))
 @model("M, beta", "jax.numpy.kaiser")
 def window_function(call: Call) -> Value:
-    return made(call, [size_of(call["M"])], default_float(call) if is_number(call["M"]) else None)
+    return made(
+        call,
+        [size_of(call["M"])],
+        default_float(call) if is_number(call["M"]) else None,
+    )
 
 
 @model("n", "jax.scipy.special.bernoulli")
@@ -286,7 +389,9 @@ def bernoulli(call: Call) -> Value:
 @model("a, order=None", "jax.numpy.copy")
 def copy(call: Call) -> Value:
     value = nested(call, call["a"])
-    return with_dtype(value, value.dtype, value.weak and not isinstance(call["a"], SequenceValue))
+    return with_dtype(
+        value, value.dtype, value.weak and not isinstance(call["a"], SequenceValue)
+    )
 
 
 @model("indices, shape", "jax.numpy.unravel_index")

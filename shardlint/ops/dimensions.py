@@ -21,7 +21,14 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Size, find_witness
 
 
@@ -32,13 +39,18 @@ def squeeze(call: Call) -> Value:
         return value
     axes = axes_argument(call, call["axis"], value)
     if axes is None:
-        if any(dim.size is None or not (dim.size.constant is not None) for dim in value.dims):
+        if any(
+            dim.size is None or not (dim.size.constant is not None)
+            for dim in value.dims
+        ):
             # a symbol may be 1: the rank is not known, unless every dimension is a plain size
             return with_dims(value, None)
         return with_dims(value, tuple(dim for dim in value.dims if dim.size != 1))
     for axis in axes:
         refuse_squeeze(call, value, axis)
-    return with_dims(value, tuple(dim for i, dim in enumerate(value.dims) if i not in axes))
+    return with_dims(
+        value, tuple(dim for i, dim in enumerate(value.dims) if i not in axes)
+    )
 
 
 def refuse_squeeze(call: Call, value: ArrayValue, axis: int) -> None:
@@ -46,7 +58,9 @@ def refuse_squeeze(call: Call, value: ArrayValue, axis: int) -> None:
     size = value.dims[axis].size
     if size is None or size == 1:
         return
-    witness = find_witness(lambda sizes: size.evaluate(sizes) != 1, [size], call.ctx.facts)
+    witness = find_witness(
+        lambda sizes: size.evaluate(sizes) != 1, [size], call.ctx.facts
+    )
     if size.constant is not None or witness is not None:
         message = f"{call.name}: dimension {axis} of {shown(value)} is {shown_size(size)}, not 1"
         raise OpError("ST208", message, witness or {})
@@ -73,7 +87,10 @@ def expand_dims(call: Call) -> Value:
     if where is None:
         raise UnknownArgument
     rest = iter(value.dims)
-    return with_dims(value, tuple(Dimension(ONE, ()) if i in where else next(rest) for i in range(rank)))
+    return with_dims(
+        value,
+        tuple(Dimension(ONE, ()) if i in where else next(rest) for i in range(rank)),
+    )
 
 
 @model("array, shape, *, out_sharding=None", "jax.numpy.broadcast_to")
@@ -87,7 +104,9 @@ def broadcast_to(call: Call) -> Value:
     return with_dims(value, broadcast_onto(call, value, target))
 
 
-def broadcast_onto(call: Call, value: ArrayValue, target: list[Size | None]) -> tuple[Dimension, ...]:
+def broadcast_onto(
+    call: Call, value: ArrayValue, target: list[Size | None]
+) -> tuple[Dimension, ...]:
     """The target's dimensions; every dimension of ``value`` must be equal to its own or 1."""
     assert value.dims is not None
     extra = len(target) - len(value.dims)
@@ -100,8 +119,13 @@ def broadcast_onto(call: Call, value: ArrayValue, target: list[Size | None]) -> 
             dims.append(Dimension(size, dim.axes))
             continue
         have, want = dim.size, size
-        witness = find_witness(partial(_does_not_stretch, have, want), [have, want], call.ctx.facts)
-        if have != 1 and (witness is not None or (have.constant is not None and want.constant is not None)):
+        witness = find_witness(
+            partial(_does_not_stretch, have, want), [have, want], call.ctx.facts
+        )
+        if have != 1 and (
+            witness is not None
+            or (have.constant is not None and want.constant is not None)
+        ):
             message = f"{call.name}: {shown(value)} does not broadcast to {shown_sizes(target)}"
             raise OpError("ST204", message, witness or {})
         dims.append(Dimension(size))
@@ -119,7 +143,9 @@ def broadcast_arrays(call: Call) -> Value:
         raise UnknownArgument
     operands = [only_array(call, item, i) for i, item in enumerate(args.items)]
     dims = broadcast_dims(call.name, operands, call.ctx)
-    return SequenceValue(tuple(with_dims(operand, dims) for operand in operands), "list")
+    return SequenceValue(
+        tuple(with_dims(operand, dims) for operand in operands), "list"
+    )
 
 
 @model("*arys", *names("jax.numpy", "atleast_1d atleast_2d atleast_3d"))
@@ -141,7 +167,9 @@ def at_least(call: Call) -> Value:
         elif wanted == 3 and len(value.dims) == 1:
             out.append(with_dims(value, (one, *value.dims, one)))
         else:
-            out.append(with_dims(value, (one,) * (wanted - len(value.dims)) + value.dims))
+            out.append(
+                with_dims(value, (one,) * (wanted - len(value.dims)) + value.dims)
+            )
     return out[0] if len(out) == 1 else SequenceValue(tuple(out), "list")
 
 
@@ -155,26 +183,37 @@ def lax_squeeze(call: Call) -> Value:
         raise UnknownArgument
     for axis in axes:
         refuse_squeeze(call, value, axis)
-    return with_dims(value, tuple(dim for i, dim in enumerate(value.dims) if i not in axes))
+    return with_dims(
+        value, tuple(dim for i, dim in enumerate(value.dims) if i not in axes)
+    )
 
 
 @model("operand, sizes, *, out_sharding=None", "jax.lax.broadcast")
 def lax_broadcast(call: Call) -> Value:
     """New dimensions in front."""
     value, sizes = array(call, "operand"), sizes_argument(call["sizes"])
-    if value.dims is None or sizes is None or not isinstance(call["sizes"], SequenceValue):
+    if (
+        value.dims is None
+        or sizes is None
+        or not isinstance(call["sizes"], SequenceValue)
+    ):
         return with_dims(value, None)
     if any((size.constant or 0) < 0 for size in sizes if size is not None):
         raise OpError("ST206", f"{call.name}: a negative size in {shown_sizes(sizes)}")
     return with_dims(value, tuple(Dimension(size, ()) for size in sizes) + value.dims)
 
 
-@model("operand, shape, broadcast_dimensions, *, out_sharding=None", "jax.lax.broadcast_in_dim")
+@model(
+    "operand, shape, broadcast_dimensions, *, out_sharding=None",
+    "jax.lax.broadcast_in_dim",
+)
 def broadcast_in_dim(call: Call) -> Value:
     """Dimension ``i`` of the operand becomes dimension ``broadcast_dimensions[i]`` of the shape."""
     value, target = array(call, "operand"), sizes_argument(call["shape"])
     where = sizes_argument(call["broadcast_dimensions"])
-    sequences = isinstance(call["shape"], SequenceValue) and isinstance(call["broadcast_dimensions"], SequenceValue)
+    sequences = isinstance(call["shape"], SequenceValue) and isinstance(
+        call["broadcast_dimensions"], SequenceValue
+    )
     if target is None or where is None or not sequences:
         return with_dims(value, None)
     dims = [Dimension(size, ()) for size in target]
@@ -183,13 +222,17 @@ def broadcast_in_dim(call: Call) -> Value:
     if not where and len(target) == len(value.dims):
         raise UnknownArgument  # passed through as it is
     if len(where) != len(value.dims):
-        message = f"{call.name}: {len(where)} broadcast_dimensions for shape {shown(value)}"
+        message = (
+            f"{call.name}: {len(where)} broadcast_dimensions for shape {shown(value)}"
+        )
         raise OpError("ST208", message, operand=2)
     positions = [None if size is None else size.constant for size in where]
     if any(position is None for position in positions):
         return with_dims(value, tuple(Dimension(size) for size in target))
     known = [position for position in positions if position is not None]
-    if any(not 0 <= position < len(target) for position in known) or known != sorted(set(known)):
+    if any(not 0 <= position < len(target) for position in known) or known != sorted(
+        set(known)
+    ):
         what = f"broadcast_dimensions {tuple(known)} are not increasing positions in {shown_sizes(target)}"
         raise OpError("ST208", f"{call.name}: {what}", operand=2)
     placed = [target[position] for position in known]
@@ -204,18 +247,35 @@ def broadcast_to_rank(call: Call) -> Value:
     value, rank = array(call, "x"), static_int(call["rank"])
     if value.dims is None or rank is None or rank < len(value.dims):
         return with_dims(value, None)
-    return with_dims(value, (Dimension(ONE, ()),) * (rank - len(value.dims)) + value.dims)
+    return with_dims(
+        value, (Dimension(ONE, ()),) * (rank - len(value.dims)) + value.dims
+    )
 
 
-@model("*shapes", "jax.numpy.broadcast_shapes", "jax.lax.broadcast_shapes", "numpy.broadcast_shapes")
+@model(
+    "*shapes",
+    "jax.numpy.broadcast_shapes",
+    "jax.lax.broadcast_shapes",
+    "numpy.broadcast_shapes",
+)
 def broadcast_shapes(call: Call) -> Value:
     """The shape that arrays of these shapes broadcast to, a tuple."""
     shapes = call["shapes"]
     if not isinstance(shapes, SequenceValue):
         raise UnknownArgument
-    known = [sizes_argument(item) for item in shapes.items if isinstance(item, SequenceValue)]
+    known = [
+        sizes_argument(item) for item in shapes.items if isinstance(item, SequenceValue)
+    ]
     if len(known) < len(shapes.items) or any(shape is None for shape in known):
         return Unknown("shapes that are not known")
-    operands = [ArrayValue(tuple(Dimension(size, ()) for size in shape)) for shape in known if shape is not None]
+    operands = [
+        ArrayValue(tuple(Dimension(size, ()) for size in shape))
+        for shape in known
+        if shape is not None
+    ]
     dims = broadcast_dims(call.name, operands, call.ctx)
-    return Unknown("shapes") if dims is None else SequenceValue(tuple(IntValue(dim.size) for dim in dims))
+    return (
+        Unknown("shapes")
+        if dims is None
+        else SequenceValue(tuple(IntValue(dim.size) for dim in dims))
+    )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shardlint.ops.arrays import UNKNOWN_ARRAY, as_array, different, merge_dims, product, shown, shown_size, size_of
+from shardlint.ops.arrays import (
+    UNKNOWN_ARRAY,
+    as_array,
+    different,
+    merge_dims,
+    product,
+    shown,
+    shown_size,
+    size_of,
+)
 from shardlint.ops.contraction import Equation, contract
 from shardlint.ops.joining import joined_operands
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_str
@@ -31,19 +40,27 @@ def parse_side(call: Call, pattern: str, text: str) -> Side:
     """``'b (h w) ...'`` → groups. Raises OpError for unbalanced parentheses and names that are no names."""
     groups: list[tuple[str, ...]] = []
     inner: list[str] | None = None
-    for token in text.replace("...", _ELLIPSIS).replace("(", " ( ").replace(")", " ) ").split():
+    for token in (
+        text.replace("...", _ELLIPSIS).replace("(", " ( ").replace(")", " ) ").split()
+    ):
         if token == "(":
             if inner is not None:
-                raise OpError("ST215", f"{call.name}: nested parentheses in '{pattern}'")
+                raise OpError(
+                    "ST215", f"{call.name}: nested parentheses in '{pattern}'"
+                )
             inner = []
         elif token == ")":
             if inner is None:
-                raise OpError("ST215", f"{call.name}: unbalanced parentheses in '{pattern}'")
+                raise OpError(
+                    "ST215", f"{call.name}: unbalanced parentheses in '{pattern}'"
+                )
             groups.append(tuple(inner))
             inner = None
         else:
             if not (token.isidentifier() or token.isdecimal() or token == _ELLIPSIS):
-                raise OpError("ST215", f"{call.name}: '{token}' in '{pattern}' is not a name")
+                raise OpError(
+                    "ST215", f"{call.name}: '{token}' in '{pattern}' is not a name"
+                )
             if inner is not None:
                 inner.append(_FLAT if token == _ELLIPSIS else token)
             else:
@@ -51,10 +68,14 @@ def parse_side(call: Call, pattern: str, text: str) -> Side:
     if inner is not None:
         raise OpError("ST215", f"{call.name}: unbalanced parentheses in '{pattern}'")
     names = [name for group in groups for name in group if not name.isdecimal()]
-    repeated = next((name for name in names if names.count(name) > 1 and name != "_"), None)
+    repeated = next(
+        (name for name in names if names.count(name) > 1 and name != "_"), None
+    )
     if repeated is not None:
         shown_name = "..." if repeated == _ELLIPSIS else repeated
-        raise OpError("ST215", f"{call.name}: '{shown_name}' is twice on one side of '{pattern}'")
+        raise OpError(
+            "ST215", f"{call.name}: '{shown_name}' is twice on one side of '{pattern}'"
+        )
     return Side(tuple(groups))
 
 
@@ -72,20 +93,31 @@ def _lengths(call: Call) -> dict[str, Size | None]:
     return {str(name): size_of(value) for name, value in lengths.items}
 
 
-def _check_names(call: Call, pattern: str, left: Side, right: Side, lengths: dict[str, Size | None]) -> None:
+def _check_names(
+    call: Call, pattern: str, left: Side, right: Side, lengths: dict[str, Size | None]
+) -> None:
     source, target = (
-        {_ELLIPSIS if n == _FLAT else n for n in side.names if not n.isdecimal()} for side in (left, right)
+        {_ELLIPSIS if n == _FLAT else n for n in side.names if not n.isdecimal()}
+        for side in (left, right)
     )
     extra = target - source - (set(lengths) if call.last == "repeat" else set())
     if extra:
         name = sorted(extra)[0]
-        raise OpError("ST215", f"{call.name}: '{name}' is only on the right of '{pattern}'")
+        raise OpError(
+            "ST215", f"{call.name}: '{name}' is only on the right of '{pattern}'"
+        )
     lost = source - target
     if lost and call.last != "reduce":
-        raise OpError("ST215", f"{call.name}: '{sorted(lost)[0]}' is only on the left of '{pattern}'")
+        raise OpError(
+            "ST215",
+            f"{call.name}: '{sorted(lost)[0]}' is only on the left of '{pattern}'",
+        )
     unused = set(lengths) - source - target
     if unused:
-        raise OpError("ST215", f"{call.name}: '{sorted(unused)[0]}' has a length but is not in '{pattern}'")
+        raise OpError(
+            "ST215",
+            f"{call.name}: '{sorted(unused)[0]}' has a length but is not in '{pattern}'",
+        )
 
 
 @model("tensor, pattern, **axes_lengths", "einops.rearrange", "einops.repeat")
@@ -104,7 +136,9 @@ def rearrange(call: Call) -> Value:
     if call.last == "reduce" and not dtypes.is_kind(dtype, "floating"):
         dtype = None
     pending = value.pending if linear or value.pending == frozenset() else None
-    return ArrayValue(dims, dtype, value.weak and call.last != "reduce" and dtype is not None, pending)
+    return ArrayValue(
+        dims, dtype, value.weak and call.last != "reduce" and dtype is not None, pending
+    )
 
 
 def _stacked(call: Call, value: Value) -> ArrayValue:
@@ -113,7 +147,9 @@ def _stacked(call: Call, value: Value) -> ArrayValue:
         parts = joined_operands(call, value)
         if parts and parts[0].dims is not None:
             first = Dimension(Size.const(len(parts)), ())
-            return ArrayValue((first, *parts[0].dims), parts[0].dtype, False, parts[0].pending)
+            return ArrayValue(
+                (first, *parts[0].dims), parts[0].dtype, False, parts[0].pending
+            )
         return UNKNOWN_ARRAY
     return as_array(value) or UNKNOWN_ARRAY
 
@@ -158,7 +194,9 @@ def _bind_left(call: Call, pattern: str, left: Side, value: ArrayValue,
     """Bind the names of the left side to dimensions; returns what ``...`` stands for."""
     assert value.dims is not None
     if any(_FLAT in group for group in left.groups):
-        raise OpError("ST215", f"{call.name}: '...' in parentheses on the left of '{pattern}'")
+        raise OpError(
+            "ST215", f"{call.name}: '...' in parentheses on the left of '{pattern}'"
+        )
     dots = [i for i, group in enumerate(left.groups) if _ELLIPSIS in group]
     extra = len(value.dims) - len(left.groups) + len(dots)
     if extra < 0 or (extra and not dots):
@@ -183,10 +221,17 @@ def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVa
     assert value.dims is not None
     dim = value.dims[position]
     unbound = [name for name in group if not name.isdecimal() and name not in bound]
-    sizes = [Size.const(int(n)) if n.isdecimal() else bound[n].size for n in group if n not in unbound]
+    sizes = [
+        Size.const(int(n)) if n.isdecimal() else bound[n].size
+        for n in group
+        if n not in unbound
+    ]
     known = [size for size in sizes if size is not None]
     if len(unbound) > 1:
-        raise OpError("ST215", f"{call.name}: the lengths of {' and '.join(unbound)} in '{pattern}' cannot be inferred")
+        raise OpError(
+            "ST215",
+            f"{call.name}: the lengths of {' and '.join(unbound)} in '{pattern}' cannot be inferred",
+        )
     if len(group) == 1 and unbound:
         bound[group[0]] = dim
         return
@@ -203,21 +248,39 @@ def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayVa
     exact = dim.size.divides_exactly(given) if given.constant != 0 else None
     if exact is None and dim.size.constant is not None and given.constant is not None:
         what = f"dimension {position} of {shown(value)} is {shown_size(dim.size)}"
-        raise OpError("ST215", f"{call.name}: {what}, not divisible by {shown_size(given)} as '{pattern}' needs")
+        raise OpError(
+            "ST215",
+            f"{call.name}: {what}, not divisible by {shown_size(given)} as '{pattern}' needs",
+        )
     if exact is None:
         exact = dim.size // given
         call.ctx.facts = even_divisions(call.ctx.facts, exact)
     bound[unbound[0]] = Dimension(exact)
 
 
-def _same_size(call: Call, pattern: str, group: tuple[str, ...], value: ArrayValue, position: int, given: Size) -> None:
+def _same_size(
+    call: Call,
+    pattern: str,
+    group: tuple[str, ...],
+    value: ArrayValue,
+    position: int,
+    given: Size,
+) -> None:
     assert value.dims is not None
     size = value.dims[position].size
     witness = different(call.ctx, size, given)
     if witness is not None:
-        text = "1" if not group else (group[0] if len(group) == 1 else f"({' '.join(group)})")
+        text = (
+            "1"
+            if not group
+            else (group[0] if len(group) == 1 else f"({' '.join(group)})")
+        )
         what = f"dimension {position} of {shown(value)} is {shown_size(size)}"
-        stands = f"but '{text}' in '{pattern}' is {shown_size(given)}" if text != "1" else f"but 1 in '{pattern}'"
+        stands = (
+            f"but '{text}' in '{pattern}' is {shown_size(given)}"
+            if text != "1"
+            else f"but 1 in '{pattern}'"
+        )
         raise OpError("ST215", f"{call.name}: {what}, {stands}", witness, 0)
 
 
@@ -239,7 +302,13 @@ def einsum(call: Call) -> Value:
     known = {name for names in inputs for name in names}
     lost = next((name for name in output if name not in known), None)
     if lost is not None:
-        raise OpError("ST205", f"{call.name}: '{lost}' of the output is in no input of '{pattern}'")
+        raise OpError(
+            "ST205",
+            f"{call.name}: '{lost}' of the output is in no input of '{pattern}'",
+        )
     if len(operands) != len(inputs):
-        raise OpError("ST205", f"{call.name}: '{pattern}' has {len(inputs)} operands, but {len(operands)} are given")
+        raise OpError(
+            "ST205",
+            f"{call.name}: '{pattern}' has {len(inputs)} operands, but {len(operands)} are given",
+        )
     return contract(call, pattern, Equation(inputs, output), operands)

@@ -16,7 +16,14 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.joining import joined_operands
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_str
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Size
 
 
@@ -27,9 +34,13 @@ def _star(call: Call) -> tuple[int, int]:
         raise UnknownArgument
     names = pattern.split()
     if names.count("*") != 1 or len(set(names)) < len(names):
-        raise OpError("ST215", f"{call.name}: '{pattern}' needs names, each once, and one '*'")
+        raise OpError(
+            "ST215", f"{call.name}: '{pattern}' needs names, each once, and one '*'"
+        )
     if any(name != "*" and not name.isidentifier() for name in names):
-        raise OpError("ST215", f"{call.name}: '{pattern}' has something that is not a name")
+        raise OpError(
+            "ST215", f"{call.name}: '{pattern}' has something that is not a name"
+        )
     before = names.index("*")
     return before, len(names) - before - 1
 
@@ -48,7 +59,10 @@ def pack(call: Call) -> Value:
         assert part.dims is not None
         if len(part.dims) < before + after:
             count = before + after
-            raise OpError("ST215", f"{call.name}: {shown(part)} has fewer dimensions than the {count} that are named")
+            raise OpError(
+                "ST215",
+                f"{call.name}: {shown(part)} has fewer dimensions than the {count} that are named",
+            )
         first = first or part
         assert first.dims is not None
         for i in (*range(before), *range(-after, 0)):
@@ -58,14 +72,25 @@ def pack(call: Call) -> Value:
                 raise OpError("ST215", f"{call.name}: {what}", witness)
         middle = [dim.size for dim in part.dims[before : len(part.dims) - after]]
         known = [size for size in middle if size is not None]
-        total = None if total is None or len(known) < len(middle) else total + product(known)
+        total = (
+            None
+            if total is None or len(known) < len(middle)
+            else total + product(known)
+        )
         shapes.append(SequenceValue(tuple(IntValue(size) for size in middle)))
     assert first is not None and first.dims is not None
     tail = first.dims[len(first.dims) - after :]
     dtype, weak = result_dtype(call.name, parts, call.ctx)
     alike = len({(part.dtype, part.weak) for part in parts}) == 1 and not weak
-    out = ArrayValue((*first.dims[:before], Dimension(total), *tail), None, False, parts[0].pending)
-    return SequenceValue((with_dtype(out, dtype if alike else None), SequenceValue(tuple(shapes), "list")))
+    out = ArrayValue(
+        (*first.dims[:before], Dimension(total), *tail), None, False, parts[0].pending
+    )
+    return SequenceValue(
+        (
+            with_dtype(out, dtype if alike else None),
+            SequenceValue(tuple(shapes), "list"),
+        )
+    )
 
 
 @model("tensor, packed_shapes, pattern", "einops.unpack")
@@ -77,12 +102,22 @@ def unpack(call: Call) -> Value:
         raise UnknownArgument
     if len(value.dims) != before + after + 1:
         count = before + after + 1
-        raise OpError("ST215", f"{call.name}: {shown(value)} does not have the {count} dimensions of the pattern")
-    sizes = [sizes_argument(item) if isinstance(item, SequenceValue) else None for item in shapes.items]
+        raise OpError(
+            "ST215",
+            f"{call.name}: {shown(value)} does not have the {count} dimensions of the pattern",
+        )
+    sizes = [
+        sizes_argument(item) if isinstance(item, SequenceValue) else None
+        for item in shapes.items
+    ]
     total: Size | None = Size.const(0)
     for shape in sizes:
         known = [size for size in shape or () if size is not None]
-        if shape is None or len(known) < len(shape) or any(size == -1 for size in known):
+        if (
+            shape is None
+            or len(known) < len(shape)
+            or any(size == -1 for size in known)
+        ):
             total = None
         elif total is not None:
             total = total + product(known)
@@ -95,5 +130,9 @@ def unpack(call: Call) -> Value:
     parts = []
     for shape in sizes:
         middle = [Dimension(None if size == -1 else size) for size in shape or ()]
-        parts.append(with_dims(value, None if shape is None else (*value.dims[:before], *middle, *tail)))
+        parts.append(
+            with_dims(
+                value, None if shape is None else (*value.dims[:before], *middle, *tail)
+            )
+        )
     return SequenceValue(tuple(parts), "list")

@@ -43,7 +43,9 @@ _REAL_ONLY = frozenset("cbrt erf erfc erfinv gammaln digamma i0 i0e i1 i1e entr 
                        "trunc fix".split())  # fmt: skip
 
 
-_FLOAT32_ONLY = frozenset("ndtr ndtri log_ndtr gamma loggamma gammasgn spence expi exp1 erfcx dawsn i0".split())
+_FLOAT32_ONLY = frozenset(
+    "ndtr ndtri log_ndtr gamma loggamma gammasgn spence expi exp1 erfcx dawsn i0".split()
+)
 
 
 def finish(call: Call, value: ArrayValue, source: ArrayValue) -> ArrayValue:
@@ -79,7 +81,9 @@ def shape_only(call: Call) -> Value:
     """The dtype is one of its own, and stays open but where it is certain."""
     value = only_array(call, next(iter(call.args.values())), 0)
     real = dtypes.is_kind(value.dtype, "floating") and not value.weak
-    if call.last in ("bitwise_count", "spacing") or (call.last == "angle" and value.dtype != "float32"):
+    if call.last in ("bitwise_count", "spacing") or (
+        call.last == "angle" and value.dtype != "float32"
+    ):
         real = False
     linear = value if call.last in ("real", "imag") else cleared(value)
     return with_dtype(linear, value.dtype if real else None)
@@ -125,7 +129,10 @@ def activation(call: Call) -> Value:
     setting = next((v for k, v in call.args.items() if k != "x"), None)
     if isinstance(setting, ArrayValue):
         out = elementwise(call.name, [out, setting], call.ctx)
-    usual = dtypes.is_kind(value.dtype, "floating") and value.dtype not in dtypes.SMALL_FLOATS
+    usual = (
+        dtypes.is_kind(value.dtype, "floating")
+        and value.dtype not in dtypes.SMALL_FLOATS
+    )
     return out if usual else with_dtype(out, None)
 
 
@@ -137,7 +144,13 @@ def unary_linear(call: Call) -> Value:
     return with_dtype(value, value.dtype, value.weak)
 
 
-@model("x, /", *names("jax.numpy", "square sign floor ceil trunc fix abs absolute invert bitwise_not bitwise_invert"))
+@model(
+    "x, /",
+    *names(
+        "jax.numpy",
+        "square sign floor ceil trunc fix abs absolute invert bitwise_not bitwise_invert",
+    ),
+)
 @model("a, decimals=0, out=None", *names("jax.numpy", "round around"))
 def unary_other(call: Call) -> Value:
     """Functions of one array that keep its dtype; refused or changed dtypes stay open."""
@@ -146,17 +159,37 @@ def unary_other(call: Call) -> Value:
     if call.last in ("invert", "bitwise_not", "bitwise_invert"):
         refuse_floats(call, [value])
         return out
-    if call.last in ("abs", "absolute") and value.dtype not in ("bool", "int2", "int4", "uint2", "uint4"):
-        return out if dtypes.is_kind(value.dtype, "complex") is False else with_dtype(out, None)
-    return out if dtypes.is_kind(value.dtype, "bool") is False and value.dtype != "int4" else with_dtype(out, None)
+    if call.last in ("abs", "absolute") and value.dtype not in (
+        "bool",
+        "int2",
+        "int4",
+        "uint2",
+        "uint4",
+    ):
+        return (
+            out
+            if dtypes.is_kind(value.dtype, "complex") is False
+            else with_dtype(out, None)
+        )
+    return (
+        out
+        if dtypes.is_kind(value.dtype, "bool") is False and value.dtype != "int4"
+        else with_dtype(out, None)
+    )
 
 
-@model("x, /", *names("jax.numpy", "isnan isinf isfinite logical_not signbit isreal iscomplex"))
+@model(
+    "x, /",
+    *names("jax.numpy", "isnan isinf isfinite logical_not signbit isreal iscomplex"),
+)
 @model("x, /, out=None", *names("jax.numpy", "isneginf isposinf"))
 def predicate(call: Call) -> Value:
     value = array(call, "x")
     picky = call.last in ("signbit", "isneginf", "isposinf")
-    if picky and (dtypes.is_kind(value.dtype, "complex") is not False or value.dtype in dtypes.SMALL_FLOATS):
+    if picky and (
+        dtypes.is_kind(value.dtype, "complex") is not False
+        or value.dtype in dtypes.SMALL_FLOATS
+    ):
         return with_dtype(cleared(value), None)
     return with_dtype(cleared(array(call, "x")), "bool")
 
@@ -173,16 +206,27 @@ def predicate(call: Call) -> Value:
 def binary_promoted(call: Call) -> Value:
     operands = [only_array(call, v, i) for i, v in enumerate(call.args.values())]
     kinds = {"add": "add", "subtract": "add", "multiply": "multiply"}
-    if call.last.startswith(("bitwise_", "left", "right")) or call.last in ("gcd", "lcm"):
+    if call.last.startswith(("bitwise_", "left", "right")) or call.last in (
+        "gcd",
+        "lcm",
+    ):
         refuse_floats(call, operands)
-    out = elementwise(call.name, operands, call.ctx, kind=kinds.get(call.last, "nonlinear"))
+    out = elementwise(
+        call.name, operands, call.ctx, kind=kinds.get(call.last, "nonlinear")
+    )
     if call.last == "float_power":
         return to_inexact(out, call.ctx)
     if call.last in ("power", "pow") and any(operand.weak for operand in operands):
         return with_dtype(out, None) if out.weak else out
-    if call.last in ("power", "pow") and dtypes.is_kind(out.dtype, "floating", "complex") is not True:
+    if (
+        call.last in ("power", "pow")
+        and dtypes.is_kind(out.dtype, "floating", "complex") is not True
+    ):
         return with_dtype(out, None)
-    if call.last in ("fmod", "remainder", "mod", "floor_divide") and dtypes.is_kind(out.dtype, "complex") is not False:
+    if (
+        call.last in ("fmod", "remainder", "mod", "floor_divide")
+        and dtypes.is_kind(out.dtype, "complex") is not False
+    ):
         return with_dtype(out, None)
     if call.last in ("fmod", "remainder", "mod", "floor_divide", "left_shift", "right_shift", "bitwise_left_shift",
                      "bitwise_right_shift", "subtract", "gcd", "lcm"):  # fmt: skip
@@ -192,25 +236,40 @@ def binary_promoted(call: Call) -> Value:
 
 def number_only(value: ArrayValue) -> ArrayValue:
     """Arithmetic on two bools has rules of its own: leave its dtype open."""
-    return value if dtypes.is_kind(value.dtype, "bool") is False else with_dtype(value, None)
+    return (
+        value
+        if dtypes.is_kind(value.dtype, "bool") is False
+        else with_dtype(value, None)
+    )
 
 
 def refuse_floats(call: Call, operands: list[ArrayValue]) -> None:
     """Bitwise operators want ints or bools."""
     for i, operand in enumerate(operands):
         if dtypes.is_kind(operand.dtype, "floating", "complex"):
-            raise OpError("ST212", f"{call.name} takes integers or booleans, got {operand.dtype}", operand=i)
+            raise OpError(
+                "ST212",
+                f"{call.name} takes integers or booleans, got {operand.dtype}",
+                operand=i,
+            )
 
 
 @model(
     "x1, x2, /",
-    *names("jax.numpy", "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign nextafter heaviside"),
+    *names(
+        "jax.numpy",
+        "divide true_divide arctan2 atan2 hypot logaddexp logaddexp2 copysign nextafter heaviside",
+    ),
 )
 def binary_inexact(call: Call) -> Value:
     operands = arrays(call, "x1", "x2")
     out = elementwise(call.name, operands, call.ctx)
-    divided = call.last in ("divide", "true_divide") and operands[1].pending == frozenset()
-    out = ArrayValue(out.dims, out.dtype, out.weak, operands[0].pending if divided else out.pending)
+    divided = (
+        call.last in ("divide", "true_divide") and operands[1].pending == frozenset()
+    )
+    out = ArrayValue(
+        out.dims, out.dtype, out.weak, operands[0].pending if divided else out.pending
+    )
     out = to_inexact(out, call.ctx)
     real_only = call.last in ("hypot", "copysign", "nextafter", "heaviside")
     if real_only and dtypes.is_kind(out.dtype, "complex") is not False:
@@ -220,32 +279,52 @@ def binary_inexact(call: Call) -> Value:
 
 @model(
     "x1, x2, /",
-    *names("jax.numpy", "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor"),
+    *names(
+        "jax.numpy",
+        "equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor",
+    ),
 )
 def comparison(call: Call) -> Value:
-    return with_dtype(elementwise(call.name, arrays(call, "x1", "x2"), call.ctx), "bool")
+    return with_dtype(
+        elementwise(call.name, arrays(call, "x1", "x2"), call.ctx), "bool"
+    )
 
 
-@model("a, b, rtol=1e-05, atol=1e-08, equal_nan=False", "jax.numpy.isclose", "jax.numpy.allclose")
+@model(
+    "a, b, rtol=1e-05, atol=1e-08, equal_nan=False",
+    "jax.numpy.isclose",
+    "jax.numpy.allclose",
+)
 def is_close(call: Call) -> Value:
     out = with_dtype(elementwise(call.name, arrays(call, "a", "b"), call.ctx), "bool")
-    return ArrayValue((), "bool", pending=out.pending) if call.last == "allclose" else out
+    return (
+        ArrayValue((), "bool", pending=out.pending) if call.last == "allclose" else out
+    )
 
 
-@model("arr=None, /, min=None, max=None, *, a=None, a_min=None, a_max=None", "jax.numpy.clip")
+@model(
+    "arr=None, /, min=None, max=None, *, a=None, a_min=None, a_max=None",
+    "jax.numpy.clip",
+)
 def clip(call: Call) -> Value:
     given = [v for v in call.args.values() if not is_none(v)]
     operands = [only_array(call, v) for v in given]
     if not operands:
         return UNKNOWN_ARRAY
     out = number_only(elementwise(call.name, operands, call.ctx))
-    return out if dtypes.is_kind(out.dtype, "complex") is False else with_dtype(out, None)
+    return (
+        out if dtypes.is_kind(out.dtype, "complex") is False else with_dtype(out, None)
+    )
 
 
 @model("x, copy=True, nan=0.0, posinf=None, neginf=None", "jax.numpy.nan_to_num")
 def nan_to_num(call: Call) -> Value:
     value = array(call, "x")
-    return with_dtype(cleared(value), value.dtype, value.weak and dtypes.is_kind(value.dtype, "signed") is True)
+    return with_dtype(
+        cleared(value),
+        value.dtype,
+        value.weak and dtypes.is_kind(value.dtype, "signed") is True,
+    )
 
 
 @model("condition, x=None, y=None, /, *, size=None, fill_value=None", "jax.numpy.where")
@@ -263,5 +342,7 @@ def where(call: Call) -> Value:
 @model("operand, new_dtype", "jax.lax.convert_element_type")
 def astype(call: Call) -> Value:
     value = only_array(call, next(iter(call.args.values())), 0)
-    name, _ = dtype_argument(call, call.get("new_dtype") if "new_dtype" in call.args else call["dtype"])
+    name, _ = dtype_argument(
+        call, call.get("new_dtype") if "new_dtype" in call.args else call["dtype"]
+    )
     return with_dtype(value, name)

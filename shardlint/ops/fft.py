@@ -17,7 +17,14 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.creation import default_float
 from shardlint.ops.elementwise import cleared, names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, is_number, model
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    is_number,
+    model,
+)
 from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 
@@ -26,7 +33,11 @@ FFT = "jax.numpy.fft"
 
 def _dtype(call: Call, value: ArrayValue) -> str | None:
     """Complex, but for the inverse transforms to real signals."""
-    if value.dtype is None or value.dtype in ("float16", "bfloat16", *dtypes.SMALL_FLOATS):
+    if value.dtype is None or value.dtype in (
+        "float16",
+        "bfloat16",
+        *dtypes.SMALL_FLOATS,
+    ):
         return None
     real_input = call.last.startswith(("rfft", "ihfft"))
     if real_input and dtypes.is_kind(value.dtype, "complex") is not False:
@@ -52,7 +63,10 @@ def _check(call: Call, value: ArrayValue, size: Size | None, asked: bool) -> Non
     """No points asked for is an error; what becomes of an empty spectrum differs."""
     if size is not None and size.constant is not None and size.constant < 1:
         if asked:
-            raise OpError("ST206", f"{call.name}: {size.constant} points along a dimension of {shown(value)}")
+            raise OpError(
+                "ST206",
+                f"{call.name}: {size.constant} points along a dimension of {shown(value)}",
+            )
         raise UnknownArgument
 
 
@@ -73,8 +87,14 @@ def one_dimensional(call: Call) -> Value:
     _check(call, value, given, not is_none(call["n"]))
     if any(dim.size == 0 for dim in value.dims):
         raise UnknownArgument
-    kept = given is not None and given == value.dims[axis].size and call.last in ("fft", "ifft")
-    middle = value.dims[axis] if kept else Dimension(_length(call, given, last=True), ())
+    kept = (
+        given is not None
+        and given == value.dims[axis].size
+        and call.last in ("fft", "ifft")
+    )
+    middle = (
+        value.dims[axis] if kept else Dimension(_length(call, given, last=True), ())
+    )
     return with_dims(out, (*value.dims[:axis], middle, *value.dims[axis + 1 :]))
 
 
@@ -93,18 +113,36 @@ def several_dimensional(call: Call) -> Value:
         if not is_none(call["s"]):
             count = sizes_argument(call["s"])
             axes = axes[len(axes) - len(count) :] if count is not None else ()
-    given = [seen_size(value, axis) for axis in axes] if is_none(call["s"]) else sizes_argument(call["s"])
-    if not axes or given is None or len(given) != len(axes) or any(dim.size == 0 for dim in value.dims):
+    given = (
+        [seen_size(value, axis) for axis in axes]
+        if is_none(call["s"])
+        else sizes_argument(call["s"])
+    )
+    if (
+        not axes
+        or given is None
+        or len(given) != len(axes)
+        or any(dim.size == 0 for dim in value.dims)
+    ):
         raise UnknownArgument
     if len(axes) > 3:
         raise UnknownArgument  # some releases refuse, some do several transforms
     dims = list(value.dims)
     for i, (axis, size) in enumerate(zip(axes, given, strict=True)):
         last = i == len(axes) - 1
-        if last and is_none(call["s"]) and call.last.startswith("irfft") and size is not None:
+        if (
+            last
+            and is_none(call["s"])
+            and call.last.startswith("irfft")
+            and size is not None
+        ):
             size = 2 * (size - 1)
         _check(call, value, size, not is_none(call["s"]))
-        if size is None or size != dims[axis].size or (last and call.last.startswith("rfft")):
+        if (
+            size is None
+            or size != dims[axis].size
+            or (last and call.last.startswith("rfft"))
+        ):
             dims[axis] = Dimension(_length(call, size, last), ())
     return with_dims(out, tuple(dims))
 

@@ -56,7 +56,9 @@ class _Numbers:
     indices_batch: list[int]
 
 
-def _read(call: Call, fields: Sequence[str], operand: ArrayValue, indices: ArrayValue) -> _Numbers | None:
+def _read(
+    call: Call, fields: Sequence[str], operand: ArrayValue, indices: ArrayValue
+) -> _Numbers | None:
     """The numbers, held against the ranks; None where something is not known."""
     value = call["dimension_numbers"]
     if not isinstance(value, SequenceValue) or value.names != tuple(fields):
@@ -73,37 +75,76 @@ def _read(call: Call, fields: Sequence[str], operand: ArrayValue, indices: Array
         return None
     rank = len(operand.dims)
     if not indices.dims:
-        raise OpError("ST214", f"{call.name}: the indices are a scalar, but need a last dimension of coordinates")
+        raise OpError(
+            "ST214",
+            f"{call.name}: the indices are a scalar, but need a last dimension of coordinates",
+        )
     found = _Numbers(*groups)
-    limits = (len(found.kept) + len(indices.dims) - 1, rank, rank, rank, len(indices.dims) - 1)
+    limits = (
+        len(found.kept) + len(indices.dims) - 1,
+        rank,
+        rank,
+        rank,
+        len(indices.dims) - 1,
+    )
     for field, group, limit in zip(fields, groups, limits, strict=True):
         if len(set(group)) < len(group):
-            raise OpError("ST208", f"{call.name}: {field} {_written(group)} names a dimension twice")
+            raise OpError(
+                "ST208",
+                f"{call.name}: {field} {_written(group)} names a dimension twice",
+            )
         if any(not 0 <= number < limit for number in group):
-            raise OpError("ST208", f"{call.name}: {field} {_written(group)} is out of range for {limit} dimensions")
+            raise OpError(
+                "ST208",
+                f"{call.name}: {field} {_written(group)} is out of range for {limit} dimensions",
+            )
     for field, group in zip(fields, groups, strict=True):
         if field not in (fields[2], fields[4]) and group != sorted(group):
-            raise OpError("ST208", f"{call.name}: {field} {_written(group)} is not sorted")
+            raise OpError(
+                "ST208", f"{call.name}: {field} {_written(group)} is not sorted"
+            )
     _hold(call, fields, found, operand, indices)
     return found
 
 
-def _hold(call: Call, fields: Sequence[str], found: _Numbers, operand: ArrayValue, indices: ArrayValue) -> None:
+def _hold(
+    call: Call,
+    fields: Sequence[str],
+    found: _Numbers,
+    operand: ArrayValue,
+    indices: ArrayValue,
+) -> None:
     rank = len(operand.dims or ())
     if set(found.batch) & {*found.dropped, *found.started}:
-        raise OpError("ST208", f"{call.name}: {fields[3]} {_written(found.batch)} are collapsed or indexed as well")
+        raise OpError(
+            "ST208",
+            f"{call.name}: {fields[3]} {_written(found.batch)} are collapsed or indexed as well",
+        )
     if len(found.batch) != len(found.indices_batch):
-        raise OpError("ST208", f"{call.name}: {fields[3]} and {fields[4]} differ in number")
+        raise OpError(
+            "ST208", f"{call.name}: {fields[3]} and {fields[4]} differ in number"
+        )
     if len(found.kept) + len(found.dropped) + len(found.batch) != rank:
         what = f"{fields[0]}, {fields[1]} and {fields[3]} are {len(found.kept) + len(found.dropped) + len(found.batch)}"
-        raise OpError("ST214", f"{call.name}: {what} dimensions for shape {shown(operand)}")
+        raise OpError(
+            "ST214", f"{call.name}: {what} dimensions for shape {shown(operand)}"
+        )
     last = seen_size(indices, len(indices.dims or ()) - 1)
-    _equal(call, last, Size.const(len(found.started)), f"the last dimension of the indices against {fields[2]}")
+    _equal(
+        call,
+        last,
+        Size.const(len(found.started)),
+        f"the last dimension of the indices against {fields[2]}",
+    )
     for ours, theirs in zip(found.batch, found.indices_batch, strict=True):
-        what = f"dimension {ours} of the operand against dimension {theirs} of the indices"
+        what = (
+            f"dimension {ours} of the operand against dimension {theirs} of the indices"
+        )
         _equal(call, seen_size(operand, ours), seen_size(indices, theirs), what)
     if dtypes.is_kind(indices.dtype, "signed", "unsigned") is False:
-        raise OpError("ST212", f"{call.name}: the indices are {dtypes.written(indices.dtype)}")
+        raise OpError(
+            "ST212", f"{call.name}: the indices are {dtypes.written(indices.dtype)}"
+        )
 
 
 def _written(numbers: Sequence[int]) -> str:
@@ -114,49 +155,88 @@ def _equal(call: Call, a: Size | None, b: Size | None, what: str) -> None:
     if a is not None and b is not None:
         witness = different(call.ctx, a, b)
         if witness is not None:
-            raise OpError("ST214", f"{call.name}: sizes {shown_size(a)} and {shown_size(b)}: {what}", witness)
+            raise OpError(
+                "ST214",
+                f"{call.name}: sizes {shown_size(a)} and {shown_size(b)}: {what}",
+                witness,
+            )
 
 
 _OPTIONS = "*, unique_indices=False, indices_are_sorted=False, mode=None"
 
 
-@model(f"operand, start_indices, dimension_numbers, slice_sizes, {_OPTIONS}, fill_value=None", "jax.lax.gather")
+@model(
+    f"operand, start_indices, dimension_numbers, slice_sizes, {_OPTIONS}, fill_value=None",
+    "jax.lax.gather",
+)
 def gather(call: Call) -> Value:
     """The batch of the indices, with the dimensions that slices keep put in where ``offset_dims`` says."""
     value, indices = array(call, "operand"), array(call, "start_indices")
-    sizes = sizes_argument(call["slice_sizes"]) if isinstance(call["slice_sizes"], SequenceValue) else None
+    sizes = (
+        sizes_argument(call["slice_sizes"])
+        if isinstance(call["slice_sizes"], SequenceValue)
+        else None
+    )
     if value.dims is not None and sizes is not None and len(sizes) != len(value.dims):
-        raise OpError("ST214", f"{call.name}: {len(sizes)} slice sizes for shape {shown(value)}")
+        raise OpError(
+            "ST214", f"{call.name}: {len(sizes)} slice sizes for shape {shown(value)}"
+        )
     numbers = _read(call, _GATHER, value, indices)
     if numbers is None or value.dims is None or indices.dims is None:
         return with_dims(value, None)
     if sizes is None:
         sizes = [None] * len(value.dims)
-    some = all(dim.size is not None and (dim.size - 1).is_nonnegative for dim in indices.dims)
+    some = all(
+        dim.size is not None and (dim.size - 1).is_nonnegative for dim in indices.dims
+    )
     for i, part in enumerate(sizes):
         size = seen_size(value, i)
-        if some and part is not None and ((part.constant or 0) < 0 or (size is not None and always_less(size, part))):
-            raise OpError("ST214", f"{call.name}: a slice of {shown_size(part)} in dimension {i} of {shown(value)}")
+        if (
+            some
+            and part is not None
+            and (
+                (part.constant or 0) < 0
+                or (size is not None and always_less(size, part))
+            )
+        ):
+            raise OpError(
+                "ST214",
+                f"{call.name}: a slice of {shown_size(part)} in dimension {i} of {shown(value)}",
+            )
         one = part is None or part == 1 or (i in numbers.batch and part == 0)
         if i in (*numbers.dropped, *numbers.batch) and not one:
             if part is None or part.constant is None:
                 raise UnknownArgument
             what = f"a slice of {shown_size(part)} in dimension {i}, which is collapsed: it must be 1"
             raise OpError("ST214", f"{call.name}: {what}")
-    kept = iter([Dimension(size) for i, size in enumerate(sizes) if i not in (*numbers.dropped, *numbers.batch)])
+    kept = iter(
+        [
+            Dimension(size)
+            for i, size in enumerate(sizes)
+            if i not in (*numbers.dropped, *numbers.batch)
+        ]
+    )
     batch = iter([Dimension(dim.size) for dim in indices.dims[:-1]])
     rank = len(numbers.kept) + len(indices.dims) - 1
-    return with_dims(value, tuple(next(kept if i in numbers.kept else batch) for i in range(rank)))
+    return with_dims(
+        value, tuple(next(kept if i in numbers.kept else batch) for i in range(rank))
+    )
 
 
 @model(
     f"operand, scatter_indices, updates, dimension_numbers, {_OPTIONS}",
-    *names("jax.lax", "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max"),
+    *names(
+        "jax.lax", "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max"
+    ),
     alike="operand updates",
 )
 def scatter(call: Call) -> Value:
     """The operand with some of its elements replaced, or put together with the updates."""
-    value, indices, updates = array(call, "operand"), array(call, "scatter_indices"), array(call, "updates")
+    value, indices, updates = (
+        array(call, "operand"),
+        array(call, "scatter_indices"),
+        array(call, "updates"),
+    )
     numbers = _read(call, _SCATTER, value, indices)
     if numbers is not None and updates.dims is not None and indices.dims is not None:
         rank = len(numbers.kept) + len(indices.dims) - 1
@@ -166,17 +246,36 @@ def scatter(call: Call) -> Value:
         _check_updates(call, numbers, value, indices, updates)
     out = cleared(value)
     same = value.dtype == updates.dtype
-    real = call.last == "scatter" or dtypes.is_kind(value.dtype, "signed", "unsigned", "floating")
-    return with_dtype(out, value.dtype if same and real and value.dtype in dtypes.CONCRETE else None, value.weak)
+    real = call.last == "scatter" or dtypes.is_kind(
+        value.dtype, "signed", "unsigned", "floating"
+    )
+    return with_dtype(
+        out,
+        value.dtype if same and real and value.dtype in dtypes.CONCRETE else None,
+        value.weak,
+    )
 
 
-def _check_updates(call: Call, numbers: _Numbers, value: ArrayValue, indices: ArrayValue, updates: ArrayValue) -> None:
-    windows = [i for i in range(len(value.dims or ())) if i not in (*numbers.dropped, *numbers.batch)]
+def _check_updates(
+    call: Call,
+    numbers: _Numbers,
+    value: ArrayValue,
+    indices: ArrayValue,
+    updates: ArrayValue,
+) -> None:
+    windows = [
+        i
+        for i in range(len(value.dims or ()))
+        if i not in (*numbers.dropped, *numbers.batch)
+    ]
     batch = [i for i in range(len(updates.dims or ())) if i not in numbers.kept]
     for i, window in zip(numbers.kept, windows, strict=True):
         size, part = seen_size(value, window), seen_size(updates, i)
         if size is not None and part is not None and always_less(size, part):
-            raise OpError("ST214", f"{call.name}: updates of shape {shown(updates)} do not fit in {shown(value)}")
+            raise OpError(
+                "ST214",
+                f"{call.name}: updates of shape {shown(updates)} do not fit in {shown(value)}",
+            )
     for i, index in zip(batch, range(len(indices.dims or ()) - 1), strict=True):
         what = f"dimension {i} of the updates against dimension {index} of the indices"
         _equal(call, seen_size(updates, i), seen_size(indices, index), what)

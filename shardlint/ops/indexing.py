@@ -81,12 +81,23 @@ def _is_ellipsis(item: Value) -> bool:
 
 def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     """The array that an index selects; rank unknown where an index is of unknown kind."""
-    items = list(index_value.items) if isinstance(index_value, SequenceValue) and index_value.kind == "tuple" else None
+    items = (
+        list(index_value.items)
+        if isinstance(index_value, SequenceValue) and index_value.kind == "tuple"
+        else None
+    )
     items = [index_value] if items is None else items
     if not all(_understood(item) for item in items):
         return with_dims(value, None)
-    if any(isinstance(item, ArrayValue) and dtypes.is_kind(item.dtype, "floating", "complex") for item in items):
-        raise OpError("ST214", f"an array of floats cannot index {shown(value)}; use integers or booleans")
+    if any(
+        isinstance(item, ArrayValue)
+        and dtypes.is_kind(item.dtype, "floating", "complex")
+        for item in items
+    ):
+        raise OpError(
+            "ST214",
+            f"an array of floats cannot index {shown(value)}; use integers or booleans",
+        )
     if value.dims is None:
         return with_dims(value, None)
     needed = sum(_consumed(item) for item in items)
@@ -142,7 +153,9 @@ def _select(value: ArrayValue, items: list[Value], needed: int, ctx: OpContext) 
     return (*result.dims[:at], *gathered, *result.dims[at:])
 
 
-def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result, ctx: OpContext) -> int:
+def _advance(
+    value: ArrayValue, position: int, item: ArrayValue, result: _Result, ctx: OpContext
+) -> int:
     """Take in one index array; a mask stands for as many index arrays as it has dimensions."""
     assert value.dims is not None and item.dims is not None
     if not dtypes.is_kind(item.dtype, "bool"):
@@ -152,7 +165,11 @@ def _advance(value: ArrayValue, position: int, item: ArrayValue, result: _Result
         dim = value.dims[position + k]
         witness = different(ctx, dim.size, mask.size)
         if witness is not None:
-            raise OpError("ST214", f"a mask of shape {shown(item)} does not fit {shown(value)}", witness)
+            raise OpError(
+                "ST214",
+                f"a mask of shape {shown(item)} does not fit {shown(value)}",
+                witness,
+            )
     result.add_advanced(ArrayValue((Dimension(None),), "int32"))
     return len(item.dims)
 
@@ -180,7 +197,10 @@ def _exact_length(dim: Dimension, item: SliceValue) -> int | None:
     bounds = [static_int(part) for part in parts]
     if dim.size is None or dim.size.constant is None or bounds[2] == 0:
         return None
-    if any(bound is None and not is_none(part) for bound, part in zip(bounds, parts, strict=True)):
+    if any(
+        bound is None and not is_none(part)
+        for bound, part in zip(bounds, parts, strict=True)
+    ):
         return None
     return len(range(*slice(*bounds).indices(dim.size.constant)))
 
@@ -197,20 +217,43 @@ def at_update(call: Call) -> Value:
     value = array(call, "array")
     selected = index_array(value, call["index"], call.ctx)
     written = as_array(call["values"], call.ctx.x64)
-    if isinstance(selected, ArrayValue) and selected.dims is not None and written is not None:
-        if written.dims is not None and not any(dim.size in (None, 0) for dim in selected.dims):
+    if (
+        isinstance(selected, ArrayValue)
+        and selected.dims is not None
+        and written is not None
+    ):
+        if written.dims is not None and not any(
+            dim.size in (None, 0) for dim in selected.dims
+        ):
             try:
                 broadcast_onto(call, written, [dim.size for dim in selected.dims])
             except OpError as error:
-                names = {name for dim in selected.dims if dim.size is not None for name in dim.size.symbols}
+                names = {
+                    name
+                    for dim in selected.dims
+                    if dim.size is not None
+                    for name in dim.size.symbols
+                }
                 witness = {**dict.fromkeys(names, 3), **error.witness}
-                if any(dim.size is not None and dim.size.evaluate(witness) == 0 for dim in selected.dims):
+                if any(
+                    dim.size is not None and dim.size.evaluate(witness) == 0
+                    for dim in selected.dims
+                ):
                     return value  # where nothing is selected anything fits
                 message = f"{call.name}: {shown(written)} does not broadcast to the indexed shape {shown(selected)}"
                 raise OpError("ST214", message, witness) from None
-    pending = value.pending if written is not None and value.pending == written.pending else None
-    divides = call.last in ("divide", "power") and dtypes.is_kind(value.dtype, "floating") is not True
-    if divides or (call.last != "set" and dtypes.is_kind(value.dtype, "bool") is not False):
+    pending = (
+        value.pending
+        if written is not None and value.pending == written.pending
+        else None
+    )
+    divides = (
+        call.last in ("divide", "power")
+        and dtypes.is_kind(value.dtype, "floating") is not True
+    )
+    if divides or (
+        call.last != "set" and dtypes.is_kind(value.dtype, "bool") is not False
+    ):
         return ArrayValue(value.dims, None, False, pending)
     return ArrayValue(value.dims, value.dtype, value.weak, pending)
 
@@ -237,7 +280,9 @@ def at_get(call: Call) -> Value:
 def take(call: Call) -> Value:
     value, where = array(call, "a"), as_array(call["indices"]) or UNKNOWN_ARRAY
     if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):
-        raise OpError("ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1)
+        raise OpError(
+            "ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1
+        )
     if where.dims is None:
         return with_dims(value, None)
     gathered = tuple(Dimension(dim.size) for dim in where.dims)
@@ -257,35 +302,56 @@ def take(call: Call) -> Value:
 def take_along_axis(call: Call) -> Value:
     value, where = array(call, "arr"), array(call, "indices")
     if dtypes.is_kind(where.dtype, "floating", "complex", "bool"):
-        raise OpError("ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1)
+        raise OpError(
+            "ST212", f"{call.name}: indices are integers, got {where.dtype}", operand=1
+        )
     if value.dims is None or where.dims is None or is_none(call["axis"]):
         return with_dims(value, None)
     if len(value.dims) != len(where.dims):
-        raise OpError("ST214", f"{call.name}: {shown(value)} and indices {shown(where)} differ in rank")
+        raise OpError(
+            "ST214",
+            f"{call.name}: {shown(value)} and indices {shown(where)} differ in rank",
+        )
     axis = one_axis(call, call["axis"], len(value.dims), value)
-    trimmed = [with_dims(v, v.dims[:axis] + v.dims[axis + 1 :]) for v in (value, where) if v.dims is not None]
+    trimmed = [
+        with_dims(v, v.dims[:axis] + v.dims[axis + 1 :])
+        for v in (value, where)
+        if v.dims is not None
+    ]
     others = broadcast_dims(call.name, trimmed, call.ctx, "ST214")
     assert others is not None
-    return with_dims(value, (*others[:axis], Dimension(where.dims[axis].size), *others[axis:]))
+    return with_dims(
+        value, (*others[:axis], Dimension(where.dims[axis].size), *others[axis:])
+    )
 
 
-@model("condition, a, axis=None, *, size=None, fill_value=0, out=None", "jax.numpy.compress")
+@model(
+    "condition, a, axis=None, *, size=None, fill_value=0, out=None",
+    "jax.numpy.compress",
+)
 @model("condition, arr, *, size=None, fill_value=0", "jax.numpy.extract")
 @model("arr, obj, values, axis=None", "jax.numpy.insert")
 @model("arr, obj, axis=None, *, assume_unique_indices=False", "jax.numpy.delete")
 @model("filt, trim='fb', axis=None", "jax.numpy.trim_zeros")
 def of_unknown_length(call: Call) -> Value:
     """How many elements are left depends on values."""
-    value = array(call, next(name for name in ("a", "arr", "filt") if name in call.args))
+    value = array(
+        call, next(name for name in ("a", "arr", "filt") if name in call.args)
+    )
     if call.last == "extract" or is_none(call.get("axis")):
         return ArrayValue((Dimension(None),), None)
     if value.dims is None:
         return UNKNOWN_ARRAY
     axis = one_axis(call, call["axis"], len(value.dims), value)
-    return with_dims(with_dtype(value, None), (*value.dims[:axis], Dimension(None), *value.dims[axis + 1 :]))
+    return with_dims(
+        with_dtype(value, None),
+        (*value.dims[:axis], Dimension(None), *value.dims[axis + 1 :]),
+    )
 
 
-@model("arr, indices, values, axis, inplace=True, *, mode=None", "jax.numpy.put_along_axis")
+@model(
+    "arr, indices, values, axis, inplace=True, *, mode=None", "jax.numpy.put_along_axis"
+)
 @model("a, ind, v, mode=None, *, inplace=True", "jax.numpy.put")
 @model("arr, mask, vals, *, inplace=True", "jax.numpy.place")
 def put(call: Call) -> Value:
@@ -296,7 +362,10 @@ def put(call: Call) -> Value:
 
 
 @model("a, choices, out=None, mode='raise'", "jax.numpy.choose")
-@model("multi_index, dims, mode='raise', order='C', *, dtype=None", "jax.numpy.ravel_multi_index")
+@model(
+    "multi_index, dims, mode='raise', order='C', *, dtype=None",
+    "jax.numpy.ravel_multi_index",
+)
 @model("func1d, axis, arr, *args, **kwargs", "jax.numpy.apply_along_axis")
 @model("func, a, axes", "jax.numpy.apply_over_axes")
 @model("x, condlist, funclist, *args, **kw", "jax.numpy.piecewise")

@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import dims_of, dtype_argument, shown_sizes, sizes_argument
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import NONE, Call, OpError, constant, is_none, model, static_str
-from shardlint.values import ArrayValue, ExternalValue, Literal, PartialValue, SequenceValue, Value
+from shardlint.ops.registry import (
+    NONE,
+    Call,
+    OpError,
+    constant,
+    is_none,
+    model,
+    static_str,
+)
+from shardlint.values import (
+    ArrayValue,
+    ExternalValue,
+    Literal,
+    PartialValue,
+    SequenceValue,
+    Value,
+)
 
 INITIALIZERS = "jax.nn.initializers"
 
 
 @model("stddev=0.01, dtype=None", f"{INITIALIZERS}.normal")
 @model("scale=0.01, dtype=None", f"{INITIALIZERS}.uniform")
-@model("stddev=0.01, dtype=None, lower=-2.0, upper=2.0", f"{INITIALIZERS}.truncated_normal")
+@model(
+    "stddev=0.01, dtype=None, lower=-2.0, upper=2.0", f"{INITIALIZERS}.truncated_normal"
+)
 @model("value, dtype=None", f"{INITIALIZERS}.constant")
 @model(
-    "scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None", f"{INITIALIZERS}.variance_scaling"
+    "scale, mode, distribution, in_axis=-2, out_axis=-1, batch_axis=(), dtype=None",
+    f"{INITIALIZERS}.variance_scaling",
 )
 @model(
     "in_axis=-2, out_axis=-1, batch_axis=(), dtype=None",
@@ -25,22 +43,40 @@ INITIALIZERS = "jax.nn.initializers"
         "he_normal he_uniform kaiming_normal kaiming_uniform",
     ),
 )
-@model("scale=1.0, column_axis=-1, dtype=None", *names(INITIALIZERS, "orthogonal delta_orthogonal"))
+@model(
+    "scale=1.0, column_axis=-1, dtype=None",
+    *names(INITIALIZERS, "orthogonal delta_orthogonal"),
+)
 def initializer(call: Call) -> Value:
     """A function of a key and a shape."""
-    chosen = any(call.get(name) != usual for name, usual in _AXES.items() if name in call.args)
-    maker = "with axes" if chosen else ("variance_scaling" if "in_axis" in call.args else call.last)
-    return PartialValue(ExternalValue(f"{INITIALIZERS}.{_MADE}"), (Literal(maker), call["dtype"]))
+    chosen = any(
+        call.get(name) != usual for name, usual in _AXES.items() if name in call.args
+    )
+    maker = (
+        "with axes"
+        if chosen
+        else ("variance_scaling" if "in_axis" in call.args else call.last)
+    )
+    return PartialValue(
+        ExternalValue(f"{INITIALIZERS}.{_MADE}"), (Literal(maker), call["dtype"])
+    )
 
 
 _AXES = {"in_axis": constant(-2), "out_axis": constant(-1), "batch_axis": constant(())}
-_RANKS = {"orthogonal": (2, None), "delta_orthogonal": (3, 5), "variance_scaling": (2, None)}
+_RANKS = {
+    "orthogonal": (2, None),
+    "delta_orthogonal": (3, 5),
+    "variance_scaling": (2, None),
+}
 
 
 _MADE = "<made>"
 
 
-@model("name, default, key, shape, dtype=None, out_sharding=None", f"{INITIALIZERS}.{_MADE}")
+@model(
+    "name, default, key, shape, dtype=None, out_sharding=None",
+    f"{INITIALIZERS}.{_MADE}",
+)
 def initialized(call: Call) -> Value:
     """What a made initializer returns: an array of the shape asked for."""
     sizes = sizes_argument(call["shape"])
@@ -52,8 +88,14 @@ def initialized(call: Call) -> Value:
     maker = static_str(call["name"]) or ""
     least, most = _RANKS.get(maker, (0, None))
     if len(sizes) < least or len(sizes) > (most or len(sizes)):
-        wanted = f"{least} dimensions at least" if most is None else f"{least} to {most} dimensions"
-        raise OpError("ST208", f"the initializer takes {wanted}, got shape {shown_sizes(sizes)}")
+        wanted = (
+            f"{least} dimensions at least"
+            if most is None
+            else f"{least} to {most} dimensions"
+        )
+        raise OpError(
+            "ST208", f"the initializer takes {wanted}, got shape {shown_sizes(sizes)}"
+        )
     if maker in ("with axes", "delta_orthogonal"):  # some sizes or axes are refused
         return ArrayValue(dims_of(*sizes))
     if maker == "orthogonal" and dtype not in ("float32", "float64"):
@@ -63,4 +105,10 @@ def initialized(call: Call) -> Value:
 
 @model("key, shape, dtype=None, out_sharding=None", *names(INITIALIZERS, "zeros ones"))
 def constant_initializer(call: Call) -> Value:
-    return initialized(Call(call.qualname, {**call.args, "name": Literal(call.last), "default": NONE}, call.ctx))
+    return initialized(
+        Call(
+            call.qualname,
+            {**call.args, "name": Literal(call.last), "default": NONE},
+            call.ctx,
+        )
+    )

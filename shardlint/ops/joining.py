@@ -30,7 +30,9 @@ from shardtypes.lang import Size
 
 def joined_operands(call: Call, value: Value) -> list[ArrayValue]:
     """The arrays of a sequence; an array stands for the sequence of its rows."""
-    if isinstance(value, SequenceValue) and (value.items or value.kind == "tuple"):  # a list may have grown unseen
+    if isinstance(value, SequenceValue) and (
+        value.items or value.kind == "tuple"
+    ):  # a list may have grown unseen
         return [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in value.items]
     if isinstance(value, ArrayValue) and value.dims:
         count = value.dims[0].size
@@ -40,7 +42,9 @@ def joined_operands(call: Call, value: Value) -> list[ArrayValue]:
     raise UnknownArgument
 
 
-def agree(call: Call, operands: list[ArrayValue], skip: int | None) -> list[Dimension] | None:
+def agree(
+    call: Call, operands: list[ArrayValue], skip: int | None
+) -> list[Dimension] | None:
     """The dimensions common to all operands, all but ``skip`` equal; None where no rank is known."""
     common: list[Dimension] | None = None
     first = operands[0]
@@ -60,25 +64,35 @@ def agree(call: Call, operands: list[ArrayValue], skip: int | None) -> list[Dime
             if witness is not None:
                 what = f"dimension {k} of {shown(first)} and {shown(operand)} differs"
                 if skip is not None:
-                    what += advice.joining([sizes_of(o) for o in operands if o.dims is not None], skip)
+                    what += advice.joining(
+                        [sizes_of(o) for o in operands if o.dims is not None], skip
+                    )
                 raise OpError("ST209", f"{call.name}: {what}", witness, i)
             common[k] = merge_dims(call.ctx, common[k], dim)
     return common
 
 
-def chosen_dims(call: Call, which: ArrayValue, cases: list[ArrayValue]) -> list[Dimension] | None:
+def chosen_dims(
+    call: Call, which: ArrayValue, cases: list[ArrayValue]
+) -> list[Dimension] | None:
     """The dimensions of what ``lax.select`` chooses: all cases have them, and what chooses, unless it is a scalar."""
     dims = agree(call, cases, None)
     if not which.dims:
         return dims
     if dims == []:
         raise UnknownArgument  # JAX refuses it, but not where what chooses is mapped by vmap
-    return agree(call, [with_dims(cases[0], None if dims is None else tuple(dims)), which], None)
+    return agree(
+        call, [with_dims(cases[0], None if dims is None else tuple(dims)), which], None
+    )
 
 
-def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None) -> ArrayValue:
+def _finish(
+    call: Call, operands: list[ArrayValue], dims: list[Dimension] | None
+) -> ArrayValue:
     name, given = dtype_argument(call, call.get("dtype"))
-    dtype, weak = (name, False) if given else result_dtype(call.name, operands, call.ctx)
+    dtype, weak = (
+        (name, False) if given else result_dtype(call.name, operands, call.ctx)
+    )
     out = ArrayValue(
         None if dims is None else tuple(dims),
         pending=merge_pending(operands, "add"),
@@ -90,7 +104,9 @@ def _finish(call: Call, operands: list[ArrayValue], dims: list[Dimension] | None
 @model("arrays, /, *, axis=0", "jax.numpy.concat")
 @model("operands, dimension", "jax.lax.concatenate", alike="operands")
 def concatenate(call: Call) -> Value:
-    operands = joined_operands(call, call["arrays"] if "arrays" in call.args else call["operands"])
+    operands = joined_operands(
+        call, call["arrays"] if "arrays" in call.args else call["operands"]
+    )
     axis = call["axis"] if "axis" in call.args else call["dimension"]
     if "dimension" not in call.args:
         return _concatenate(call, operands, axis)
@@ -111,14 +127,20 @@ def _concatenate(call: Call, operands: list[ArrayValue], axis: Value) -> ArrayVa
     if known is None or known.dims is None:
         return _finish(call, operands, None)
     if not known.dims:
-        raise OpError("ST209", f"{call.name}: a scalar cannot be concatenated; use jnp.stack")
+        raise OpError(
+            "ST209", f"{call.name}: a scalar cannot be concatenated; use jnp.stack"
+        )
     at = one_axis(call, axis, len(known.dims), known)
     dims = agree(call, operands, at)
     assert dims is not None
     parts = [None if operand.dims is None else operand.dims[at] for operand in operands]
     total: Size | None = Size.const(0)
     for part in parts:
-        total = None if total is None or part is None or part.size is None else total + part.size
+        total = (
+            None
+            if total is None or part is None or part.size is None
+            else total + part.size
+        )
     axes = {part.axes if part is not None else None for part in parts}
     dims[at] = Dimension(total, () if axes == {()} else None)
     return _finish(call, operands, dims)
@@ -138,7 +160,9 @@ def stack(call: Call) -> Value:
         at = one_axis(call, call["axis"], len(dims) + 1, widened)
     except OpError as error:
         if error.code == "ST208":
-            axis_error(call, int(str(getattr(call["axis"], "size", 0))), known, len(dims) + 1)
+            axis_error(
+                call, int(str(getattr(call["axis"], "size", 0))), known, len(dims) + 1
+            )
         raise
     dims.insert(at, Dimension(Size.const(len(operands)), ()))
     return _finish(call, operands, dims)
@@ -190,7 +214,10 @@ def select(call: Call) -> Value:
     conditions = joined_operands(call, call["condlist"])
     choices = joined_operands(call, call["choicelist"])
     if len(conditions) != len(choices):
-        raise OpError("ST209", f"{call.name}: {len(conditions)} conditions for {len(choices)} choices")
+        raise OpError(
+            "ST209",
+            f"{call.name}: {len(conditions)} conditions for {len(choices)} choices",
+        )
     operands = [*choices, array(call, "default")]
     dims = broadcast_dims(call.name, [*conditions, *operands], call.ctx, "ST209")
     return _finish(call, operands, None if dims is None else list(dims))

@@ -27,12 +27,26 @@ from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import joined_operands
 from shardlint.ops.permuting import matrix_transpose
 from shardlint.ops.reductions import reduced_dims
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool, static_int, static_str
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_bool,
+    static_int,
+    static_str,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Unknown, Value
 from shardtypes.lang import Size, dtypes
 
 NP, SP = "jax.numpy.linalg", "jax.scipy.linalg"
-_REAL = {"complex64": "float32", "complex128": "float64", "float32": "float32", "float64": "float64"}
+_REAL = {
+    "complex64": "float32",
+    "complex128": "float64",
+    "float32": "float32",
+    "float64": "float64",
+}
 
 
 def factor_dtype(call: Call, *operands: ArrayValue) -> str | None:
@@ -42,7 +56,11 @@ def factor_dtype(call: Call, *operands: ArrayValue) -> str | None:
     name, _ = result_dtype(call.name, operands, call.ctx)
     if dtypes.is_kind(name, "bool", "signed", "unsigned"):
         name = "float64" if call.ctx.x64 else "float32"
-    return name if name in _REAL and not any(operand.weak for operand in operands) else None
+    return (
+        name
+        if name in _REAL and not any(operand.weak for operand in operands)
+        else None
+    )
 
 
 def matrix(call: Call, name: str, square: bool = False) -> tuple[ArrayValue, Dims]:
@@ -51,7 +69,9 @@ def matrix(call: Call, name: str, square: bool = False) -> tuple[ArrayValue, Dim
     if value.dims is None:
         raise UnknownArgument
     if len(value.dims) < 2:
-        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}"
+        )
     if square:
         check_square(call, value)
     return value, value.dims
@@ -67,7 +87,9 @@ def check_square(call: Call, value: ArrayValue) -> None:
         if witness is None and not same(call.ctx, rows, columns):
             raise UnknownArgument
     if witness is not None:
-        raise OpError("ST204", f"{call.name}: needs square matrices, got {shown(value)}", witness)
+        raise OpError(
+            "ST204", f"{call.name}: needs square matrices, got {shown(value)}", witness
+        )
 
 
 _SYMMETRIZED = frozenset({"cholesky", "eigh", "eigvalsh"})
@@ -80,7 +102,9 @@ def _made(value: ArrayValue, dims: Dims | None, dtype: str | None) -> ArrayValue
 def _smaller(value: ArrayValue) -> Dimension:
     """``min(rows, columns)``."""
     rows, columns = seen_size(value, -2), seen_size(value, -1)
-    return Dimension(None if rows is None or columns is None else Size.minimum(rows, columns), ())
+    return Dimension(
+        None if rows is None or columns is None else Size.minimum(rows, columns), ()
+    )
 
 
 @model("a", *names(NP, "inv eigvals"))
@@ -110,7 +134,10 @@ def of_square(call: Call) -> Value:
 def slogdet(call: Call) -> Value:
     value, dims = matrix(call, "a", square=True)
     dtype = factor_dtype(call, value)
-    parts = (_made(value, dims[:-2], dtype), _made(value, dims[:-2], _REAL.get(dtype or "")))
+    parts = (
+        _made(value, dims[:-2], dtype),
+        _made(value, dims[:-2], _REAL.get(dtype or "")),
+    )
     return SequenceValue(parts, names=("sign", "logabsdet"))
 
 
@@ -141,42 +168,66 @@ def scipy_eigh(call: Call) -> Value:
 @model("a, mode='reduced'", f"{NP}.qr")
 def qr(call: Call) -> Value:
     value, dims = matrix(call, "a")
-    mode, dtype, k = static_str(call["mode"]), factor_dtype(call, value), _smaller(value)
-    rows, columns = Dimension(seen_size(value, -2), ()), Dimension(seen_size(value, -1), ())
+    mode, dtype, k = (
+        static_str(call["mode"]),
+        factor_dtype(call, value),
+        _smaller(value),
+    )
+    rows, columns = (
+        Dimension(seen_size(value, -2), ()),
+        Dimension(seen_size(value, -1), ()),
+    )
     if mode == "r":
         return _made(value, (*dims[:-2], k, columns), dtype)
     if mode not in ("reduced", "complete"):
         raise UnknownArgument
     k = k if mode == "reduced" else rows
-    parts = _made(value, (*dims[:-2], rows, k), dtype), _made(value, (*dims[:-2], k, columns), dtype)
+    parts = (
+        _made(value, (*dims[:-2], rows, k), dtype),
+        _made(value, (*dims[:-2], k, columns), dtype),
+    )
     return SequenceValue(parts, names=("Q", "R"))
 
 
-@model("a, full_matrices=True, compute_uv=True, hermitian=False, subset_by_index=None", f"{NP}.svd")
 @model(
-    "a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver='gesdd'", f"{SP}.svd"
+    "a, full_matrices=True, compute_uv=True, hermitian=False, subset_by_index=None",
+    f"{NP}.svd",
+)
+@model(
+    "a, full_matrices=True, compute_uv=True, overwrite_a=False, check_finite=True, lapack_driver='gesdd'",
+    f"{SP}.svd",
 )
 def svd(call: Call) -> Value:
     """U, the singular values, and V transposed."""
     value, dims = matrix(call, "a")
     full, vectors = static_bool(call["full_matrices"]), static_bool(call["compute_uv"])
-    plain = not static_bool(call.get("hermitian")) and is_none(call.get("subset_by_index"))
+    plain = not static_bool(call.get("hermitian")) and is_none(
+        call.get("subset_by_index")
+    )
     if full is None or vectors is None or not plain:
         raise UnknownArgument
     k, dtype = _smaller(value), factor_dtype(call, value)
     values = _made(value, (*dims[:-2], k), _REAL.get(dtype or ""))
     if not vectors:
         return values
-    rows, columns = Dimension(seen_size(value, -2), ()), Dimension(seen_size(value, -1), ())
+    rows, columns = (
+        Dimension(seen_size(value, -2), ()),
+        Dimension(seen_size(value, -1), ()),
+    )
     left = _made(value, (*dims[:-2], rows, rows if full else k), dtype)
     right = _made(value, (*dims[:-2], columns if full else k, columns), dtype)
-    return SequenceValue((left, values, right), names=("U", "S", "Vh") if call.qualname.startswith(NP) else None)
+    return SequenceValue(
+        (left, values, right),
+        names=("U", "S", "Vh") if call.qualname.startswith(NP) else None,
+    )
 
 
 @model("x", f"{NP}.svdvals")
 def svdvals(call: Call) -> Value:
     value, dims = matrix(call, "x")
-    return _made(value, (*dims[:-2], _smaller(value)), _REAL.get(factor_dtype(call, value) or ""))
+    return _made(
+        value, (*dims[:-2], _smaller(value)), _REAL.get(factor_dtype(call, value) or "")
+    )
 
 
 @model("a, b", f"{NP}.solve")
@@ -199,14 +250,20 @@ def solve(call: Call) -> Value:
         raise OpError("ST204", f"{call.name}: the right side is a scalar")
     vector = len(b.dims) == 1
     if not vector and len(b.dims) == len(dims) - 1:
-        return with_dtype(UNKNOWN_ARRAY, dtype)  # one vector for each matrix, if the sizes allow it
+        return with_dtype(
+            UNKNOWN_ARRAY, dtype
+        )  # one vector for each matrix, if the sizes allow it
     check_contracted(call, a, len(dims) - 1, b, 0 if vector else len(b.dims) - 2)
     if vector and len(dims) == 2:
         return _made(b, b.dims, dtype)
     if vector or len(b.dims) != len(dims):
         if len(dims) > 2 or not vector:
-            return with_dtype(UNKNOWN_ARRAY, dtype)  # which dimensions are a batch depends on the release
-    batch = broadcast_dims(call.name, [with_dims(a, dims[:-2]), with_dims(b, b.dims[:-2])], call.ctx)
+            return with_dtype(
+                UNKNOWN_ARRAY, dtype
+            )  # which dimensions are a batch depends on the release
+    batch = broadcast_dims(
+        call.name, [with_dims(a, dims[:-2]), with_dims(b, b.dims[:-2])], call.ctx
+    )
     return _made(b, None if batch is None else (*batch, *b.dims[-2:]), dtype)
 
 
@@ -217,10 +274,15 @@ def lstsq(call: Call) -> Value:
     if a.dims is None or b.dims is None:
         raise UnknownArgument
     if len(a.dims) != 2 or len(b.dims) not in (1, 2):
-        raise OpError("ST204", f"{call.name}: needs a matrix and a vector or matrix, got {shown(a)} and {shown(b)}")
+        raise OpError(
+            "ST204",
+            f"{call.name}: needs a matrix and a vector or matrix, got {shown(a)} and {shown(b)}",
+        )
     witness = different(call.ctx, a.dims[0].size, b.dims[0].size)
     if witness is not None:
-        raise OpError("ST204", f"{call.name}: rows of {shown(a)} and {shown(b)} differ", witness)
+        raise OpError(
+            "ST204", f"{call.name}: rows of {shown(a)} and {shown(b)} differ", witness
+        )
     solution = _made(b, (Dimension(seen_size(a, 1), ()), *b.dims[1:]), None)
     return SequenceValue((solution, UNKNOWN_ARRAY, ArrayValue((), None), UNKNOWN_ARRAY))
 
@@ -268,7 +330,11 @@ def norm(call: Call) -> Value:
 @model("x, *, axis=None, keepdims=False, ord=2", f"{NP}.vector_norm")
 def vector_norm(call: Call) -> Value:
     value = array(call, "x")
-    return _made(value, reduced_dims(call, value, call["axis"], call["keepdims"]), common_float(value))
+    return _made(
+        value,
+        reduced_dims(call, value, call["axis"], call["keepdims"]),
+        common_float(value),
+    )
 
 
 @model("x, *, keepdims=False, ord='fro'", f"{NP}.matrix_norm")
@@ -278,7 +344,11 @@ def matrix_norm(call: Call) -> Value:
     if keep is None:
         raise UnknownArgument
     usual = common_float(value) == "float32"
-    return _made(value, (*dims[:-2], *[Dimension(ONE, ())] * 2) if keep else dims[:-2], "float32" if usual else None)
+    return _made(
+        value,
+        (*dims[:-2], *[Dimension(ONE, ())] * 2) if keep else dims[:-2],
+        "float32" if usual else None,
+    )
 
 
 @model("arrays, *, precision=None", f"{NP}.multi_dot")
@@ -305,7 +375,10 @@ def tensors(call: Call) -> Value:
 
 @model("x1, x2, *, precision=None, preferred_element_type=None", f"{NP}.matmul")
 @model("x1, x2", f"{NP}.outer")
-@model("x1, x2, *, axes=2, precision=None, preferred_element_type=None, out_sharding=None", f"{NP}.tensordot")
+@model(
+    "x1, x2, *, axes=2, precision=None, preferred_element_type=None, out_sharding=None",
+    f"{NP}.tensordot",
+)
 def product(call: Call) -> Value:
     """As in ``jax.numpy``; ``outer`` takes vectors only."""
     inner = {"matmul": matmul, "outer": outer, "tensordot": tensordot}[call.last]
@@ -314,10 +387,14 @@ def product(call: Call) -> Value:
             value = array(call, name)
             if value.dims is not None and len(value.dims) != 1:
                 raise OpError("ST208", f"{call.name}: {shown(value)} is not a vector")
-    return inner(Call(call.qualname, {**call.args, "a": call["x1"], "b": call["x2"]}, call.ctx))
+    return inner(
+        Call(call.qualname, {**call.args, "a": call["x1"], "b": call["x2"]}, call.ctx)
+    )
 
 
-@model("x1, x2, *, axis=-1, precision=None, preferred_element_type=None", f"{NP}.vecdot")
+@model(
+    "x1, x2, *, axis=-1, precision=None, preferred_element_type=None", f"{NP}.vecdot"
+)
 def linalg_vecdot(call: Call) -> Value:
     return vecdot(call)
 
@@ -330,7 +407,9 @@ def linalg_transpose(call: Call) -> Value:
 @model("a, lower=False, overwrite_a=False, check_finite=True", f"{SP}.cho_factor")
 def cho_factor(call: Call) -> Value:
     value, dims = matrix(call, "a", square=True)
-    return SequenceValue((_made(value, dims, factor_dtype(call, value)), Unknown("which triangle")))
+    return SequenceValue(
+        (_made(value, dims, factor_dtype(call, value)), Unknown("which triangle"))
+    )
 
 
 @model("c_and_lower, b, overwrite_b=False, check_finite=True", f"{SP}.cho_solve")
@@ -339,8 +418,18 @@ def factored_solve(call: Call) -> Value:
     """The factorization comes first, then the right side, whose shape stays where it is a matrix or a vector."""
     pair = call["c_and_lower" if "c_and_lower" in call.args else "lu_and_piv"]
     b = array(call, "b")
-    a = as_array(pair.items[0]) if isinstance(pair, SequenceValue) and pair.items else None
-    if a is None or a.dims is None or len(a.dims) != 2 or b.dims is None or len(b.dims) not in (1, 2):
+    a = (
+        as_array(pair.items[0])
+        if isinstance(pair, SequenceValue) and pair.items
+        else None
+    )
+    if (
+        a is None
+        or a.dims is None
+        or len(a.dims) != 2
+        or b.dims is None
+        or len(b.dims) not in (1, 2)
+    ):
         return UNKNOWN_ARRAY
     check_contracted(call, a, 1, b, 0)
     return _made(b, b.dims, None)
@@ -361,9 +450,19 @@ def lu(call: Call) -> Value:
     if joined is None:
         raise UnknownArgument
     k, batch = _smaller(value), dims[:-2]
-    rows, columns = Dimension(seen_size(value, -2), ()), Dimension(seen_size(value, -1), ())
-    lower, upper = _made(value, (*batch, rows, k), None), _made(value, (*batch, k, columns), None)
-    return SequenceValue((lower, upper) if joined else (_made(value, (*batch, rows, rows), None), lower, upper))
+    rows, columns = (
+        Dimension(seen_size(value, -2), ()),
+        Dimension(seen_size(value, -1), ()),
+    )
+    lower, upper = (
+        _made(value, (*batch, rows, k), None),
+        _made(value, (*batch, k, columns), None),
+    )
+    return SequenceValue(
+        (lower, upper)
+        if joined
+        else (_made(value, (*batch, rows, rows), None), lower, upper)
+    )
 
 
 @model("*arrs", f"{SP}.block_diag")
@@ -378,9 +477,16 @@ def block_diag(call: Call) -> Value:
         if operand.dims is None:
             return ArrayValue((Dimension(None), Dimension(None)), None)
         if len(operand.dims) > 2:
-            raise OpError("ST208", f"{call.name}: {shown(operand)} has more than 2 dimensions")
-        sizes = [ONE] * (2 - len(operand.dims)) + [seen_size(operand, i) for i in range(len(operand.dims))]
-        total = [None if a is None or b is None else a + b for a, b in zip(total, sizes, strict=True)]
+            raise OpError(
+                "ST208", f"{call.name}: {shown(operand)} has more than 2 dimensions"
+            )
+        sizes = [ONE] * (2 - len(operand.dims)) + [
+            seen_size(operand, i) for i in range(len(operand.dims))
+        ]
+        total = [
+            None if a is None or b is None else a + b
+            for a, b in zip(total, sizes, strict=True)
+        ]
     return ArrayValue(tuple(Dimension(size, ()) for size in total), None)
 
 
@@ -390,16 +496,31 @@ def toeplitz(call: Call) -> Value:
     c, r = array(call, "c"), array(call, "c" if is_none(call["r"]) else "r")
     if c.dims is None or r.dims is None or len(c.dims) != 1 or len(r.dims) != 1:
         return UNKNOWN_ARRAY
-    return ArrayValue((Dimension(seen_size(c, 0), ()), Dimension(seen_size(r, 0), ())), None)
+    return ArrayValue(
+        (Dimension(seen_size(c, 0), ()), Dimension(seen_size(r, 0), ())), None
+    )
 
 
-@model("a, overwrite_a=False, lwork=None, mode='full', pivoting=False, check_finite=True", f"{SP}.qr")
+@model(
+    "a, overwrite_a=False, lwork=None, mode='full', pivoting=False, check_finite=True",
+    f"{SP}.qr",
+)
 def scipy_qr(call: Call) -> Value:
     value, dims = matrix(call, "a")
     mode, k = static_str(call["mode"]), _smaller(value)
-    if mode not in ("full", "economic", "r") or static_bool(call["pivoting"]) is not False:
+    if (
+        mode not in ("full", "economic", "r")
+        or static_bool(call["pivoting"]) is not False
+    ):
         raise UnknownArgument
-    rows, columns = Dimension(seen_size(value, -2), ()), Dimension(seen_size(value, -1), ())
+    rows, columns = (
+        Dimension(seen_size(value, -2), ()),
+        Dimension(seen_size(value, -1), ()),
+    )
     inner = rows if mode != "economic" else k
     upper = _made(value, (*dims[:-2], inner, columns), None)
-    return SequenceValue((upper,) if mode == "r" else (_made(value, (*dims[:-2], rows, inner), None), upper))
+    return SequenceValue(
+        (upper,)
+        if mode == "r"
+        else (_made(value, (*dims[:-2], rows, inner), None), upper)
+    )

@@ -33,7 +33,10 @@ class Steps:
         """An argument that optax demands to be an array of floats (or of ``kinds``)."""
         value = self.call[name]
         number = not isinstance(value, ArrayValue) and as_array(value) is not None
-        if number or (isinstance(value, ArrayValue) and not _may_be(value, *(kinds or ("floating",)))):
+        if number or (
+            isinstance(value, ArrayValue)
+            and not _may_be(value, *(kinds or ("floating",)))
+        ):
             raise UnknownArgument
         return value
 
@@ -44,7 +47,11 @@ class Steps:
             return Literal(None)
         if mask.dims is None or scores.dims is None:
             return Literal(None)
-        return mask if len(mask.dims) == len(scores.dims) else self("numpy.expand_dims", mask, self.call["axis"])
+        return (
+            mask
+            if len(mask.dims) == len(scores.dims)
+            else self("numpy.expand_dims", mask, self.call["axis"])
+        )
 
     def added_up(self, value: Value, where: Value) -> Value:
         """The sum along the axis of the classes, of what ``where`` leaves."""
@@ -69,7 +76,9 @@ def _may_be(value: ArrayValue, *kinds: str) -> bool:
 
 def _loss(signature: str, *names: str) -> Callable[[_Loss], _Loss]:
     def register(loss: _Loss) -> _Loss:
-        model(signature, *[f"optax.{name}" for name in names], composed=True)(lambda call: loss(Steps(call)))
+        model(signature, *[f"optax.{name}" for name in names], composed=True)(
+            lambda call: loss(Steps(call))
+        )
         return loss
 
     return register
@@ -91,7 +100,9 @@ def huber(do: Steps) -> Value:
     size = do("numpy.abs", do.errors())
     near = do("numpy.minimum", size, do["delta"])
     far = do("numpy.subtract", size, near)
-    return do("numpy.add", do("numpy.square", near), do("numpy.multiply", do["delta"], far))
+    return do(
+        "numpy.add", do("numpy.square", near), do("numpy.multiply", do["delta"], far)
+    )
 
 
 @_loss("predictions, targets=None", "log_cosh")
@@ -120,7 +131,9 @@ def sigmoid_binary_cross_entropy(do: Steps) -> Value:
     of_zeros = do("numpy.multiply", do("numpy.subtract", _ONE, do["labels"]), others)
     loss = do("numpy.negative", do("numpy.add", of_ones, of_zeros))
     if isinstance(loss, ArrayValue) and isinstance(logits, ArrayValue):
-        return replace(loss, dtype=logits.dtype, weak=logits.weak)  # that of the labels is made the same before
+        return replace(
+            loss, dtype=logits.dtype, weak=logits.weak
+        )  # that of the labels is made the same before
     return loss
 
 
@@ -128,9 +141,15 @@ def sigmoid_binary_cross_entropy(do: Steps) -> Value:
 @_loss("logits, labels, *, epsilon=2.0, axis=-1, where=None", "poly_loss_cross_entropy")
 def softmax_cross_entropy(do: Steps) -> Value:
     logits, where = do.floating("logits"), do.where("logits")
-    labels = do.floating("labels") if do.call.last == "poly_loss_cross_entropy" else do["labels"]
+    labels = (
+        do.floating("labels")
+        if do.call.last == "poly_loss_cross_entropy"
+        else do["labels"]
+    )
     logarithms = do("nn.log_softmax", logits, **do.axis, where=where)
-    return do("numpy.negative", do.added_up(do("numpy.multiply", labels, logarithms), where))
+    return do(
+        "numpy.negative", do.added_up(do("numpy.multiply", labels, logarithms), where)
+    )
 
 
 @_loss("logits, labels", "safe_softmax_cross_entropy")
@@ -140,31 +159,57 @@ def safe_softmax_cross_entropy(do: Steps) -> Value:
     return do("numpy.negative", do("numpy.sum", products, axis=_LAST))
 
 
-@_loss("logits, labels, axis=-1, where=None", "softmax_cross_entropy_with_integer_labels")
+@_loss(
+    "logits, labels, axis=-1, where=None", "softmax_cross_entropy_with_integer_labels"
+)
 def of_integer_labels(do: Steps) -> Value:
-    logits, labels, axis = do.floating("logits"), do.floating("labels", "signed", "unsigned"), do["axis"]
+    logits, labels, axis = (
+        do.floating("logits"),
+        do.floating("labels", "signed", "unsigned"),
+        do["axis"],
+    )
     if static_int(axis) is None:
         raise UnknownArgument
     places = do("numpy.expand_dims", labels, axis)
-    chosen = do("numpy.squeeze", do("numpy.take_along_axis", logits, places, axis), axis)
-    return do("numpy.subtract", do("nn.logsumexp", logits, axis=axis, where=do.where("logits")), chosen)
+    chosen = do(
+        "numpy.squeeze", do("numpy.take_along_axis", logits, places, axis), axis
+    )
+    return do(
+        "numpy.subtract",
+        do("nn.logsumexp", logits, axis=axis, where=do.where("logits")),
+        chosen,
+    )
 
 
 @_loss("log_predictions, targets, axis=-1, where=None", "kl_divergence")
 def kl_divergence(do: Steps) -> Value:
     targets = do.floating("targets")
-    ratio = do("numpy.subtract", do("numpy.log", targets), do.floating("log_predictions"))
-    return do.added_up(do("numpy.multiply", targets, ratio), do.where("log_predictions"))
+    ratio = do(
+        "numpy.subtract", do("numpy.log", targets), do.floating("log_predictions")
+    )
+    return do.added_up(
+        do("numpy.multiply", targets, ratio), do.where("log_predictions")
+    )
 
 
-@_loss("log_predictions, log_targets, axis=-1, where=None", "kl_divergence_with_log_targets")
+@_loss(
+    "log_predictions, log_targets, axis=-1, where=None",
+    "kl_divergence_with_log_targets",
+)
 def kl_divergence_with_log_targets(do: Steps) -> Value:
     targets = do.floating("log_targets")
     ratio = do("numpy.subtract", targets, do.floating("log_predictions"))
-    return do.added_up(do("numpy.multiply", do("numpy.exp", targets), ratio), do.where("log_predictions"))
+    return do.added_up(
+        do("numpy.multiply", do("numpy.exp", targets), ratio),
+        do.where("log_predictions"),
+    )
 
 
-@_loss("predictions, targets, *, epsilon=0.0, axis=-1, where=None", "cosine_similarity", "cosine_distance")
+@_loss(
+    "predictions, targets, *, epsilon=0.0, axis=-1, where=None",
+    "cosine_similarity",
+    "cosine_distance",
+)
 def cosine(do: Steps) -> Value:
     """Each divided by its norm."""
     where = do.where("predictions")
@@ -174,7 +219,13 @@ def cosine(do: Steps) -> Value:
 
 
 def _of_length_one(do: Steps, value: Value, where: Value) -> Value:
-    squares = do("numpy.sum", do("numpy.square", value), **do.axis, keepdims=Literal(True), where=where)
+    squares = do(
+        "numpy.sum",
+        do("numpy.square", value),
+        **do.axis,
+        keepdims=Literal(True),
+        where=where,
+    )
     return do("numpy.divide", value, do("numpy.sqrt", squares))
 
 

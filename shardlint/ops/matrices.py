@@ -35,7 +35,9 @@ from shardtypes.lang import Size
 def triangle(call: Call) -> Value:
     value = array(call, "m")
     if value.dims is not None and len(value.dims) < 2:
-        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}"
+        )
     return value
 
 
@@ -49,7 +51,9 @@ def diag(call: Call) -> Value:
         total = None if size is None else size + abs(k)
         return ArrayValue(dims_of(total, total), value.dtype, value.weak, value.pending)
     if len(value.dims) != 2:
-        raise OpError("ST208", f"{call.name}: needs 1 or 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs 1 or 2 dimensions, got {shown(value)}"
+        )
     rows, columns = (dim.size for dim in value.dims)
     same = rows is not None and rows == columns and k == 0
     dtype = None if value.weak else value.dtype
@@ -68,13 +72,17 @@ def _length(rows: Size | None, columns: Size | None, offset: int) -> Size | None
 def _two_axes(call: Call, value: ArrayValue) -> tuple[int, int]:
     assert value.dims is not None
     if len(value.dims) < 2:
-        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}"
+        )
     first = call["axis1"] if "axis1" in call.args else IntValue(Size.const(-2))
     second = call["axis2"] if "axis2" in call.args else IntValue(Size.const(-1))
     a = one_axis(call, first, len(value.dims), value)
     b = one_axis(call, second, len(value.dims), value)
     if a == b:
-        raise OpError("ST208", f"{call.name}: axis {a} is given twice for shape {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: axis {a} is given twice for shape {shown(value)}"
+        )
     return a, b
 
 
@@ -91,10 +99,19 @@ def diagonal(call: Call) -> Value:
     rest = tuple(dim for i, dim in enumerate(value.dims) if i not in (a, b))
     if call.last == "trace":
         name, given = dtype_argument(call, call["dtype"])
-        return with_dtype(with_dims(value, rest), name if given else accumulator(value.dtype, call.ctx.x64))
+        return with_dtype(
+            with_dims(value, rest),
+            name if given else accumulator(value.dtype, call.ctx.x64),
+        )
     offset = static_int(call["offset"])
-    size = None if offset is None else _length(seen_size(value, a), seen_size(value, b), offset)
-    out = with_dtype(value, None) if value.weak else value  # the diagonal of a square matrix is not weak
+    size = (
+        None
+        if offset is None
+        else _length(seen_size(value, a), seen_size(value, b), offset)
+    )
+    out = (
+        with_dtype(value, None) if value.weak else value
+    )  # the diagonal of a square matrix is not weak
     return with_dims(out, (*rest, Dimension(size, ())))
 
 
@@ -104,14 +121,18 @@ def diagflat(call: Call) -> Value:
     flat = flattened(value)
     size = None if flat is None or k is None else flat[0].size
     total = None if size is None or k is None else size + abs(k)
-    return with_dims(with_dtype(value, None if value.weak else value.dtype), dims_of(total, total))
+    return with_dims(
+        with_dtype(value, None if value.weak else value.dtype), dims_of(total, total)
+    )
 
 
 @model("a, b", "jax.numpy.kron")
 def kron(call: Call) -> Value:
     """Sizes multiply; the shorter shape is filled up with 1 in front."""
     a, b = array(call, "a"), array(call, "b")
-    out = elementwise(call.name, [with_dims(a, ()), with_dims(b, ())], call.ctx, kind="multiply")
+    out = elementwise(
+        call.name, [with_dims(a, ()), with_dims(b, ())], call.ctx, kind="multiply"
+    )
     if a.dims is None or b.dims is None:
         return with_dims(out, None)
     rank = max(len(a.dims), len(b.dims))
@@ -131,8 +152,14 @@ def triangle_indices(call: Call) -> Value:
     if "arr" in call.args:
         value = array(call, "arr")
         if value.dims is not None and len(value.dims) != 2:
-            raise OpError("ST208", f"{call.name}: needs 2 dimensions, got {shown(value)}")
-        n, m = (None, None) if value.dims is None else (seen_size(value, 0), seen_size(value, 1))
+            raise OpError(
+                "ST208", f"{call.name}: needs 2 dimensions, got {shown(value)}"
+            )
+        n, m = (
+            (None, None)
+            if value.dims is None
+            else (seen_size(value, 0), seen_size(value, 1))
+        )
     else:
         n = size_of(call["n"])
         m = n if is_none(call["m"]) else size_of(call["m"])
@@ -153,7 +180,9 @@ def diag_indices(call: Call) -> Value:
     count = static_int(call["ndim"])
     if count is None or not 0 < count < 8:
         raise UnknownArgument
-    return SequenceValue((ArrayValue(dims_of(size_of(call["n"])), None, False, frozenset()),) * count)
+    return SequenceValue(
+        (ArrayValue(dims_of(size_of(call["n"])), None, False, frozenset()),) * count
+    )
 
 
 @model("a, val, wrap=False, *, inplace=True", "jax.numpy.fill_diagonal")
@@ -163,7 +192,9 @@ def fill_diagonal(call: Call) -> Value:
     if static_bool(call["inplace"]) is not False:
         raise UnknownArgument
     if value.dims is not None and len(value.dims) < 2:
-        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}"
+        )
     alike = value.dims is not None and len(value.dims) == 2 and is_number(call["val"])
     return value if alike else with_dims(with_dtype(value, None), None)
 
@@ -176,4 +207,6 @@ def vander(call: Call) -> Value:
     columns = value.dims[0].size if is_none(call["N"]) else size_of(call["N"])
     if columns is not None and (columns.constant or 0) < 0:
         raise UnknownArgument
-    return with_dtype(with_dims(cleared(value), (value.dims[0], Dimension(columns, ()))), None)
+    return with_dtype(
+        with_dims(cleared(value), (value.dims[0], Dimension(columns, ()))), None
+    )

@@ -42,7 +42,16 @@ ARRAY_MEMBERS = frozenset(
     f"shape ndim size dtype T mT at reshape transpose flatten ravel {' '.join(FUNCTION_METHODS)}".split()
 )
 """What a program asks of arrays, and seldom of anything else."""
-_KEEPING = frozenset({"block_until_ready", "copy", "__array__", "to_device", "copy_to_host_async", "addressable_data"})
+_KEEPING = frozenset(
+    {
+        "block_until_ready",
+        "copy",
+        "__array__",
+        "to_device",
+        "copy_to_host_async",
+        "addressable_data",
+    }
+)
 
 _OPAQUE = frozenset(
     """tobytes tofile dump dumps fill itemset put setflags delete devices unsafe_buffer_pointer is_deleted is_ready
@@ -56,12 +65,18 @@ def attribute(receiver: Value, name: str, ctx: OpContext) -> Value:
         return _array_attribute(receiver, name)
     if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
         return PartialValue(ExternalValue(f"{AT}.{name}"), receiver.args)
-    if isinstance(receiver, SequenceValue) and receiver.names is not None and name in receiver.names:
+    if (
+        isinstance(receiver, SequenceValue)
+        and receiver.names is not None
+        and name in receiver.names
+    ):
         return receiver.items[receiver.names.index(name)]
     if isinstance(receiver, DTypeValue):
         return _dtype_attribute(receiver, name)
     if isinstance(receiver, SliceValue) and name in ("start", "stop", "step"):
-        return {"start": receiver.lower, "stop": receiver.upper, "step": receiver.step}[name]
+        return {"start": receiver.lower, "stop": receiver.upper, "step": receiver.step}[
+            name
+        ]
     if isinstance(receiver, SequenceValue) and receiver.kind == "keys":
         return Unknown(f".{name} of random keys")
     if isinstance(receiver, (SequenceValue, DictValue, StringValue)):
@@ -91,12 +106,23 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
     if name in ("real", "imag"):
         return apply(f"jax.numpy.{name}", [value], {}, OpContext())
     if name == "value":
-        return value  # of a variable of flax, which is followed as the array that it holds
+        return (
+            value  # of a variable of flax, which is followed as the array that it holds
+        )
     if name == "at":
         return PartialValue(ExternalValue(AT), (value,))
     if name in ("itemsize", "nbytes"):
         return IntValue(None)
-    if name in ("sharding", "aval", "weak_type", "device", "flat", "addressable_shards", "global_shards", "is_deleted"):
+    if name in (
+        "sharding",
+        "aval",
+        "weak_type",
+        "device",
+        "flat",
+        "addressable_shards",
+        "global_shards",
+        "is_deleted",
+    ):
         return Unknown(f".{name} of an array")
     return MethodValue(value, name)
 
@@ -117,7 +143,13 @@ def _dtype_attribute(value: DTypeValue, name: str) -> Value:
     return IntValue(None) if name == "itemsize" else Unknown(f".{name} of a dtype")
 
 
-def method(receiver: Value, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext) -> Value:
+def method(
+    receiver: Value,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    ctx: OpContext,
+) -> Value:
     """``receiver.name(*args, **kwargs)``. Raises OpError for a certain mismatch."""
     if isinstance(receiver, ArrayValue):
         return _array_method(receiver, name, args, kwargs, ctx)
@@ -128,14 +160,22 @@ def method(receiver: Value, name: str, args: Sequence[Value], kwargs: Mapping[st
     if isinstance(receiver, SequenceValue):
         return _sequence_method(receiver, name, args)
     if isinstance(receiver, StringValue):
-        return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
+        return (
+            StringValue()
+            if name in _STRING_TO_STRING
+            else Unknown(f".{name}() of a string")
+        )
     if isinstance(receiver, Literal) and isinstance(receiver.value, str):
         return _string_method(receiver.value, name, args)
     return Unknown(f".{name}() of something unknown")
 
 
 def _array_method(
-    value: ArrayValue, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+    value: ArrayValue,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    ctx: OpContext,
 ) -> Value:
     prefix = "numpy." if value.numpy else "jax.numpy."
     if name in _KEEPING:
@@ -148,7 +188,9 @@ def _array_method(
             if kind in ("signed", "unsigned"):
                 return IntValue(None)
             if kind is not None:
-                return ScalarValue({"bool": "bool", "complex": "complex"}.get(kind, "float"))
+                return ScalarValue(
+                    {"bool": "bool", "complex": "complex"}.get(kind, "float")
+                )
         return Unknown(f".{name}() of an array")
     if name in _OPAQUE:
         return Unknown(f".{name}() of an array")
@@ -156,7 +198,9 @@ def _array_method(
         args = [args[0], value, *args[1:]]
         return apply(prefix + name, args, kwargs, ctx)
     own = f"jax.Array.{name}"
-    qualname = own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
+    qualname = (
+        own if own in MODELS else (prefix + name if name in FUNCTION_METHODS else None)
+    )
     if qualname is None:
         return Unknown(f"no model for the array method .{name}()")
     inner = replace(ctx, numpy=value.numpy)
@@ -166,11 +210,15 @@ def _array_method(
         for short in ("jnp", "np"):
             if re.match(rf"{short}\.{name}\b", error.message):
                 error.message = error.message.removeprefix(short)
-        error.operand = error.operand - 1 if error.operand else None  # the array itself is none of the arguments
+        error.operand = (
+            error.operand - 1 if error.operand else None
+        )  # the array itself is none of the arguments
         raise
     ctx.facts = inner.facts
     if value.numpy and isinstance(result, ArrayValue):
-        return ArrayValue(result.dims, None if name != "astype" else result.dtype, numpy=True)
+        return ArrayValue(
+            result.dims, None if name != "astype" else result.dtype, numpy=True
+        )
     return result
 
 
@@ -180,22 +228,38 @@ _STRING_TO_STRING = frozenset(
 
 
 def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
-    known = [arg.value for arg in args if isinstance(arg, Literal) and isinstance(arg.value, str)]
+    known = [
+        arg.value
+        for arg in args
+        if isinstance(arg, Literal) and isinstance(arg.value, str)
+    ]
     if len(known) == len(args):
         if name in ("lower", "upper", "strip") and len(known) <= 1:
             return Literal(str(getattr(text, name)(*known)))
         if name in ("startswith", "endswith") and len(known) == 1:
             return Literal(bool(getattr(text, name)(*known)))
-        if (name, len(known)) in (("removeprefix", 1), ("removesuffix", 1), ("replace", 2)):
+        if (name, len(known)) in (
+            ("removeprefix", 1),
+            ("removesuffix", 1),
+            ("replace", 2),
+        ):
             return Literal(str(getattr(text, name)(*known)))
         if name == "split" and len(known) <= 1 and known != [""]:
             words = text.split(known[0]) if known else text.split()
             return SequenceValue(tuple(Literal(word) for word in words), "list")
     if name == "join" and len(args) == 1 and isinstance(args[0], SequenceValue):
-        parts = [item.value for item in args[0].items if isinstance(item, Literal) and isinstance(item.value, str)]
+        parts = [
+            item.value
+            for item in args[0].items
+            if isinstance(item, Literal) and isinstance(item.value, str)
+        ]
         if len(parts) == len(args[0].items):
             return Literal(text.join(parts))
-    return StringValue() if name in _STRING_TO_STRING else Unknown(f".{name}() of a string")
+    return (
+        StringValue()
+        if name in _STRING_TO_STRING
+        else Unknown(f".{name}() of a string")
+    )
 
 
 def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> Value:
@@ -210,7 +274,9 @@ def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> 
 
 def _dict_method(value: DictValue, name: str, args: Sequence[Value]) -> Value:
     if name == "items":
-        return SequenceValue(tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list")
+        return SequenceValue(
+            tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list"
+        )
     if name == "keys":
         return SequenceValue(tuple(_key(key) for key, _ in value.items), "list")
     if name == "values":

@@ -42,7 +42,10 @@ def one_hot(call: Call) -> Value:
         return ArrayValue(None, dtype)
     rank = len(value.dims) + 1
     if not -rank <= axis < rank:
-        raise OpError("ST208", f"{call.name}: axis {axis} is out of range for the result of {shown(value)}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: axis {axis} is out of range for the result of {shown(value)}",
+        )
     at = axis % rank
     pending = cleared(value).pending
     dims = (*value.dims[:at], Dimension(size_of(call["num_classes"])), *value.dims[at:])
@@ -67,9 +70,13 @@ def glu(call: Call) -> Value:
     axis = one_axis(call, call["axis"], len(value.dims), value)
     size = value.dims[axis].size
     if size is not None and size.constant is not None and size.constant % 2:
-        raise OpError("ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd")
+        raise OpError(
+            "ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd"
+        )
     half = Dimension(None if size is None else size // 2)
-    return with_dtype(with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), name)
+    return with_dtype(
+        with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), name
+    )
 
 
 @model(
@@ -85,32 +92,56 @@ def attention(call: Call) -> Value:
     query, key, value = arrays(call, "query", "key", "value")
     if static_int(call["return_residual"]) != 0:
         return UNKNOWN_ARRAY
-    out = with_dtype(cleared(query), query.dtype if query.dtype == key.dtype == value.dtype else None)
-    if any(operand.dims is not None and len(operand.dims) not in (3, 4) for operand in (query, key, value)):
+    out = with_dtype(
+        cleared(query), query.dtype if query.dtype == key.dtype == value.dtype else None
+    )
+    if any(
+        operand.dims is not None and len(operand.dims) not in (3, 4)
+        for operand in (query, key, value)
+    ):
         return UNKNOWN_ARRAY
     if query.dims is None or key.dims is None or value.dims is None:
         return out
     agree(call, [key, value], None)
     if len(query.dims) != len(key.dims):
-        raise OpError("ST204", f"{call.name}: query {shown(query)} and key {shown(key)} differ in rank")
-    for i, what in ((-1, "head size"), *([(-4, "batch")] if len(query.dims) == 4 else [])):
+        raise OpError(
+            "ST204",
+            f"{call.name}: query {shown(query)} and key {shown(key)} differ in rank",
+        )
+    for i, what in (
+        (-1, "head size"),
+        *([(-4, "batch")] if len(query.dims) == 4 else []),
+    ):
         witness = different(call.ctx, query.dims[i].size, key.dims[i].size)
         if witness is not None:
             both = f"query {shown(query)} and key {shown(key)}"
-            raise OpError("ST204", f"{call.name}: the {what} of {both} differs", witness)
+            raise OpError(
+                "ST204", f"{call.name}: the {what} of {both} differs", witness
+            )
     heads, shared = ((x.dims or ())[-2].size for x in (query, key))
-    if heads is not None and shared is not None and heads.constant is not None and shared.constant:
+    if (
+        heads is not None
+        and shared is not None
+        and heads.constant is not None
+        and shared.constant
+    ):
         if heads.constant % shared.constant:
             what = f"{heads.constant} query heads for {shared.constant} of the keys; a multiple is needed"
             raise OpError("ST206", f"{call.name}: {what}")
-    return out if is_none(call["bias"]) and is_none(call["mask"]) and out.dims is not None else _if_fits(call, out, key)
+    return (
+        out
+        if is_none(call["bias"]) and is_none(call["mask"]) and out.dims is not None
+        else _if_fits(call, out, key)
+    )
 
 
 def _if_fits(call: Call, out: ArrayValue, key: ArrayValue) -> ArrayValue:
     """The result, where the mask and the bias broadcast to (batch, heads, query length, key length)."""
     assert out.dims is not None and key.dims is not None
     dims, keys = out.dims, key.dims
-    full = with_dims(out, (*dims[:-3], dims[-2], dims[-3], Dimension(keys[-3].size, keys[-3].axes)))
+    full = with_dims(
+        out, (*dims[:-3], dims[-2], dims[-3], Dimension(keys[-3].size, keys[-3].axes))
+    )
     for name in ("bias", "mask"):
         given = as_array(call[name])
         if is_none(call[name]) or given is None or given.dims is None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from shardlint.ops.arrays import dims_of, sizes_argument
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, is_none, is_number, model
-from shardlint.values import ArrayValue, ExternalValue, ScalarValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    ExternalValue,
+    ScalarValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 GENERATOR = "numpy.random.Generator"
 
@@ -16,16 +23,31 @@ def generator(call: Call) -> Value:
     return ExternalValue(GENERATOR)
 
 
-@model("loc=0.0, scale=1.0, size=None", *names(GENERATOR, "normal laplace logistic gumbel"), "numpy.random.normal")
+@model(
+    "loc=0.0, scale=1.0, size=None",
+    *names(GENERATOR, "normal laplace logistic gumbel"),
+    "numpy.random.normal",
+)
 @model("low=0.0, high=1.0, size=None", f"{GENERATOR}.uniform", "numpy.random.uniform")
 @model("size=None", *names("numpy.random", "random random_sample"))
-@model("size=None, dtype=None, out=None", *names(GENERATOR, "random standard_normal standard_exponential"))
+@model(
+    "size=None, dtype=None, out=None",
+    *names(GENERATOR, "random standard_normal standard_exponential"),
+)
 @model("low, high=None, size=None, dtype=None, endpoint=False", f"{GENERATOR}.integers")
-@model("low, high=None, size=None, dtype=None", "numpy.random.randint", f"{GENERATOR}.randint")
+@model(
+    "low, high=None, size=None, dtype=None",
+    "numpy.random.randint",
+    f"{GENERATOR}.randint",
+)
 def drawn(call: Call) -> Value:
     """Without ``size`` the result has the shape that the parameters broadcast to, or is a number."""
     if is_none(call["size"]):
-        plain = all(is_number(value) or is_none(value) for name, value in call.args.items() if name != "size")
+        plain = all(
+            is_number(value) or is_none(value)
+            for name, value in call.args.items()
+            if name != "size"
+        )
         if plain and call.last not in ("integers", "randint"):
             return ScalarValue("float")
         return Unknown("one random number, or as many as the parameters are")

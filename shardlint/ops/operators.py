@@ -71,12 +71,22 @@ def binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         return _number_binary(op, left, right)
     if isinstance(left, SequenceValue) or isinstance(right, SequenceValue):
         return _sequence_binary(op, left, right)
-    if isinstance(left, Literal) and isinstance(right, Literal) and isinstance(left.value, (str, bytes)):
+    if (
+        isinstance(left, Literal)
+        and isinstance(right, Literal)
+        and isinstance(left.value, (str, bytes))
+    ):
         if op == "+" and type(left.value) is type(right.value):
             return Literal(left.value + right.value)  # type: ignore[operator]  # both str or both bytes
         return StringValue()
-    if isinstance(left, StringValue) or (isinstance(left, Literal) and isinstance(left.value, str)):
-        return StringValue() if op in ("+", "%", "*") else Unknown("an operator on strings")
+    if isinstance(left, StringValue) or (
+        isinstance(left, Literal) and isinstance(left.value, str)
+    ):
+        return (
+            StringValue()
+            if op in ("+", "%", "*")
+            else Unknown("an operator on strings")
+        )
     if op == "|" and isinstance(left, DictValue) and isinstance(right, DictValue):
         return DictValue(tuple({**dict(left.items), **dict(right.items)}.items()))
     return Unknown(f"operand of {op} is unknown")
@@ -93,22 +103,52 @@ def _array_binary(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
     if op == "@" and (number_kind(left) or number_kind(right)):
         return Unknown("matmul with a number")
-    if op == "**" and isinstance(right, IntValue) and isinstance(left, ArrayValue) and not both_numpy:
+    if (
+        op == "**"
+        and isinstance(right, IntValue)
+        and isinstance(left, ArrayValue)
+        and not both_numpy
+    ):
         if left.dtype is not None:  # an integer exponent keeps the dtype
-            return _named(op, lambda: viewed(Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx), _integer_power))
-    return _named(op, lambda: apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx))
+            return _named(
+                op,
+                lambda: viewed(
+                    Call("jax.lax.integer_pow", {"x": left, "y": right}, ctx),
+                    _integer_power,
+                ),
+            )
+    return _named(
+        op,
+        lambda: apply(
+            ("numpy." if both_numpy else "jax.numpy.") + function,
+            [left, right],
+            {},
+            ctx,
+        ),
+    )
 
 
 def _of_unknown(op: str, ctx: OpContext) -> Value:
     """What an array gives with something unknown: an array, where nothing depends on how it lies on devices."""
-    return Unknown(f"operand of {op} is unknown") if ctx.view is not None else ArrayValue(None)
+    return (
+        Unknown(f"operand of {op} is unknown")
+        if ctx.view is not None
+        else ArrayValue(None)
+    )
 
 
 def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
     """NumPy makes an array of a tuple; JAX refuses."""
     for index, (one, other) in enumerate(((left, right), (right, left))):
-        if isinstance(one, SequenceValue) and one.kind == "tuple" and isinstance(other, ArrayValue) and not other.numpy:
-            if any(isinstance(item, ArrayValue) and not item.numpy for item in one.items):
+        if (
+            isinstance(one, SequenceValue)
+            and one.kind == "tuple"
+            and isinstance(other, ArrayValue)
+            and not other.numpy
+        ):
+            if any(
+                isinstance(item, ArrayValue) and not item.numpy for item in one.items
+            ):
                 message = f"{op}: one operand is an array, the other a tuple of {len(one.items)}"
                 raise OpError("ST204", message, {}, index)
 
@@ -116,7 +156,9 @@ def _no_tuple_of_arrays(op: str, left: Value, right: Value) -> None:
 def _integer_power(call: Call) -> Value:
     base = call["x"]
     assert isinstance(base, ArrayValue)
-    return ArrayValue(base.dims, base.dtype if base.dtype != "bool" else None, base.weak)
+    return ArrayValue(
+        base.dims, base.dtype if base.dtype != "bool" else None, base.weak
+    )
 
 
 def _named(op: str, apply: Callable[[], Value]) -> Value:
@@ -132,7 +174,11 @@ def _named(op: str, apply: Callable[[], Value]) -> Value:
 def _int_binary(op: str, left: IntValue, right: IntValue) -> Value:
     result = _int_result(op, left.size, right.size)
     devices = left.devices | right.devices
-    return replace(result, devices=devices) if devices and isinstance(result, IntValue) else result
+    return (
+        replace(result, devices=devices)
+        if devices and isinstance(result, IntValue)
+        else result
+    )
 
 
 def _int_result(op: str, a: Size | None, b: Size | None) -> Value:
@@ -164,9 +210,19 @@ def _int_result(op: str, a: Size | None, b: Size | None) -> Value:
         if op == "**" and (y > 64 or abs(x) > 64):
             return IntValue(None)
         if op in ("<<", ">>"):
-            return IntValue(Size.const(x << y if op == "<<" else x >> y)) if 0 <= y < 64 else IntValue(None)
+            return (
+                IntValue(Size.const(x << y if op == "<<" else x >> y))
+                if 0 <= y < 64
+                else IntValue(None)
+            )
         if op in ("&", "|", "^", "**"):
-            return IntValue(Size.const({"&": x & y, "|": x | y, "^": x ^ y}.get(op, x**y if op == "**" else 0)))
+            return IntValue(
+                Size.const(
+                    {"&": x & y, "|": x | y, "^": x ^ y}.get(
+                        op, x**y if op == "**" else 0
+                    )
+                )
+            )
     return IntValue(None)
 
 
@@ -203,24 +259,41 @@ MAX_ITEMS = 1000
 def _no_arithmetic(op: str, left: Value, right: Value) -> None:
     """A tuple of sizes has neither a half nor a difference: one of them was meant."""
     for index, (one, other) in enumerate(((left, right), (right, left))):
-        sizes = isinstance(one, SequenceValue) and one.kind == "tuple" and one.names is None and one.items
+        sizes = (
+            isinstance(one, SequenceValue)
+            and one.kind == "tuple"
+            and one.names is None
+            and one.items
+        )
         if sizes and isinstance(other, IntValue) and op in _ARITHMETIC:
             if all(isinstance(item, IntValue) for item in sizes):
-                message = f"{op}: one operand is a number, the other a tuple of {len(sizes)}"
+                message = (
+                    f"{op}: one operand is a number, the other a tuple of {len(sizes)}"
+                )
                 raise OpError("ST204", message, {}, index)
 
 
 def _sequence_binary(op: str, left: Value, right: Value) -> Value:
     _no_arithmetic(op, left, right)
-    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and left.kind == right.kind == "set":
+    if (
+        isinstance(left, SequenceValue)
+        and isinstance(right, SequenceValue)
+        and left.kind == right.kind == "set"
+    ):
         return _set_binary(op, left, right)
-    if op == "+" and isinstance(left, SequenceValue) and isinstance(right, SequenceValue):
+    if (
+        op == "+"
+        and isinstance(left, SequenceValue)
+        and isinstance(right, SequenceValue)
+    ):
         if left.kind != right.kind or left.kind == "keys":
             return Unknown("no sequences of one kind")
         if len(left.items) + len(right.items) <= MAX_ITEMS:
             return SequenceValue(left.items + right.items, left.kind)
     if op == "*":
-        sequence, times = (left, right) if isinstance(left, SequenceValue) else (right, left)
+        sequence, times = (
+            (left, right) if isinstance(left, SequenceValue) else (right, left)
+        )
         count = static_int(times)
         if isinstance(sequence, SequenceValue) and count is not None:
             if len(sequence.items) * max(count, 0) <= MAX_ITEMS:
@@ -235,16 +308,33 @@ def unary(op: str, value: Value, ctx: OpContext) -> Value:
         return ScalarValue("bool") if truth is None else Literal(not truth)
     if isinstance(value, ArrayValue):
         name = {"-": "negative", "+": "positive", "~": "bitwise_not"}[op]
-        return _named(op, lambda: apply(("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx))
-    if isinstance(value, SequenceValue) and any(isinstance(item, ArrayValue) for item in value.items):
-        raise OpError("ST204", f"{op}: the operand is a {value.kind} of {len(value.items)}")
+        return _named(
+            op,
+            lambda: apply(
+                ("numpy." if value.numpy else "jax.numpy.") + name, [value], {}, ctx
+            ),
+        )
+    if isinstance(value, SequenceValue) and any(
+        isinstance(item, ArrayValue) for item in value.items
+    ):
+        raise OpError(
+            "ST204", f"{op}: the operand is a {value.kind} of {len(value.items)}"
+        )
     if isinstance(value, IntValue):
         if value.size is None:
             return value
         return IntValue({"-": -value.size, "+": value.size, "~": -value.size - 1}[op])
-    if isinstance(value, Literal) and isinstance(value.value, (bool, float, complex)) and op != "~":
+    if (
+        isinstance(value, Literal)
+        and isinstance(value.value, (bool, float, complex))
+        and op != "~"
+    ):
         return _number(-value.value if op == "-" else +value.value)
-    return value if isinstance(value, ScalarValue) and value.kind != "bool" else Unknown(f"operand of {op} is unknown")
+    return (
+        value
+        if isinstance(value, ScalarValue) and value.kind != "bool"
+        else Unknown(f"operand of {op} is unknown")
+    )
 
 
 def truth_of(value: Value) -> bool | None:
@@ -269,14 +359,34 @@ def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
     if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
         a, b = as_array(left, ctx.x64), as_array(right, ctx.x64)
         if op not in _COMPARISONS or a is None or b is None:
-            return ScalarValue("bool") if op in ("in", "not in") else Unknown(f"operand of {op} is unknown")
-        both_numpy = all(not isinstance(v, ArrayValue) or v.numpy for v in (left, right))
+            return (
+                ScalarValue("bool")
+                if op in ("in", "not in")
+                else Unknown(f"operand of {op} is unknown")
+            )
+        both_numpy = all(
+            not isinstance(v, ArrayValue) or v.numpy for v in (left, right)
+        )
         function = _COMPARISONS[op]
-        return _named(op, lambda: apply(("numpy." if both_numpy else "jax.numpy.") + function, [left, right], {}, ctx))
+        return _named(
+            op,
+            lambda: apply(
+                ("numpy." if both_numpy else "jax.numpy.") + function,
+                [left, right],
+                {},
+                ctx,
+            ),
+        )
     answer = _decide(op, left, right, ctx)
     if answer is None:
-        either = isinstance(left, Unknown) or isinstance(right, Unknown)  # which may be an array
-        return Unknown("comparison") if either and op not in ("in", "not in") else ScalarValue("bool")
+        either = isinstance(left, Unknown) or isinstance(
+            right, Unknown
+        )  # which may be an array
+        return (
+            Unknown("comparison")
+            if either and op not in ("in", "not in")
+            else ScalarValue("bool")
+        )
     return Literal(answer)
 
 
@@ -295,18 +405,31 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
         return _contains(op, left, right, ctx)
     if isinstance(left, IntValue) and isinstance(right, IntValue):
         return _decide_sizes(op, left.size, right.size, ctx)
-    if isinstance(left, SequenceValue) and isinstance(right, SequenceValue) and op in ("==", "!="):
+    if (
+        isinstance(left, SequenceValue)
+        and isinstance(right, SequenceValue)
+        and op in ("==", "!=")
+    ):
         if len(left.items) != len(right.items):
             return op == "!="
-        parts = [_decide("==", a, b, ctx) for a, b in zip(left.items, right.items, strict=True)]
+        parts = [
+            _decide("==", a, b, ctx)
+            for a, b in zip(left.items, right.items, strict=True)
+        ]
         equal = False if False in parts else (None if None in parts else True)
         return None if equal is None else equal == (op == "==")
-    if isinstance(left, DTypeValue) and isinstance(right, DTypeValue) and op in ("==", "!="):
+    if (
+        isinstance(left, DTypeValue)
+        and isinstance(right, DTypeValue)
+        and op in ("==", "!=")
+    ):
         equal = dtypes.equal(left.name, right.name)
         return None if equal is None else equal == (op == "==")
     a, b = _known(left), _known(right)
     none = Literal(None) in (left, right)
-    if (a is None or b is None) and not (none and isinstance(left, Literal) and isinstance(right, Literal)):
+    if (a is None or b is None) and not (
+        none and isinstance(left, Literal) and isinstance(right, Literal)
+    ):
         return None
     if op not in _PYTHON:
         return None
@@ -318,8 +441,16 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
 
 def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
     items: list[Value]
-    if isinstance(left, Literal) and isinstance(left.value, str) and isinstance(right, Literal):
-        return (left.value in right.value) == (op == "in") if isinstance(right.value, str) else None
+    if (
+        isinstance(left, Literal)
+        and isinstance(left.value, str)
+        and isinstance(right, Literal)
+    ):
+        return (
+            (left.value in right.value) == (op == "in")
+            if isinstance(right.value, str)
+            else None
+        )
     if isinstance(right, SequenceValue):
         items = list(right.items)
     elif isinstance(right, DictValue):
@@ -331,7 +462,9 @@ def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None
     return None if found is None else found == (op == "in")
 
 
-def _decide_sizes(op: str, a: Size | None, b: Size | None, ctx: OpContext) -> bool | None:
+def _decide_sizes(
+    op: str, a: Size | None, b: Size | None, ctx: OpContext
+) -> bool | None:
     """Only what holds for all sizes is an answer."""
     if a is None or b is None:
         return None
@@ -344,7 +477,12 @@ def _decide_sizes(op: str, a: Size | None, b: Size | None, ctx: OpContext) -> bo
         return None
     difference = (a - b).constant
     if difference is not None:
-        return {"<": difference < 0, "<=": difference <= 0, ">": difference > 0, ">=": difference >= 0}[op]
+        return {
+            "<": difference < 0,
+            "<=": difference <= 0,
+            ">": difference > 0,
+            ">=": difference >= 0,
+        }[op]
     return None
 
 
@@ -352,5 +490,14 @@ def _set_binary(op: str, left: SequenceValue, right: SequenceValue) -> Value:
     common = tuple(item for item in left.items if item in right.items)
     mine = tuple(item for item in left.items if item not in right.items)
     others = tuple(item for item in right.items if item not in left.items)
-    results = {"-": mine, "&": common, "|": (*left.items, *others), "^": (*mine, *others)}
-    return SequenceValue(results[op], "set") if op in results else Unknown("an operator on sets")
+    results = {
+        "-": mine,
+        "&": common,
+        "|": (*left.items, *others),
+        "^": (*mine, *others),
+    }
+    return (
+        SequenceValue(results[op], "set")
+        if op in results
+        else Unknown("an operator on sets")
+    )

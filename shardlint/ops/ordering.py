@@ -18,7 +18,14 @@ from shardlint.ops.arrays import (
 from shardlint.ops.elementwise import cleared, names
 from shardlint.ops.joining import agree
 from shardlint.ops.reductions import flattened, index_dtype
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_bool,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 
@@ -62,7 +69,11 @@ def top_k(call: Call) -> Value:
     axis = checked_axis(call, value, axis_value)
     k = size_of(call["k"])
     out = cleared(value)
-    if axis is None or value.dims is None or ("axis" not in call.args and not static_bool(call["aggregate_to_topk"])):
+    if (
+        axis is None
+        or value.dims is None
+        or ("axis" not in call.args and not static_bool(call["aggregate_to_topk"]))
+    ):
         out = with_dims(out, None)
     else:
         size = seen_size(value, axis)
@@ -71,18 +82,29 @@ def top_k(call: Call) -> Value:
         if k is not None and size is not None and (k - size - 1).is_nonnegative:
             what = f"k is {shown_size(k)}, dimension {axis} of {shown(value)} has {shown_size(size)}"
             raise OpError("ST206", f"{call.name}: {what}")
-        out = with_dims(out, (*value.dims[:axis], Dimension(k, ()), *value.dims[axis + 1 :]))
+        out = with_dims(
+            out, (*value.dims[:axis], Dimension(k, ()), *value.dims[axis + 1 :])
+        )
     if call.last != "top_k" and not dtypes.is_kind(value.dtype, "floating"):
         out = with_dtype(out, None)
-    return SequenceValue((out, with_dtype(out, None if value.weak else "int32")), "list")
+    return SequenceValue(
+        (out, with_dtype(out, None if value.weak else "int32")), "list"
+    )
 
 
-@model("operand, axis=0, reverse=False", *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp"))
+@model(
+    "operand, axis=0, reverse=False",
+    *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp"),
+)
 def cumulate(call: Call) -> Value:
     value = array(call, "operand")
     checked_axis(call, value, call["axis"], negative=False)
     out = value if call.last == "cumsum" else cleared(value)
-    kinds = ("floating",) if call.last == "cumlogsumexp" else ("floating", "signed", "unsigned")
+    kinds = (
+        ("floating",)
+        if call.last == "cumlogsumexp"
+        else ("floating", "signed", "unsigned")
+    )
     usual = dtypes.is_kind(value.dtype, *kinds) and not value.weak
     return with_dtype(out, value.dtype if usual else None)
 
@@ -95,8 +117,13 @@ def arg_extremum(call: Call) -> Value:
     if axis is None or value.dims is None:
         return with_dims(with_dtype(cleared(value), name), None)
     if seen_size(value, axis) == 0:
-        raise OpError("ST206", f"{call.name}: no elements along dimension {axis} of {shown(value)}")
-    return with_dtype(with_dims(cleared(value), value.dims[:axis] + value.dims[axis + 1 :]), name)
+        raise OpError(
+            "ST206",
+            f"{call.name}: no elements along dimension {axis} of {shown(value)}",
+        )
+    return with_dtype(
+        with_dims(cleared(value), value.dims[:axis] + value.dims[axis + 1 :]), name
+    )
 
 
 @model("a, kth, axis=-1", "jax.numpy.partition", "jax.numpy.argpartition")
@@ -106,9 +133,13 @@ def partition(call: Call) -> Value:
         value = with_dims(value, flattened(value))
     else:
         checked_axis(call, value, call["axis"])
-    if value.weak or (call.last == "partition" and dtypes.is_kind(value.dtype, "floating") is not True):
+    if value.weak or (
+        call.last == "partition" and dtypes.is_kind(value.dtype, "floating") is not True
+    ):
         return with_dtype(cleared(value), None)
-    return with_dtype(cleared(value), value.dtype if call.last == "partition" else index_dtype(call))
+    return with_dtype(
+        cleared(value), value.dtype if call.last == "partition" else index_dtype(call)
+    )
 
 
 @model("a, v, side='left', sorter=None, *, method='scan'", "jax.numpy.searchsorted")
@@ -118,12 +149,18 @@ def searchsorted(call: Call) -> Value:
     vector = array(call, "a" if "a" in call.args else "bins")
     value = array(call, "v" if "v" in call.args else "x")
     if vector.dims is not None and len(vector.dims) != 1:
-        raise OpError("ST208", f"{call.name}: the sorted array has shape {shown(vector)}; it is a vector")
+        raise OpError(
+            "ST208",
+            f"{call.name}: the sorted array has shape {shown(vector)}; it is a vector",
+        )
     if value.dtype is None or vector.dtype is None or not is_none(call.get("sorter")):
         return with_dtype(cleared(value), None)
     size = None if vector.dims is None else vector.dims[0].size
     small = size is not None and (size.constant or 0) < 2**31 - 1
-    return with_dtype(cleared(value), index_dtype(call) if small and vector.dtype == value.dtype else None)
+    return with_dtype(
+        cleared(value),
+        index_dtype(call) if small and vector.dtype == value.dtype else None,
+    )
 
 
 @model("keys, axis=-1", "jax.numpy.lexsort")
@@ -140,7 +177,10 @@ def lexsort(call: Call) -> Value:
     return with_dtype(cleared(parts[0]), index_dtype(call))
 
 
-@model("element, test_elements, assume_unique=False, invert=False, *, method='auto'", "jax.numpy.isin")
+@model(
+    "element, test_elements, assume_unique=False, invert=False, *, method='auto'",
+    "jax.numpy.isin",
+)
 def isin(call: Call) -> Value:
     return with_dtype(cleared(array(call, "element")), "bool")
 
@@ -150,7 +190,10 @@ def _found(call: Call) -> Size | None:
     return None if is_none(call["size"]) else size_of(call["size"])
 
 
-@model("a, *, size=None, fill_value=None", *names("jax.numpy", "nonzero argwhere flatnonzero"))
+@model(
+    "a, *, size=None, fill_value=None",
+    *names("jax.numpy", "nonzero argwhere flatnonzero"),
+)
 def nonzero(call: Call) -> Value:
     """Positions of what is not zero: as many as ``size`` says, or as there happen to be."""
     value = array(call, "a")
@@ -173,17 +216,29 @@ def nonzero(call: Call) -> Value:
 )
 def unique(call: Call) -> Value:
     value = array(call, "ar")
-    plain = all(static_bool(call[name]) is False for name in ("return_index", "return_inverse", "return_counts"))
+    plain = all(
+        static_bool(call[name]) is False
+        for name in ("return_index", "return_inverse", "return_counts")
+    )
     empty = value.dims is None or any(dim.size == 0 for dim in value.dims)
     if not plain or empty or not is_none(call["axis"]):
         raise UnknownArgument
-    out = ArrayValue((Dimension(_found(call), ()),), None, pending=cleared(value).pending)
+    out = ArrayValue(
+        (Dimension(_found(call), ()),), None, pending=cleared(value).pending
+    )
     return with_dtype(out, None if value.weak else value.dtype)
 
 
 @model("ar1, ar2, *, size=None, fill_value=None", "jax.numpy.union1d")
-@model("ar1, ar2, assume_unique=False, *, size=None, fill_value=None", "jax.numpy.setdiff1d", "jax.numpy.setxor1d")
-@model("ar1, ar2, assume_unique=False, return_indices=False, *, size=None, fill_value=None", "jax.numpy.intersect1d")
+@model(
+    "ar1, ar2, assume_unique=False, *, size=None, fill_value=None",
+    "jax.numpy.setdiff1d",
+    "jax.numpy.setxor1d",
+)
+@model(
+    "ar1, ar2, assume_unique=False, return_indices=False, *, size=None, fill_value=None",
+    "jax.numpy.intersect1d",
+)
 def set_operation(call: Call) -> Value:
     if static_bool(call.get("return_indices")):
         raise UnknownArgument

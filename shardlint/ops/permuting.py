@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import array, axes_argument, checked_axis, one_axis, shown, with_dims
+from shardlint.ops.arrays import (
+    array,
+    axes_argument,
+    checked_axis,
+    one_axis,
+    shown,
+    with_dims,
+)
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_int
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, Value
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_int,
+)
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+    Value,
+)
 
 
 def permuted(call: Call, value: ArrayValue, axes: Value) -> ArrayValue:
@@ -25,7 +46,10 @@ def permuted(call: Call, value: ArrayValue, axes: Value) -> ArrayValue:
     rank = len(value.dims)
     if len(axes.items) != rank:
         given = len(axes.items)
-        raise OpError("ST208", f"{call.name}: {given} axes for shape {shown(value)}, which has {rank}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: {given} axes for shape {shown(value)}, which has {rank}",
+        )
     try:
         order = axes_argument(call, axes, value)
     except UnknownArgument:
@@ -38,7 +62,9 @@ def permuted(call: Call, value: ArrayValue, axes: Value) -> ArrayValue:
 @model("operand, permutation", "jax.lax.transpose")
 def transpose(call: Call) -> Value:
     first = "a" if "a" in call.args else "operand"
-    return permuted(call, array(call, first), call["axes"] if first == "a" else call["permutation"])
+    return permuted(
+        call, array(call, first), call["axes"] if first == "a" else call["permutation"]
+    )
 
 
 @model("self, *args", "jax.Array.transpose")
@@ -59,7 +85,9 @@ def matrix_transpose(call: Call) -> Value:
     if value.dims is None:
         return value
     if len(value.dims) < 2:
-        raise OpError("ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}")
+        raise OpError(
+            "ST208", f"{call.name}: needs at least 2 dimensions, got {shown(value)}"
+        )
     return with_dims(value, (*value.dims[:-2], value.dims[-1], value.dims[-2]))
 
 
@@ -84,10 +112,18 @@ def moveaxis(call: Call) -> Value:
     given = call["destination"]
     if source is None or is_none(given):
         raise UnknownArgument
-    rank, targets = len(value.dims), given.items if isinstance(given, SequenceValue) else (given,)
-    destination = [one_axis(call, target, rank, value) for target in targets]  # JAX takes one twice
+    rank, targets = (
+        len(value.dims),
+        given.items if isinstance(given, SequenceValue) else (given,),
+    )
+    destination = [
+        one_axis(call, target, rank, value) for target in targets
+    ]  # JAX takes one twice
     if len(source) != len(destination):
-        raise OpError("ST208", f"{call.name}: {len(source)} source axes, {len(destination)} destinations")
+        raise OpError(
+            "ST208",
+            f"{call.name}: {len(source)} source axes, {len(destination)} destinations",
+        )
     order = [i for i in range(len(value.dims)) if i not in source]
     for target, origin in sorted(zip(destination, source, strict=True)):
         order.insert(target, origin)
@@ -102,7 +138,9 @@ def flip(call: Call) -> Value:
         if call.last == "flip":
             axes_argument(call, call["axis"], value)
         elif len(value.dims) < (1 if call.last == "flipud" else 2):
-            raise OpError("ST208", f"{call.name}: {shown(value)} has too few dimensions")
+            raise OpError(
+                "ST208", f"{call.name}: {shown(value)} has too few dimensions"
+            )
     return value
 
 
@@ -127,7 +165,10 @@ def rollaxis(call: Call) -> Value:
     if start is None:
         raise UnknownArgument
     if not -rank <= start <= rank:
-        raise OpError("ST208", f"{call.name}: start {start} is out of range for shape {shown(value)}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: start {start} is out of range for shape {shown(value)}",
+        )
     start = start + rank if start < 0 else start
     dims = list(value.dims)
     moved = dims.pop(axis)
@@ -154,8 +195,18 @@ def rot90(call: Call) -> Value:
 def rev(call: Call) -> Value:
     value = array(call, "operand")
     if value.dims is not None and isinstance(call["dimensions"], SequenceValue):
-        negative = next((n for n in map(static_int, call["dimensions"].items) if n is not None and n < 0), None)
+        negative = next(
+            (
+                n
+                for n in map(static_int, call["dimensions"].items)
+                if n is not None and n < 0
+            ),
+            None,
+        )
         if negative is not None:
-            raise OpError("ST208", f"{call.name} takes no negative axis, got {negative} for {shown(value)}")
+            raise OpError(
+                "ST208",
+                f"{call.name} takes no negative axis, got {negative} for {shown(value)}",
+            )
         axes_argument(call, call["dimensions"], value)
     return value

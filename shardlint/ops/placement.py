@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, model
-from shardlint.values import ArrayValue, DictValue, Dimension, InstanceValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    InstanceValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 
 
 def each_array(value: Value, numpy: bool, moved: bool) -> Value:
@@ -17,11 +25,20 @@ def each_array(value: Value, numpy: bool, moved: bool) -> Value:
                 dims = tuple(Dimension(dim.size) for dim in dims)
             return replace(value, dims=dims, numpy=numpy, weak=value.weak and not numpy)
         case SequenceValue(items=items):
-            return replace(value, items=tuple(each_array(item, numpy, moved) for item in items))
+            return replace(
+                value, items=tuple(each_array(item, numpy, moved) for item in items)
+            )
         case DictValue(items=pairs):
-            return DictValue(tuple((key, each_array(item, numpy, moved)) for key, item in pairs))
+            return DictValue(
+                tuple((key, each_array(item, numpy, moved)) for key, item in pairs)
+            )
         case InstanceValue(fields=fields):
-            return replace(value, fields=tuple((name, each_array(item, numpy, moved)) for name, item in fields))
+            return replace(
+                value,
+                fields=tuple(
+                    (name, each_array(item, numpy, moved)) for name, item in fields
+                ),
+            )
         case _:
             return Unknown("something unknown on other devices")
 
@@ -36,7 +53,9 @@ def device_put(call: Call) -> Value:
 
 
 @model("x", "jax.device_get")
-@model("in_tree, is_source=None", "jax.experimental.multihost_utils.broadcast_one_to_all")
+@model(
+    "in_tree, is_source=None", "jax.experimental.multihost_utils.broadcast_one_to_all"
+)
 def device_get(call: Call) -> Value:
     """NumPy arrays."""
     return each_array(next(iter(call.args.values())), numpy=True, moved=False)
@@ -44,7 +63,9 @@ def device_get(call: Call) -> Value:
 
 @model("x, name", "jax.ad_checkpoint.checkpoint_name")
 @model("x", "jax.lax.stop_gradient")
-@model("x, *args, **kwargs", *names("jax", "block_until_ready lax.optimization_barrier"))
+@model(
+    "x, *args, **kwargs", *names("jax", "block_until_ready lax.optimization_barrier")
+)
 def same_value(call: Call) -> Value:
     return next(iter(call.args.values()))
 

@@ -50,7 +50,10 @@ from shardtypes.lang import dtypes
         "assert_array_almost_equal assert_almost_equal assert_array_less "
         "assert_approx_equal assert_array_almost_equal_nulp",
     ),
-    *names("jax.debug", "print callback breakpoint visualize_array_sharding inspect_array_sharding"),
+    *names(
+        "jax.debug",
+        "print callback breakpoint visualize_array_sharding inspect_array_sharding",
+    ),
     "jax.experimental.checkify.check",
     "jax.experimental.checkify.debug_check",
     *names("numpy", "save savez"),
@@ -82,7 +85,9 @@ def yes_or_no(call: Call) -> Value:
     if call.last in ("array_equal", "array_equiv") and call.qualname.startswith("jax."):
         if call.last == "array_equiv":
             try:
-                broadcast_dims(call.name, [array(call, "a1"), array(call, "a2")], call.ctx)
+                broadcast_dims(
+                    call.name, [array(call, "a1"), array(call, "a2")], call.ctx
+                )
             except OpError:
                 return Unknown("False, or an error where an array is empty")
         return ArrayValue((), "bool", False, frozenset())
@@ -97,7 +102,11 @@ def measure(call: Call) -> Value:
     value = nested(call, call["a"])
     if call.last == "size" and not is_none(call["axis"]):
         axis = static_int(call["axis"])
-        if value.dims is None or axis is None or not -len(value.dims) <= axis < len(value.dims):
+        if (
+            value.dims is None
+            or axis is None
+            or not -len(value.dims) <= axis < len(value.dims)
+        ):
             return IntValue(None)
         return IntValue(value.dims[axis].size)
     return attribute(value, call.last, call.ctx)
@@ -108,7 +117,11 @@ def measure(call: Call) -> Value:
 def result_type(call: Call) -> Value:
     """The dtype that arrays and dtypes promote to."""
     given = call.get("args")
-    items = given.items if isinstance(given, SequenceValue) else (call.get("a"), call.get("b"))
+    items = (
+        given.items
+        if isinstance(given, SequenceValue)
+        else (call.get("a"), call.get("b"))
+    )
     operands: list[ArrayValue] = []
     for item in items:
         value = as_array(item, call.ctx.x64)
@@ -149,7 +162,10 @@ def scalar_type(call: Call) -> Value:
     """``jnp.float32(x)``: an array of that dtype. NumPy keeps 64 bits."""
     numpy = call.qualname.startswith("numpy.")
     name = dtypes.dtype_from_name(call.last, x64=numpy or call.ctx.x64)
-    if number_kind(call["x"]) == "complex" and dtypes.is_kind(name, "bool", "complex") is False:
+    if (
+        number_kind(call["x"]) == "complex"
+        and dtypes.is_kind(name, "bool", "complex") is False
+    ):
         raise UnknownArgument  # which JAX refuses
     value = call["x"] if is_number(call["x"]) else nested(call, call["x"])
     known = as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
@@ -158,7 +174,13 @@ def scalar_type(call: Call) -> Value:
     return ArrayValue(known.dims, name, False, known.pending, numpy=numpy)
 
 
-@model("obj", "jax.numpy.array_str", "jax.numpy.array_repr", "numpy.array_str", "numpy.array_repr")
+@model(
+    "obj",
+    "jax.numpy.array_str",
+    "jax.numpy.array_repr",
+    "numpy.array_str",
+    "numpy.array_repr",
+)
 def text(call: Call) -> Value:
     return StringValue()
 

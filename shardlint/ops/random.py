@@ -22,8 +22,23 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.dimensions import broadcast_onto
 from shardlint.ops.elementwise import names
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, is_number, model, static_bool
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    is_number,
+    model,
+    static_bool,
+)
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import dtypes
 
 _SHARDING = "*, out_sharding=None"
@@ -40,7 +55,9 @@ def default_int(call: Call) -> str:
 def requested(call: Call) -> Dims | None:
     """The dimensions of ``shape``; None where they are not known, or no sizes."""
     sizes = sizes_argument(call["shape"])
-    if sizes is None or any((size.constant or 0) < 0 for size in sizes if size is not None):
+    if sizes is None or any(
+        (size.constant or 0) < 0 for size in sizes if size is not None
+    ):
         return None
     return dims_of(*sizes)
 
@@ -51,10 +68,16 @@ def _sampled(call: Call, dtype: str | None) -> ArrayValue:
     return ArrayValue(requested(call), name if given else dtype, False, frozenset())
 
 
-@model(f"key, shape=(), dtype=None, {_SHARDING}", *names("jax.random", "normal exponential laplace logistic cauchy"))
+@model(
+    f"key, shape=(), dtype=None, {_SHARDING}",
+    *names("jax.random", "normal exponential laplace logistic cauchy"),
+)
 @model(f"key, shape=(), dtype=None, mode=None, {_SHARDING}", "jax.random.gumbel")
 @model(f"key, shape=(), dtype=None, {_SHARDING}", "jax.random.maxwell")
-@model(f"key, shape=(), dtype=None, minval=0.0, maxval=1.0, {_SHARDING}", "jax.random.uniform")
+@model(
+    f"key, shape=(), dtype=None, minval=0.0, maxval=1.0, {_SHARDING}",
+    "jax.random.uniform",
+)
 @model(f"key, shape, minval, maxval, dtype=None, {_SHARDING}", "jax.random.randint")
 @model(f"key, shape=(), dtype=None, {_SHARDING}", "jax.random.bits")
 @model(f"key, shape=(), dtype=None, {_SHARDING}", "jax.random.rademacher")
@@ -78,23 +101,38 @@ def plain(call: Call) -> Value:
                     raise UnknownArgument from None  # samples of size 1 stretch in some cases
                 what = f"{name} of shape {shown(bound)} does not broadcast to samples of shape {shown(out)}"
                 raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
-    wanted = ("signed", "unsigned") if call.last in ("randint", "bits", "rademacher") else ("floating",)
+    wanted = (
+        ("signed", "unsigned")
+        if call.last in ("randint", "bits", "rademacher")
+        else ("floating",)
+    )
     if out.dtype is not None and not dtypes.is_kind(out.dtype, *wanted):
         return with_dtype(out, None)  # complex normals are fine, other dtypes are not
     return out
 
 
-@model(f"key, lower, upper, shape=None, dtype=None, {_SHARDING}", "jax.random.truncated_normal")
+@model(
+    f"key, lower, upper, shape=None, dtype=None, {_SHARDING}",
+    "jax.random.truncated_normal",
+)
 @model(f"key, a, b, shape=None, dtype=None, {_SHARDING}", "jax.random.beta")
-@model(f"key, a, shape=None, dtype=None, {_SHARDING}", *names("jax.random", "gamma loggamma"))
+@model(
+    f"key, a, shape=None, dtype=None, {_SHARDING}",
+    *names("jax.random", "gamma loggamma"),
+)
 @model(f"key, lam, shape=None, dtype=None, {_SHARDING}", "jax.random.poisson")
 @model(f"key, p, shape=None, dtype=None, {_SHARDING}", "jax.random.geometric")
-@model(f"key, df, shape=None, dtype=None, {_SHARDING}", *names("jax.random", "t chisquare"))
+@model(
+    f"key, df, shape=None, dtype=None, {_SHARDING}", *names("jax.random", "t chisquare")
+)
 @model(f"key, dfnum, dfden, shape=None, dtype=None, {_SHARDING}", "jax.random.f")
 @model(f"key, b, shape=None, dtype=None, {_SHARDING}", "jax.random.pareto")
 @model(f"key, scale, shape=None, dtype=None, {_SHARDING}", "jax.random.rayleigh")
 @model(f"key, mean, shape=None, dtype=None, {_SHARDING}", "jax.random.wald")
-@model(f"key, left, mode, right, shape=None, dtype=None, {_SHARDING}", "jax.random.triangular")
+@model(
+    f"key, left, mode, right, shape=None, dtype=None, {_SHARDING}",
+    "jax.random.triangular",
+)
 @model(f"key, sigma=1.0, shape=None, dtype=None, {_SHARDING}", "jax.random.lognormal")
 @model("key, n, p, shape=None, dtype=None", "jax.random.binomial")
 @model("key, scale, concentration, shape=(), dtype=None", "jax.random.weibull_min")
@@ -106,13 +144,23 @@ def parametrized(call: Call) -> Value:
     dims = broadcast_dims(call.name, parameters, call.ctx)
     name, given = dtype_argument(call, call["dtype"])
     integers = call.last in ("poisson", "geometric")
-    fixed = all(is_number(v) for k, v in call.args.items() if k not in ("key", "shape", "dtype", "out_sharding"))
+    fixed = all(
+        is_number(v)
+        for k, v in call.args.items()
+        if k not in ("key", "shape", "dtype", "out_sharding")
+    )
     default = None if not fixed or call.last in ("binomial", "wald") else (
         default_int(call) if integers else default_float(call)
     )  # fmt: skip
     if call.last in ("generalized_normal", "weibull_min"):
         default = None
-    dtype = name if given and dtypes.is_kind(name, "floating") and not integers else None if given else default
+    dtype = (
+        name
+        if given and dtypes.is_kind(name, "floating") and not integers
+        else None
+        if given
+        else default
+    )
     if is_none(call["shape"]):
         return ArrayValue(dims, dtype, False, frozenset())
     target = requested(call)
@@ -131,7 +179,10 @@ def parametrized(call: Call) -> Value:
 
 
 @model("key, loc, scale, shape=(), dtype=None", "jax.random.double_sided_maxwell")
-@model(f"key, n, p, {_SHARDING}, shape=None, dtype=None, unroll=1", "jax.random.multinomial")
+@model(
+    f"key, n, p, {_SHARDING}, shape=None, dtype=None, unroll=1",
+    "jax.random.multinomial",
+)
 def open_result(call: Call) -> Value:
     return UNKNOWN_ARRAY
 
@@ -140,7 +191,11 @@ def open_result(call: Call) -> Value:
 def bernoulli(call: Call) -> Value:
     p = as_array(call["p"]) or UNKNOWN_ARRAY
     if dtypes.is_kind(p.dtype, "bool", "signed", "unsigned", "complex"):
-        raise OpError("ST212", f"{call.name}: p is a probability, so a float, got {p.dtype}", operand=1)
+        raise OpError(
+            "ST212",
+            f"{call.name}: p is a probability, so a float, got {p.dtype}",
+            operand=1,
+        )
     if is_none(call["shape"]):
         return ArrayValue(p.dims, "bool", False, frozenset())
     target = requested(call)
@@ -162,7 +217,9 @@ def dirichlet(call: Call) -> Value:
     if alpha.dims is None:
         return ArrayValue(None, dtype)
     if not alpha.dims:
-        raise OpError("ST208", f"{call.name}: alpha is a scalar; it needs at least one dimension")
+        raise OpError(
+            "ST208", f"{call.name}: alpha is a scalar; it needs at least one dimension"
+        )
     if is_none(call["shape"]):
         return ArrayValue(alpha.dims, dtype, False, frozenset())
     target = requested(call)
@@ -171,21 +228,35 @@ def dirichlet(call: Call) -> Value:
     return ArrayValue((*target, alpha.dims[-1]), dtype, False, frozenset())
 
 
-@model(f"key, mean, cov, shape=None, dtype=None, method='cholesky', {_SHARDING}", "jax.random.multivariate_normal")
+@model(
+    f"key, mean, cov, shape=None, dtype=None, method='cholesky', {_SHARDING}",
+    "jax.random.multivariate_normal",
+)
 def multivariate_normal(call: Call) -> Value:
     """A batch, then the dimension of ``mean``; ``cov`` is a square matrix of that size."""
     mean, cov = array(call, "mean"), array(call, "cov")
     if mean.dims is None or cov.dims is None:
         return UNKNOWN_ARRAY
     if not mean.dims or len(cov.dims) < 2:
-        raise OpError("ST208", f"{call.name}: mean {shown(mean)}, cov {shown(cov)}; a vector and a matrix at least")
+        raise OpError(
+            "ST208",
+            f"{call.name}: mean {shown(mean)}, cov {shown(cov)}; a vector and a matrix at least",
+        )
     n = seen_size(mean, -1)
     for i in (-1, -2):
         witness = different(call.ctx, n, seen_size(cov, i))
         if witness is not None:
-            raise OpError("ST204", f"{call.name}: mean {shown(mean)} and cov {shown(cov)} do not fit", witness)
+            raise OpError(
+                "ST204",
+                f"{call.name}: mean {shown(mean)} and cov {shown(cov)} do not fit",
+                witness,
+            )
     if is_none(call["shape"]):
-        batch = broadcast_dims(call.name, [with_dims(mean, mean.dims[:-1]), with_dims(cov, cov.dims[:-2])], call.ctx)
+        batch = broadcast_dims(
+            call.name,
+            [with_dims(mean, mean.dims[:-1]), with_dims(cov, cov.dims[:-2])],
+            call.ctx,
+        )
     else:
         batch = requested(call) if len(mean.dims) == 1 and len(cov.dims) == 2 else None
     return ArrayValue(None if batch is None else (*batch, mean.dims[-1]), None)
@@ -234,7 +305,11 @@ def choice(call: Call) -> Value:
         return UNKNOWN_ARRAY
     weights = as_array(call["p"])
     if weights is not None and weights.dims is not None and not is_none(call["p"]):
-        witness = different(call.ctx, size, weights.dims[0].size) if len(weights.dims) == 1 else {}
+        witness = (
+            different(call.ctx, size, weights.dims[0].size)
+            if len(weights.dims) == 1
+            else {}
+        )
         if witness is not None:
             what = f"p of shape {shown(weights)} does not fit dimension {axis} of {shown(value)}"
             raise OpError("ST204", f"{call.name}: {what}", witness)
@@ -242,7 +317,10 @@ def choice(call: Call) -> Value:
     return ArrayValue(dims, None if value.weak else value.dtype, False, frozenset())
 
 
-@model("key, logits, axis=-1, shape=None, replace=True, mode=None, *, out_sharding=None", "jax.random.categorical")
+@model(
+    "key, logits, axis=-1, shape=None, replace=True, mode=None, *, out_sharding=None",
+    "jax.random.categorical",
+)
 def categorical(call: Call) -> Value:
     """An index for each distribution along ``axis``; ``shape`` ends in the shape of the batch."""
     logits = as_array(call["logits"]) or UNKNOWN_ARRAY
@@ -273,7 +351,11 @@ def categorical(call: Call) -> Value:
 def key(call: Call) -> Value:
     """A key array without dimensions."""
     seed = as_array(call["seed"])
-    return ArrayValue((), None, False, frozenset()) if seed is not None and seed.dims == () else UNKNOWN_ARRAY
+    return (
+        ArrayValue((), None, False, frozenset())
+        if seed is not None and seed.dims == ()
+        else UNKNOWN_ARRAY
+    )
 
 
 @model("seed, *, impl=None, dtype=None", "jax.random.PRNGKey")
@@ -284,7 +366,9 @@ def key(call: Call) -> Value:
 def old_key(call: Call) -> Value:
     """How many numbers a key has depends on the configuration."""
     value = as_array(call.args.get("key", UNKNOWN_ARRAY)) or UNKNOWN_ARRAY
-    return ArrayValue((), None, False, frozenset()) if value.dims == () else UNKNOWN_ARRAY
+    return (
+        ArrayValue((), None, False, frozenset()) if value.dims == () else UNKNOWN_ARRAY
+    )
 
 
 @model("keys", "jax.random.key_impl")
@@ -302,7 +386,14 @@ def split(call: Call) -> Value:
     if any((size.constant or 0) < 0 for size in sizes if size is not None):
         raise UnknownArgument
     if value.dims == ():
-        return ArrayValue(tuple(Dimension(size, ()) for size in sizes), None, False, frozenset())
-    if len(sizes) == 1 and sizes[0] is not None and sizes[0].constant is not None and sizes[0].constant <= 64:
+        return ArrayValue(
+            tuple(Dimension(size, ()) for size in sizes), None, False, frozenset()
+        )
+    if (
+        len(sizes) == 1
+        and sizes[0] is not None
+        and sizes[0].constant is not None
+        and sizes[0].constant <= 64
+    ):
         return SequenceValue((ArrayValue(None),) * sizes[0].constant, "keys")
     raise UnknownArgument

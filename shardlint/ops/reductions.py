@@ -18,18 +18,29 @@ from shardlint.ops.arrays import (
     with_dtype,
 )
 from shardlint.ops.elementwise import cleared, names, to_inexact
-from shardlint.ops.registry import Call, OpError, UnknownArgument, is_none, model, static_bool
+from shardlint.ops.registry import (
+    Call,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_bool,
+)
 from shardlint.values import ArrayValue, Dimension, Literal, SequenceValue, Value
 from shardtypes.lang import dtypes
 
 
-def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) -> Dims | None:
+def reduced_dims(
+    call: Call, value: ArrayValue, axis: Value, keepdims: Value
+) -> Dims | None:
     """The dimensions left by a reduction; None where the rank is not known."""
     keep = static_bool(keepdims)
     try:
         axes = axes_argument(call, axis, value)
     except UnknownArgument:
-        return value.dims and tuple(Dimension(None) for _ in value.dims) if keep else None
+        return (
+            value.dims and tuple(Dimension(None) for _ in value.dims) if keep else None
+        )
     if keep is None:
         return None
     if axes is None:
@@ -38,7 +49,9 @@ def reduced_dims(call: Call, value: ArrayValue, axis: Value, keepdims: Value) ->
         return ()
     assert value.dims is not None
     if keep:
-        return tuple(Dimension(ONE, ()) if i in axes else dim for i, dim in enumerate(value.dims))
+        return tuple(
+            Dimension(ONE, ()) if i in axes else dim for i, dim in enumerate(value.dims)
+        )
     return tuple(dim for i, dim in enumerate(value.dims) if i not in axes)
 
 
@@ -80,15 +93,31 @@ _FALSE = Literal(False)
     "jax.numpy.nansum",
     "jax.numpy.nanprod",
 )
-@model("a, axis=None, dtype=None, out=None, keepdims=False, *, where=None", "jax.numpy.mean", "jax.numpy.nanmean")
+@model(
+    "a, axis=None, dtype=None, out=None, keepdims=False, *, where=None",
+    "jax.numpy.mean",
+    "jax.numpy.nanmean",
+)
 @model(
     "a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=None, correction=None, mean=None",
     *names("jax.numpy", "std var"),
 )
-@model("a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None", *names("jax.numpy", "nanstd nanvar"))
-@model(f"a, axis=None, out=None, keepdims=False, {_WHERE}", *names("jax.numpy", "max min amax amin nanmax nanmin"))
-@model("a, axis=None, out=None, keepdims=False, *, where=None", *names("jax.numpy", "all any"))
-@model("a, axis=None, out=None, overwrite_input=False, keepdims=False", *names("jax.numpy", "median nanmedian"))
+@model(
+    "a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, where=None",
+    *names("jax.numpy", "nanstd nanvar"),
+)
+@model(
+    f"a, axis=None, out=None, keepdims=False, {_WHERE}",
+    *names("jax.numpy", "max min amax amin nanmax nanmin"),
+)
+@model(
+    "a, axis=None, out=None, keepdims=False, *, where=None",
+    *names("jax.numpy", "all any"),
+)
+@model(
+    "a, axis=None, out=None, overwrite_input=False, keepdims=False",
+    *names("jax.numpy", "median nanmedian"),
+)
 @model("a, axis=None, keepdims=False", "jax.numpy.count_nonzero")
 @model("a, axis=None, out=None, keepdims=False", "jax.numpy.ptp")
 def reduce(call: Call) -> Value:
@@ -97,9 +126,13 @@ def reduce(call: Call) -> Value:
     where = as_array(call.get("where"))
     if not is_none(call.get("where")) and value.dims is not None:
         full = broadcast_dims(call.name, [value, where or UNKNOWN_ARRAY], call.ctx)
-        if full is None or [dim.size for dim in full] != [dim.size for dim in value.dims]:
+        if full is None or [dim.size for dim in full] != [
+            dim.size for dim in value.dims
+        ]:
             dims = None  # a mask may widen the array
-    if call.last in ("median", "nanmedian") and (not value.dims or any(dim.size == 0 for dim in value.dims)):
+    if call.last in ("median", "nanmedian") and (
+        not value.dims or any(dim.size == 0 for dim in value.dims)
+    ):
         dims = None
     _refuse_empty(call, value, dims)
     name, given = dtype_argument(call, call.get("dtype"))
@@ -109,15 +142,31 @@ def reduce(call: Call) -> Value:
     if given:
         dtype = name
     elif call.last in ("sum", "prod", "nansum", "nanprod"):
-        promote = static_bool(call.get("promote_integers")) if "promote_integers" in call.args else True
+        promote = (
+            static_bool(call.get("promote_integers"))
+            if "promote_integers" in call.args
+            else True
+        )
         dtype = accumulator(dtype, call.ctx.x64) if promote else None
     elif call.last in ("all", "any"):
         dtype = "bool"
     elif call.last == "count_nonzero":
         dtype = index_dtype(call)
-    elif call.last in ("mean", "nanmean", "median", "nanmedian", "std", "var", "nanstd", "nanvar"):
+    elif call.last in (
+        "mean",
+        "nanmean",
+        "median",
+        "nanmedian",
+        "std",
+        "var",
+        "nanstd",
+        "nanvar",
+    ):
         dtype = dtypes.inexact(dtype, x64=call.ctx.x64)
-        if call.last not in ("mean", "nanmean") and dtypes.is_kind(dtype, "complex") is not False:
+        if (
+            call.last not in ("mean", "nanmean")
+            and dtypes.is_kind(dtype, "complex") is not False
+        ):
             dtype = None
     elif call.last == "ptp" and dtypes.is_kind(dtype, "bool") is not False:
         dtype = None
@@ -126,7 +175,9 @@ def reduce(call: Call) -> Value:
     return with_dtype(ArrayValue(dims, None, pending=out.pending), dtype)
 
 
-_NO_IDENTITY = frozenset("max min amax amin nanmax nanmin ptp argmax argmin nanargmax nanargmin".split())
+_NO_IDENTITY = frozenset(
+    "max min amax amin nanmax nanmin ptp argmax argmin nanargmax nanargmin".split()
+)
 
 
 def _refuse_empty(call: Call, value: ArrayValue, dims: Dims | None) -> None:
@@ -136,19 +187,33 @@ def _refuse_empty(call: Call, value: ArrayValue, dims: Dims | None) -> None:
     if not is_none(call.get("initial")) or not any(dim.size == 0 for dim in value.dims):
         return
     reduced = axes_argument(call, call["axis"], value)
-    if any(dim.size == 0 for i, dim in enumerate(value.dims) if reduced is None or i in reduced):
-        raise OpError("ST204", f"{call.name}: no elements along the reduced axis, and no initial value")
+    if any(
+        dim.size == 0
+        for i, dim in enumerate(value.dims)
+        if reduced is None or i in reduced
+    ):
+        raise OpError(
+            "ST204",
+            f"{call.name}: no elements along the reduced axis, and no initial value",
+        )
 
 
-@model("a, axis=None, out=None, keepdims=None", *names("jax.numpy", "argmax argmin nanargmax nanargmin"))
+@model(
+    "a, axis=None, out=None, keepdims=None",
+    *names("jax.numpy", "argmax argmin nanargmax nanargmin"),
+)
 def arg_reduce(call: Call) -> Value:
     value = array(call, "a")
     if isinstance(call["axis"], SequenceValue):
         return UNKNOWN_ARRAY
     keep = call["keepdims"]
-    from_none = reduced_dims(call, value, call["axis"], keep if not is_none(keep) else _FALSE)
+    from_none = reduced_dims(
+        call, value, call["axis"], keep if not is_none(keep) else _FALSE
+    )
     _refuse_empty(call, value, from_none)
-    return with_dtype(ArrayValue(from_none, None, False, cleared(value).pending), index_dtype(call))
+    return with_dtype(
+        ArrayValue(from_none, None, False, cleared(value).pending), index_dtype(call)
+    )
 
 
 def index_dtype(call: Call) -> str:
@@ -166,7 +231,9 @@ def logsumexp(call: Call) -> Value:
     if not is_none(call["b"]):
         value = elementwise(call.name, [value, weights or UNKNOWN_ARRAY], call.ctx)
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
-    out = to_inexact(ArrayValue(dims, value.dtype, value.weak, cleared(value).pending), call.ctx)
+    out = to_inexact(
+        ArrayValue(dims, value.dtype, value.weak, cleared(value).pending), call.ctx
+    )
     signed = static_bool(call["return_sign"])
     if signed is None:
         raise UnknownArgument
@@ -175,7 +242,10 @@ def logsumexp(call: Call) -> Value:
 
 
 @model("x, axis=-1, where=None, initial=None", "jax.nn.softmax", "jax.nn.log_softmax")
-@model("x, axis=-1, mean=None, variance=None, epsilon=1e-05, where=None", "jax.nn.standardize")
+@model(
+    "x, axis=-1, mean=None, variance=None, epsilon=1e-05, where=None",
+    "jax.nn.standardize",
+)
 def softmax(call: Call) -> Value:
     """Keeps the shape; the axis must exist."""
     value = array(call, "x")
@@ -184,16 +254,28 @@ def softmax(call: Call) -> Value:
     except UnknownArgument:
         pass  # the shape does not depend on it
     out = with_dtype(cleared(value), dtypes.inexact(value.dtype, x64=call.ctx.x64))
-    if not dtypes.is_kind(value.dtype, "floating") or value.dtype in dtypes.SMALL_FLOATS:
+    if (
+        not dtypes.is_kind(value.dtype, "floating")
+        or value.dtype in dtypes.SMALL_FLOATS
+    ):
         out = with_dtype(out, None)
     mask = as_array(call["where"])
     if is_none(call["where"]):
         return out
-    return with_dtype(elementwise(call.name, [out, mask or UNKNOWN_ARRAY], call.ctx), None)
+    return with_dtype(
+        elementwise(call.name, [out, mask or UNKNOWN_ARRAY], call.ctx), None
+    )
 
 
-@model("a, axis=None, dtype=None, out=None", *names("jax.numpy", "cumsum cumprod nancumsum nancumprod"))
-@model("x, /, *, axis=None, dtype=None, include_initial=False", "jax.numpy.cumulative_sum", "jax.numpy.cumulative_prod")
+@model(
+    "a, axis=None, dtype=None, out=None",
+    *names("jax.numpy", "cumsum cumprod nancumsum nancumprod"),
+)
+@model(
+    "x, /, *, axis=None, dtype=None, include_initial=False",
+    "jax.numpy.cumulative_sum",
+    "jax.numpy.cumulative_prod",
+)
 def cumulate(call: Call) -> Value:
     """``axis=None`` flattens."""
     value = array(call, "a" if "a" in call.args else "x")
@@ -225,7 +307,11 @@ def flattened(value: ArrayValue) -> Dims | None:
     return (Dimension(None if len(known) < len(sizes) else product(known)),)
 
 
-@model("a, axis=-1, *, kind=None, order=None, stable=True, descending=False", "jax.numpy.sort", "jax.numpy.argsort")
+@model(
+    "a, axis=-1, *, kind=None, order=None, stable=True, descending=False",
+    "jax.numpy.sort",
+    "jax.numpy.argsort",
+)
 def sort(call: Call) -> Value:
     value = array(call, "a")
     out = cleared(value)

@@ -38,7 +38,11 @@ class OpError(Exception):
     """
 
     def __init__(
-        self, code: str, message: str, witness: Mapping[str, int] | None = None, operand: int | None = None
+        self,
+        code: str,
+        message: str,
+        witness: Mapping[str, int] | None = None,
+        operand: int | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -57,7 +61,9 @@ class UnknownArgument(Exception):
 CallBack: TypeAlias = Callable[[Value, Sequence[Value], Mapping[str, Value]], Value]
 
 
-def _cannot_call(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+def _cannot_call(
+    func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
     return Unknown("a function passed as an argument")
 
 
@@ -98,7 +104,9 @@ class Signature:
 
     parameters: tuple[Parameter, ...]
 
-    def bind(self, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value] | None:
+    def bind(
+        self, args: Sequence[Value], kwargs: Mapping[str, Value]
+    ) -> dict[str, Value] | None:
         """Arguments by parameter name, defaults filled in; None where the call does not fit."""
         bound: dict[str, Value] = {}
         rest = list(args)
@@ -142,12 +150,20 @@ def parse_signature(text: str) -> Signature:
     missing = len(positional) - len(arguments.defaults)
     parameters = []
     for i, arg in enumerate(positional):
-        default = constant(ast.literal_eval(arguments.defaults[i - missing])) if i >= missing else None
+        default = (
+            constant(ast.literal_eval(arguments.defaults[i - missing]))
+            if i >= missing
+            else None
+        )
         parameters.append(Parameter(arg.arg, "positional", default))
     if arguments.vararg is not None:
         parameters.append(Parameter(arguments.vararg.arg, "*", None))
-    for arg, default_node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        default = None if default_node is None else constant(ast.literal_eval(default_node))
+    for arg, default_node in zip(
+        arguments.kwonlyargs, arguments.kw_defaults, strict=True
+    ):
+        default = (
+            None if default_node is None else constant(ast.literal_eval(default_node))
+        )
         parameters.append(Parameter(arg.arg, "keyword", default))
     if arguments.kwarg is not None:
         parameters.append(Parameter(arguments.kwarg.arg, "**", None))
@@ -207,7 +223,9 @@ _models: dict[str, Model] = {}
 MODELS: Mapping[str, Model] = MappingProxyType(_models)
 
 
-def model(signature: str, *qualnames: str, alike: str = "", composed: bool = False) -> Callable[[_F], _F]:
+def model(
+    signature: str, *qualnames: str, alike: str = "", composed: bool = False
+) -> Callable[[_F], _F]:
     """Register the decorated function as the model of every name given; names may differ in behaviour by
     ``call.last``. ``alike`` names the parameters whose arrays have one dtype: those of ``jax.lax`` do not promote.
     ``composed`` tells that it calls other models."""
@@ -216,7 +234,9 @@ def model(signature: str, *qualnames: str, alike: str = "", composed: bool = Fal
         for qualname in qualnames:
             if qualname in _models:
                 raise ValueError(f"two models for {qualname}")
-            _models[qualname] = Model(qualname, function, signature, tuple(alike.split()), composed)
+            _models[qualname] = Model(
+                qualname, function, signature, tuple(alike.split()), composed
+            )
         return function
 
     return register
@@ -270,7 +290,11 @@ def static_bool(value: Value) -> bool | None:
 
 
 def static_str(value: Value) -> str | None:
-    return value.value if isinstance(value, Literal) and isinstance(value.value, str) else None
+    return (
+        value.value
+        if isinstance(value, Literal) and isinstance(value.value, str)
+        else None
+    )
 
 
 def is_number(value: Value) -> bool:

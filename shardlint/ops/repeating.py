@@ -26,7 +26,9 @@ def tile(call: Call) -> Value:
     rank = max(len(reps), len(value.dims))
     dims = tuple(Dimension(ONE, ()) for _ in range(rank - len(value.dims))) + value.dims
     times = [ONE] * (rank - len(reps)) + reps
-    return with_dims(value, tuple(_times(dim, count) for dim, count in zip(dims, times, strict=True)))
+    return with_dims(
+        value, tuple(_times(dim, count) for dim, count in zip(dims, times, strict=True))
+    )
 
 
 def _times(dim: Dimension, count: Size | None) -> Dimension:
@@ -35,17 +37,25 @@ def _times(dim: Dimension, count: Size | None) -> Dimension:
     return Dimension(None if dim.size is None or count is None else dim.size * count)
 
 
-@model("a, repeats, axis=None, *, total_repeat_length=None, out_sharding=None", "jax.numpy.repeat")
+@model(
+    "a, repeats, axis=None, *, total_repeat_length=None, out_sharding=None",
+    "jax.numpy.repeat",
+)
 def repeat(call: Call) -> Value:
     value = array(call, "a")
     if value.dims is None:
-        return value if not is_none(call["axis"]) else with_dims(value, (Dimension(None),))
+        return (
+            value if not is_none(call["axis"]) else with_dims(value, (Dimension(None),))
+        )
     if is_none(call["axis"]):
         dims, axis = list(flattened(value) or ()), 0
     else:
         if not value.dims:
             raise UnknownArgument
-        dims, axis = list(value.dims), one_axis(call, call["axis"], len(value.dims), value)
+        dims, axis = (
+            list(value.dims),
+            one_axis(call, call["axis"], len(value.dims), value),
+        )
     total = call["total_repeat_length"]
     if not is_none(total):
         dims[axis] = Dimension(size_of(total))
@@ -67,7 +77,10 @@ def pad(call: Call) -> Value:
     if widths is None:
         return with_dims(value, tuple(Dimension(None) for _ in value.dims))
     if len(widths) != len(value.dims):
-        raise OpError("ST208", f"{call.name}: {len(widths)} pairs of widths for shape {shown(value)}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: {len(widths)} pairs of widths for shape {shown(value)}",
+        )
     dims = []
     for dim, (low, high) in zip(value.dims, widths, strict=True):
         if low == 0 and high == 0:
@@ -79,12 +92,17 @@ def pad(call: Call) -> Value:
     return with_dims(value, tuple(dims))
 
 
-def _pad_widths(value: Value, rank: int) -> list[tuple[Size | None, Size | None]] | None:
+def _pad_widths(
+    value: Value, rank: int
+) -> list[tuple[Size | None, Size | None]] | None:
     if isinstance(value, IntValue):
         return [(value.size, value.size)] * rank
     if not isinstance(value, SequenceValue):
         return None
-    rows = [sizes_argument(item) if isinstance(item, SequenceValue) else None for item in value.items]
+    rows = [
+        sizes_argument(item) if isinstance(item, SequenceValue) else None
+        for item in value.items
+    ]
     if all(isinstance(item, IntValue) for item in value.items):
         flat = [size_of(item) for item in value.items]
         if len(flat) == 2:

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import array, product, same, shown, shown_size, shown_sizes, sizes_argument, with_dims
+from shardlint.ops.arrays import (
+    array,
+    product,
+    same,
+    shown,
+    shown_size,
+    shown_sizes,
+    sizes_argument,
+    with_dims,
+)
 from shardlint.ops.reductions import flattened
-from shardlint.ops.registry import Call, OpContext, OpError, UnknownArgument, is_none, model, static_int
+from shardlint.ops.registry import (
+    Call,
+    OpContext,
+    OpError,
+    UnknownArgument,
+    is_none,
+    model,
+    static_int,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Different, Facts, Size, compare
 
@@ -15,15 +32,23 @@ def reshaped(call: Call, value: ArrayValue, target: list[Size | None]) -> ArrayV
         return with_dims(value, None)
     wild = [i for i, size in enumerate(target) if size == -1]
     if value.dims is None:
-        return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
+        return with_dims(
+            value,
+            tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)),
+        )
     sizes = [dim.size for dim in value.dims]
     # a dimension of unknown size that is passed on as it is takes no part in the count
     known = [size for size in sizes if size is not None]
-    given = [size for i, size in enumerate(target) if size is not None and i not in wild]
+    given = [
+        size for i, size in enumerate(target) if size is not None and i not in wild
+    ]
     complete = len(known) == len(sizes)
     unknown = [i for i, size in enumerate(target) if size is None]
     if not complete or len(unknown) + len(wild) > 1:
-        return with_dims(value, tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)))
+        return with_dims(
+            value,
+            tuple(Dimension(None if i in wild else s) for i, s in enumerate(target)),
+        )
     total, wanted = product(known), product(given)
     if unknown and wanted.constant == 0:
         return with_dims(value, tuple(map(Dimension, target)))  # any size will do
@@ -42,13 +67,17 @@ def _is_taken(call: Call, target: list[Size | None]) -> bool:
     inferred = sum(size == -1 for size in target)
     if inferred > 1:
         raise OpError("ST206", f"{call.name}: -1 is given {inferred} times")
-    negative = next((s for s in target if s is not None and (s.constant or 0) < -1), None)
+    negative = next(
+        (s for s in target if s is not None and (s.constant or 0) < -1), None
+    )
     if negative is not None and not call.ctx.numpy:
         raise OpError("ST206", f"{call.name}: {shown_size(negative)} is not a size")
     return negative is None
 
 
-def _check_count(call: Call, value: ArrayValue, total: Size, wanted: Size, target: list[Size | None]) -> None:
+def _check_count(
+    call: Call, value: ArrayValue, total: Size, wanted: Size, target: list[Size | None]
+) -> None:
     verdict = compare(total, wanted, call.ctx.facts)
     if isinstance(verdict, Different):
         message = (
@@ -67,11 +96,15 @@ def even_divisions(facts: Facts, size: Size) -> Facts:
     return facts
 
 
-def _inferred(call: Call, value: ArrayValue, total: Size, wanted: Size, target: list[Size | None]) -> Size | None:
+def _inferred(
+    call: Call, value: ArrayValue, total: Size, wanted: Size, target: list[Size | None]
+) -> Size | None:
     """The size that -1 stands for."""
     if wanted == 0 or wanted.constant == 0:
         if total.constant == 0 or not total.symbols:
-            raise OpError("ST206", f"{call.name}: -1 cannot be inferred beside a size of 0")
+            raise OpError(
+                "ST206", f"{call.name}: -1 cannot be inferred beside a size of 0"
+            )
         return None
     call.ctx.facts = even_divisions(call.ctx.facts, wanted)
     exact = total.divides_exactly(wanted)
@@ -89,7 +122,9 @@ def _inferred(call: Call, value: ArrayValue, total: Size, wanted: Size, target: 
     return quotient
 
 
-def _keep_axes(ctx: OpContext, old: tuple[Dimension, ...], new: list[Dimension]) -> list[Dimension]:
+def _keep_axes(
+    ctx: OpContext, old: tuple[Dimension, ...], new: list[Dimension]
+) -> list[Dimension]:
     """Leading and trailing dimensions that stay keep their sharding; what is split or joined does not say."""
     out = list(new)
     low = 0
@@ -97,7 +132,9 @@ def _keep_axes(ctx: OpContext, old: tuple[Dimension, ...], new: list[Dimension])
         out[low] = old[low]
         low += 1
     high = 1
-    while high <= min(len(old), len(new)) - low and same(ctx, old[-high].size, new[-high].size):
+    while high <= min(len(old), len(new)) - low and same(
+        ctx, old[-high].size, new[-high].size
+    ):
         out[-high] = old[-high]
         high += 1
     if all(dim.axes == () for dim in old):
@@ -109,7 +146,9 @@ def _keep_axes(ctx: OpContext, old: tuple[Dimension, ...], new: list[Dimension])
 @model("operand, new_sizes, dimensions=None, *, out_sharding=None", "jax.lax.reshape")
 def reshape(call: Call) -> Value:
     value = array(call, "a" if "a" in call.args else "operand")
-    target = sizes_argument(call["shape"] if "shape" in call.args else call["new_sizes"])
+    target = sizes_argument(
+        call["shape"] if "shape" in call.args else call["new_sizes"]
+    )
     if target is None:
         return with_dims(value, None)
     if "operand" in call.args and any(size == -1 for size in target):
@@ -141,12 +180,22 @@ def ravel(call: Call) -> Value:
 @model("operand, start_dimension=0, stop_dimension=None", "jax.lax.collapse")
 def collapse(call: Call) -> Value:
     value = array(call, "operand")
-    start, stop = static_int(call["start_dimension"]), static_int(call["stop_dimension"])
-    if value.dims is None or start is None or (stop is None and not is_none(call["stop_dimension"])):
+    start, stop = (
+        static_int(call["start_dimension"]),
+        static_int(call["stop_dimension"]),
+    )
+    if (
+        value.dims is None
+        or start is None
+        or (stop is None and not is_none(call["stop_dimension"]))
+    ):
         raise UnknownArgument
     rank = len(value.dims)
     low, high, _ = slice(start, stop).indices(rank)
     if low > high:
-        raise OpError("ST208", f"{call.name}: no dimensions from {low} to {high} in {shown(value)}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: no dimensions from {low} to {high} in {shown(value)}",
+        )
     middle = flattened(with_dims(value, value.dims[low:high]))
     return with_dims(value, value.dims[:low] + (middle or ()) + value.dims[high:])

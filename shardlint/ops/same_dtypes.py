@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, OpError
-from shardlint.values import ArrayValue, IntValue, Literal, ScalarValue, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    SequenceValue,
+    Value,
+)
 from shardtypes.lang import dtypes
 
 _BY_64 = frozenset("int32 int64 float32 float64 complex64 complex128".split())
@@ -32,10 +39,15 @@ def _check_group(call: Call, given: list[tuple[str, ArrayValue]]) -> None:
         if _differ(first[1], value):
             dtype = f"a Python number of {value.dtype}" if value.weak else value.dtype
             what = f"{first[0]} is {first[1].dtype}, {name} is {dtype}"
-            raise OpError("ST212", f"{call.name}: {what}; jax.lax does not promote; cast one with .astype")
+            raise OpError(
+                "ST212",
+                f"{call.name}: {what}; jax.lax does not promote; cast one with .astype",
+            )
 
 
-def _known(call: Call, path: str, value: Value | None) -> Iterator[tuple[str, ArrayValue]]:
+def _known(
+    call: Call, path: str, value: Value | None
+) -> Iterator[tuple[str, ArrayValue]]:
     """The arrays of an argument whose dtype is known, and where in it they stand."""
     if isinstance(value, SequenceValue):
         for index, item in enumerate(value.items):
@@ -56,4 +68,7 @@ def _differ(array: ArrayValue, other: ArrayValue) -> bool:
         return False
     if not other.weak:
         return True
-    return dtypes.KIND_OF[array.dtype] != dtypes.KIND_OF[other.dtype] or array.dtype not in _BY_64
+    return (
+        dtypes.KIND_OF[array.dtype] != dtypes.KIND_OF[other.dtype]
+        or array.dtype not in _BY_64
+    )

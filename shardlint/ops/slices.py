@@ -16,7 +16,9 @@ def _from_start(size: Size | None, bound: Size) -> Size | None:
     return None
 
 
-def slice_length(size: Size | None, lower: Size | None, upper: Size | None, step: int = 1) -> Size | None:
+def slice_length(
+    size: Size | None, lower: Size | None, upper: Size | None, step: int = 1
+) -> Size | None:
     """The length of ``[lower:upper:step]`` over a dimension, ``step`` at least 1; None where it is not known.
 
     ``lower`` and ``upper`` are given; an omitted one is 0 or ``size``. Only a negative bound needs the size; a

@@ -41,12 +41,24 @@ def _dilated(size: Size | None, by: Size | None) -> Size | None:
         return None
     if by == 1:
         return size
-    return None if size.constant == 0 or not (size - 1).is_nonnegative else (size - 1) * by + 1
+    return (
+        None
+        if size.constant == 0 or not (size - 1).is_nonnegative
+        else (size - 1) * by + 1
+    )
 
 
-def window_count(size: Size | None, window: Size | None, stride: Size | None) -> Size | None:
+def window_count(
+    size: Size | None, window: Size | None, stride: Size | None
+) -> Size | None:
     """How many windows fit in a padded dimension."""
-    if size is None or window is None or stride is None or stride.constant is None or stride.constant < 1:
+    if (
+        size is None
+        or window is None
+        or stride is None
+        or stride.constant is None
+        or stride.constant < 1
+    ):
         return None
     room = size - window
     if room.constant is None and not room.is_nonnegative:
@@ -65,12 +77,16 @@ def _numbers(call: Call, name: str, count: int, default: Size = ONE) -> Sizes:
     """An argument with one int per spatial dimension."""
     if is_none(call[name]):
         return [default] * count
-    sizes = sizes_argument(call[name]) if isinstance(call[name], SequenceValue) else None
+    sizes = (
+        sizes_argument(call[name]) if isinstance(call[name], SequenceValue) else None
+    )
     if sizes is None:
         raise UnknownArgument
     if len(sizes) != count:
         plural = "s" if count != 1 else ""
-        raise OpError("ST208", f"{call.name}: {len(sizes)} {name} for {count} dimension{plural}")
+        raise OpError(
+            "ST208", f"{call.name}: {len(sizes)} {name} for {count} dimension{plural}"
+        )
     return sizes
 
 
@@ -90,7 +106,10 @@ def _paddings(call: Call, count: int) -> list[tuple[Size | None, Size | None]] |
             raise UnknownArgument
         pairs.append((widths[0], widths[1]))
     if len(pairs) != count:
-        raise OpError("ST208", f"{call.name}: {len(pairs)} pairs of padding for {count} dimensions")
+        raise OpError(
+            "ST208",
+            f"{call.name}: {len(pairs)} pairs of padding for {count} dimensions",
+        )
     return pairs
 
 
@@ -108,18 +127,27 @@ def layout_of(call: Call, rank: int) -> Layout:
     value = call.get("dimension_numbers")
     if is_none(value):
         return Layout(*[tuple(range(rank))] * 3)
-    texts = [static_str(item) for item in value.items] if isinstance(value, SequenceValue) else []
+    texts = (
+        [static_str(item) for item in value.items]
+        if isinstance(value, SequenceValue)
+        else []
+    )
     known = [text for text in texts if text is not None]
     if len(known) != 3 or len(texts) != 3:
         raise UnknownArgument
     for text, needed in zip(known, ("NC", "OI", "NC"), strict=True):
         if len(text) != rank:
-            raise OpError("ST208", f"{call.name}: '{text}' names {len(text)} dimensions, but the arrays have {rank}")
+            raise OpError(
+                "ST208",
+                f"{call.name}: '{text}' names {len(text)} dimensions, but the arrays have {rank}",
+            )
         if len(set(text)) != rank or any(letter not in text for letter in needed):
             raise UnknownArgument
     left, kernel, out = known
     space = [letter for letter in left if letter not in "NC"]
-    if any(letter not in kernel for letter in space) or any(letter not in out for letter in space):
+    if any(letter not in kernel for letter in space) or any(
+        letter not in out for letter in space
+    ):
         raise UnknownArgument
     # the order of the spatial dimensions is that of the kernel
     space = [letter for letter in kernel if letter not in "OI"]
@@ -135,8 +163,16 @@ def transposed_layout(call: Call, rank: int, flipped: bool) -> Layout:
     space = tuple(range(rank - 2))
     last = (0, rank - 1, *(i + 1 for i in space))
     given = not is_none(call["dimension_numbers"])
-    layout = layout_of(call, rank) if given else Layout(last, (rank - 1, rank - 2, *space), last)
-    return replace(layout, rhs=(layout.rhs[1], layout.rhs[0], *layout.rhs[2:])) if flipped else layout
+    layout = (
+        layout_of(call, rank)
+        if given
+        else Layout(last, (rank - 1, rank - 2, *space), last)
+    )
+    return (
+        replace(layout, rhs=(layout.rhs[1], layout.rhs[0], *layout.rhs[2:]))
+        if flipped
+        else layout
+    )
 
 
 _DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
@@ -145,7 +181,9 @@ _DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=
 
 @model(_DILATED, "jax.lax.conv_general_dilated", alike="lhs rhs")
 @model(
-    "lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None", "jax.lax.conv", alike="lhs rhs"
+    "lhs, rhs, window_strides, padding, precision=None, preferred_element_type=None",
+    "jax.lax.conv",
+    alike="lhs rhs",
 )
 @model(
     "lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=None, preferred_element_type=None",
@@ -160,33 +198,59 @@ def convolution(call: Call) -> Value:
         return unknown
     rank = len(lhs.dims)
     if rank != len(rhs.dims):
-        raise OpError("ST204", f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank")
+        raise OpError(
+            "ST204",
+            f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank",
+        )
     if rank < 2:
         raise UnknownArgument
     layout, count = layout_of(call, rank), rank - 2
-    groups = static_int(call.get("feature_group_count")) if "feature_group_count" in call.args else 1
-    batches = static_int(call.get("batch_group_count")) if "batch_group_count" in call.args else 1
+    groups = (
+        static_int(call.get("feature_group_count"))
+        if "feature_group_count" in call.args
+        else 1
+    )
+    batches = (
+        static_int(call.get("batch_group_count"))
+        if "batch_group_count" in call.args
+        else 1
+    )
     if groups is None or batches != 1 or groups < 1:
         return unknown
     _check_features(call, lhs, rhs, layout, groups)
     windows = [seen_size(rhs, layout.rhs[i + 2]) for i in range(count)]
-    return with_dims(_result(call, lhs, rhs), _slid(call, lhs, layout, windows, rhs.dims[layout.rhs[0]]))
+    return with_dims(
+        _result(call, lhs, rhs),
+        _slid(call, lhs, layout, windows, rhs.dims[layout.rhs[0]]),
+    )
 
 
-def _slid(call: Call, lhs: ArrayValue, layout: Layout, windows: Sizes, features: Dimension) -> tuple[Dimension, ...]:
+def _slid(
+    call: Call, lhs: ArrayValue, layout: Layout, windows: Sizes, features: Dimension
+) -> tuple[Dimension, ...]:
     """The dimensions after windows of these sizes went over the input."""
     assert lhs.dims is not None
     count = len(windows)
     strides = _numbers(call, "window_strides", count)
-    stretched = _numbers(call, "lhs_dilation", count) if "lhs_dilation" in call.args else [ONE] * count
-    spread = _numbers(call, "rhs_dilation", count) if "rhs_dilation" in call.args else [ONE] * count
+    stretched = (
+        _numbers(call, "lhs_dilation", count)
+        if "lhs_dilation" in call.args
+        else [ONE] * count
+    )
+    spread = (
+        _numbers(call, "rhs_dilation", count)
+        if "rhs_dilation" in call.args
+        else [ONE] * count
+    )
     padding = _paddings(call, count)
     dims = list(lhs.dims)
     dims[layout.out[0]] = lhs.dims[layout.lhs[0]]
     dims[layout.out[1]] = features
     for i, window in enumerate(windows):
         size = _dilated(seen_size(lhs, layout.lhs[i + 2]), stretched[i])
-        dims[layout.out[i + 2]] = _space(size, _dilated(window, spread[i]), strides[i], padding, i)
+        dims[layout.out[i + 2]] = _space(
+            size, _dilated(window, spread[i]), strides[i], padding, i
+        )
     return tuple(dims)
 
 
@@ -198,7 +262,9 @@ def _space(size: Size | None, window: Size | None, stride: Size | None,
         return Dimension(same_count(size, stride), ())
     if not isinstance(padding, str):
         low, high = padding[i]
-        size = None if size is None or low is None or high is None else size + low + high
+        size = (
+            None if size is None or low is None or high is None else size + low + high
+        )
     if size is not None and size.constant is not None and size.constant < 0:
         raise UnknownArgument
     return Dimension(window_count(size, window, stride), ())
@@ -206,12 +272,20 @@ def _space(size: Size | None, window: Size | None, stride: Size | None,
 
 def _result(call: Call, lhs: ArrayValue, rhs: ArrayValue) -> ArrayValue:
     name, given = dtype_argument(call, call.get("preferred_element_type"))
-    usual = lhs.dtype == rhs.dtype and dtypes.is_kind(lhs.dtype, "floating") and not (lhs.weak or rhs.weak)
+    usual = (
+        lhs.dtype == rhs.dtype
+        and dtypes.is_kind(lhs.dtype, "floating")
+        and not (lhs.weak or rhs.weak)
+    )
     out = cleared(lhs) if rhs.pending == frozenset() else ArrayValue(lhs.dims)
-    return with_dtype(out, (name if usual else None) if given else (lhs.dtype if usual else None))
+    return with_dtype(
+        out, (name if usual else None) if given else (lhs.dtype if usual else None)
+    )
 
 
-def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, groups: int) -> None:
+def _check_features(
+    call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, groups: int
+) -> None:
     """The input has as many features as the kernel takes, times the groups."""
     features, taken = seen_size(lhs, layout.lhs[1]), seen_size(rhs, layout.rhs[1])
     if features is None or taken is None:
@@ -223,7 +297,10 @@ def _check_features(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout
         raise OpError("ST204", f"{call.name}: {what}", witness)
     out = seen_size(rhs, layout.rhs[0])
     if out is not None and out.constant is not None and out.constant % groups:
-        raise OpError("ST206", f"{call.name}: {out.constant} output features are not divisible by {groups} groups")
+        raise OpError(
+            "ST206",
+            f"{call.name}: {out.constant} output features are not divisible by {groups} groups",
+        )
 
 
 @model(
@@ -237,16 +314,27 @@ def convolution_transpose(call: Call) -> Value:
     lhs, rhs = array(call, "lhs"), array(call, "rhs")
     out = _result(call, lhs, rhs)
     flipped, text = static_bool(call["transpose_kernel"]), static_str(call["padding"])
-    if lhs.dims is None or rhs.dims is None or flipped is None or text not in (None, "SAME", "VALID"):
+    if (
+        lhs.dims is None
+        or rhs.dims is None
+        or flipped is None
+        or text not in (None, "SAME", "VALID")
+    ):
         return with_dims(out, None)
     rank = len(lhs.dims)
     if rank != len(rhs.dims):
-        raise OpError("ST204", f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank")
+        raise OpError(
+            "ST204",
+            f"{call.name}: input {shown(lhs)} and kernel {shown(rhs)} differ in rank",
+        )
     if rank < 2 or (rank > 5 and is_none(call["dimension_numbers"])):
         raise UnknownArgument
     layout = transposed_layout(call, rank, flipped)
     _check_features(call, lhs, rhs, layout, 1)
-    strides, spread = _numbers(call, "strides", rank - 2), _numbers(call, "rhs_dilation", rank - 2)
+    strides, spread = (
+        _numbers(call, "strides", rank - 2),
+        _numbers(call, "rhs_dilation", rank - 2),
+    )
     padding = _paddings(call, rank - 2)
     if text is None and static_bool(call["use_consistent_padding"]) is not False:
         return with_dims(out, None)
@@ -257,7 +345,12 @@ def convolution_transpose(call: Call) -> Value:
         size, stride = seen_size(lhs, layout.lhs[i + 2]), strides[i]
         window = _dilated(seen_size(rhs, layout.rhs[i + 2]), spread[i])
         known = None
-        if size is not None and stride is not None and size.constant != 0 and (stride.constant or 0) > 0:
+        if (
+            size is not None
+            and stride is not None
+            and size.constant != 0
+            and (stride.constant or 0) > 0
+        ):
             known = _transposed(size, stride, window, padding, i)
         dims[layout.out[i + 2]] = Dimension(known, ())
     return with_dims(out, tuple(dims))
@@ -287,14 +380,25 @@ def _transposed(size: Size, stride: Size, window: Size | None,
 def patches(call: Call) -> Value:
     """Every window as features of one place."""
     lhs = array(call, "lhs")
-    usual = dtypes.is_kind(lhs.dtype, "floating") and not lhs.weak and is_none(call["preferred_element_type"])
+    usual = (
+        dtypes.is_kind(lhs.dtype, "floating")
+        and not lhs.weak
+        and is_none(call["preferred_element_type"])
+    )
     out = with_dtype(cleared(lhs), lhs.dtype if usual else None)
-    windows = sizes_argument(call["filter_shape"]) if isinstance(call["filter_shape"], SequenceValue) else None
+    windows = (
+        sizes_argument(call["filter_shape"])
+        if isinstance(call["filter_shape"], SequenceValue)
+        else None
+    )
     if lhs.dims is None or windows is None or len(lhs.dims) < 2:
         return with_dims(out, None)
     layout = layout_of(call, len(lhs.dims))
     if len(windows) != len(lhs.dims) - 2:
-        raise OpError("ST208", f"{call.name}: a window of {len(windows)} dimensions for shape {shown(lhs)}")
+        raise OpError(
+            "ST208",
+            f"{call.name}: a window of {len(windows)} dimensions for shape {shown(lhs)}",
+        )
     counted = [seen_size(lhs, layout.lhs[1]), *windows]
     known = [size for size in counted if size is not None]
     features = Dimension(product(known) if len(known) == len(counted) else None)
@@ -315,15 +419,30 @@ def reduce_window(call: Call) -> Value:
     if value.dims is None:
         return value
     count = len(value.dims)
-    windows, strides = _numbers(call, "window_dimensions", count), _numbers(call, "window_strides", count)
-    base, spread = _numbers(call, "base_dilation", count), _numbers(call, "window_dilation", count)
+    windows, strides = (
+        _numbers(call, "window_dimensions", count),
+        _numbers(call, "window_strides", count),
+    )
+    base, spread = (
+        _numbers(call, "base_dilation", count),
+        _numbers(call, "window_dilation", count),
+    )
     padding = _paddings(call, count)
     if padding == "SAME" and is_none(call["window_strides"]):
         return with_dims(value, None)  # releases differ
     dims = []
     for i in range(count):
-        untouched = windows[i] == 1 and strides[i] == 1 and base[i] == 1 and isinstance(padding, str)
+        untouched = (
+            windows[i] == 1
+            and strides[i] == 1
+            and base[i] == 1
+            and isinstance(padding, str)
+        )
         size = _dilated(seen_size(value, i), base[i])
         window = _dilated(windows[i], spread[i])
-        dims.append(value.dims[i] if untouched else _space(size, window, strides[i], padding, i))
-    return with_dtype(with_dims(cleared(value), tuple(dims)), None if value.weak else value.dtype)
+        dims.append(
+            value.dims[i] if untouched else _space(size, window, strides[i], padding, i)
+        )
+    return with_dtype(
+        with_dims(cleared(value), tuple(dims)), None if value.weak else value.dtype
+    )

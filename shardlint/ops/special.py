@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from shardlint.ops.arrays import UNKNOWN_ARRAY, arrays, as_array, elementwise, with_dtype
+from shardlint.ops.arrays import (
+    UNKNOWN_ARRAY,
+    arrays,
+    as_array,
+    elementwise,
+    with_dtype,
+)
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, model
 from shardlint.values import DictValue, SequenceValue, Value
@@ -45,7 +51,11 @@ METHODS = {
 
 @model(
     "*args, **kwargs",
-    *[f"jax.scipy.stats.{name}.{method}" for name, methods in METHODS.items() for method in methods.split()],
+    *[
+        f"jax.scipy.stats.{name}.{method}"
+        for name, methods in METHODS.items()
+        for method in methods.split()
+    ],
 )
 def distribution(call: Call) -> Value:
     """Densities and their relatives: all arguments broadcast."""
@@ -57,4 +67,6 @@ def distribution(call: Call) -> Value:
     if not operands:
         return UNKNOWN_ARRAY
     out = elementwise(call.name, operands, call.ctx)
-    return with_dtype(out, "float32" if out.dtype == "float32" and not out.weak else None)
+    return with_dtype(
+        out, "float32" if out.dtype == "float32" and not out.weak else None
+    )

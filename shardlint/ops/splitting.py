@@ -13,7 +13,14 @@ from shardlint.ops.arrays import (
 )
 from shardlint.ops.elementwise import names
 from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static_int
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
 from shardtypes.lang import Size
 
 
@@ -23,14 +30,26 @@ def split(call: Call) -> Value:
     value = array(call, "ary")
     if value.dims is None:
         count = static_int(call["indices_or_sections"])
-        return SequenceValue((value,) * count, "list") if count and 0 < count <= 64 else UNKNOWN_ARRAY
-    axis_value = call["axis"] if "axis" in call.args else IntValue(Size.const(_split_axis(call, value)))
+        return (
+            SequenceValue((value,) * count, "list")
+            if count and 0 < count <= 64
+            else UNKNOWN_ARRAY
+        )
+    axis_value = (
+        call["axis"]
+        if "axis" in call.args
+        else IntValue(Size.const(_split_axis(call, value)))
+    )
     axis = one_axis(call, axis_value, len(value.dims), value)
     size = value.dims[axis].size
     parts = _parts(call, value, axis, size)
     dims = value.dims
     return SequenceValue(
-        tuple(with_dims(value, (*dims[:axis], Dimension(part, ()), *dims[axis + 1 :])) for part in parts), "list"
+        tuple(
+            with_dims(value, (*dims[:axis], Dimension(part, ()), *dims[axis + 1 :]))
+            for part in parts
+        ),
+        "list",
     )
 
 
@@ -42,7 +61,9 @@ def _split_axis(call: Call, value: ArrayValue) -> int:
     return axis
 
 
-def _parts(call: Call, value: ArrayValue, axis: int, size: Size | None) -> list[Size | None]:
+def _parts(
+    call: Call, value: ArrayValue, axis: int, size: Size | None
+) -> list[Size | None]:
     where = call["indices_or_sections"]
     count = static_int(where)
     if count is not None:
@@ -63,12 +84,18 @@ def _parts(call: Call, value: ArrayValue, axis: int, size: Size | None) -> list[
     bounds = sizes_argument(where) if isinstance(where, SequenceValue) else None
     if bounds is None:
         raise UnknownArgument
-    known = [edge.constant for edge in bounds if edge is not None and edge.constant is not None]
+    known = [
+        edge.constant
+        for edge in bounds
+        if edge is not None and edge.constant is not None
+    ]
     end = None if size is None else size.constant
     ordered = [0, *known, *([] if end is None else [end])]
     if len(known) < len(bounds) or ordered != sorted(ordered):
         return [None] * (len(bounds) + 1)
-    parts: list[Size | None] = [Size.const(high - low) for low, high in zip([0, *known], known, strict=False)]
+    parts: list[Size | None] = [
+        Size.const(high - low) for low, high in zip([0, *known], known, strict=False)
+    ]
     return [*parts, None if size is None else size - ([0, *known][-1])]
 
 
@@ -86,4 +113,6 @@ def unstack(call: Call) -> Value:
     count = None if size is None else size.constant
     if count is None or count > 256:
         return Unknown(f"unstacks dimension {axis} of {shown(value)}, of unknown size")
-    return SequenceValue((with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]),) * count)
+    return SequenceValue(
+        (with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]),) * count
+    )

@@ -43,7 +43,9 @@ def _vector(call: Call, name: str) -> ArrayValue:
     """An argument that has to be a vector."""
     value = array(call, name)
     if value.dims is not None and len(value.dims) != 1:
-        raise OpError("ST208", f"{call.name}: {name} has shape {shown(value)}; it is a vector")
+        raise OpError(
+            "ST208", f"{call.name}: {name} has shape {shown(value)}; it is a vector"
+        )
     return value
 
 
@@ -51,39 +53,64 @@ def _same_length(call: Call, a: ArrayValue, b: ArrayValue) -> None:
     if a.dims and b.dims:
         witness = different(call.ctx, a.dims[0].size, b.dims[0].size)
         if witness is not None:
-            raise OpError("ST204", f"{call.name}: lengths of {shown(a)} and {shown(b)} differ", witness)
+            raise OpError(
+                "ST204",
+                f"{call.name}: lengths of {shown(a)} and {shown(b)} differ",
+                witness,
+            )
 
 
 def _floating(value: ArrayValue, source: ArrayValue) -> ArrayValue:
     """The dtype where it is certain: floats keep theirs."""
-    usual = dtypes.is_kind(source.dtype, "floating") and source.dtype not in dtypes.SMALL_FLOATS
+    usual = (
+        dtypes.is_kind(source.dtype, "floating")
+        and source.dtype not in dtypes.SMALL_FLOATS
+    )
     return with_dtype(value, source.dtype if usual else None)
 
 
 _QUANTILE = "axis=None, out=None, overwrite_input=False, method='linear', keepdims=False, *, weights=None"
 
 
-@model(f"a, q, {_QUANTILE}", *names("jax.numpy", "quantile percentile nanquantile nanpercentile"))
+@model(
+    f"a, q, {_QUANTILE}",
+    *names("jax.numpy", "quantile percentile nanquantile nanpercentile"),
+)
 def quantile(call: Call) -> Value:
     """The dimensions of ``q`` come first."""
     value, q = array(call, "a"), array(call, "q")
-    if not is_none(call["weights"]) or value.dims == () or value.dims is None or q.dims is None:
+    if (
+        not is_none(call["weights"])
+        or value.dims == ()
+        or value.dims is None
+        or q.dims is None
+    ):
         return UNKNOWN_ARRAY
     if any(dim.size == 0 for dim in value.dims):
         return UNKNOWN_ARRAY
     if len(q.dims) > 1:
-        raise OpError("ST208", f"{call.name}: q has shape {shown(q)}; it is a scalar or a vector")
+        raise OpError(
+            "ST208", f"{call.name}: q has shape {shown(q)}; it is a scalar or a vector"
+        )
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
     if dims is not None:
         dims = tuple(Dimension(dim.size, ()) for dim in q.dims) + dims
     out = _floating(with_dims(cleared(value), dims), value)
-    return out if number_kind(call["q"]) == "float" or q.dtype == value.dtype else with_dtype(out, None)
+    return (
+        out
+        if number_kind(call["q"]) == "float" or q.dtype == value.dtype
+        else with_dtype(out, None)
+    )
 
 
-@model("a, axis=None, weights=None, returned=False, keepdims=False", "jax.numpy.average")
+@model(
+    "a, axis=None, weights=None, returned=False, keepdims=False", "jax.numpy.average"
+)
 def average(call: Call) -> Value:
     value = array(call, "a")
-    if static_bool(call["returned"]) is not False or isinstance(call["axis"], SequenceValue):
+    if static_bool(call["returned"]) is not False or isinstance(
+        call["axis"], SequenceValue
+    ):
         raise UnknownArgument
     weights = as_array(call["weights"])
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
@@ -93,7 +120,10 @@ def average(call: Call) -> Value:
         if len(weights.dims) == len(value.dims):
             agree(call, [value, weights], None)
         elif len(weights.dims) != 1 or is_none(call["axis"]):
-            raise OpError("ST204", f"{call.name}: {shown(value)} has weights of shape {shown(weights)}")
+            raise OpError(
+                "ST204",
+                f"{call.name}: {shown(value)} has weights of shape {shown(weights)}",
+            )
         else:
             axis = one_axis(call, call["axis"], len(value.dims), value)
             _same_length(call, with_dims(value, (value.dims[axis],)), weights)
@@ -109,7 +139,9 @@ def histogram(call: Call) -> Value:
         raise UnknownArgument
     if bins.constant is not None and bins.constant < 1:
         raise UnknownArgument
-    counts, edges = (ArrayValue((Dimension(size, ()),), None) for size in (bins, bins + 1))
+    counts, edges = (
+        ArrayValue((Dimension(size, ()),), None) for size in (bins, bins + 1)
+    )
     return SequenceValue((counts, edges))
 
 
@@ -123,7 +155,10 @@ def bincount(call: Call) -> Value:
     return ArrayValue((Dimension(length, ()),), None, pending=cleared(value).pending)
 
 
-@model("m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, dtype=None", "jax.numpy.cov")
+@model(
+    "m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, dtype=None",
+    "jax.numpy.cov",
+)
 @model("x, y=None, rowvar=True, dtype=None", "jax.numpy.corrcoef")
 def covariance(call: Call) -> Value:
     """Rows are variables, columns observations, unless ``rowvar`` says otherwise."""
@@ -133,13 +168,19 @@ def covariance(call: Call) -> Value:
         return UNKNOWN_ARRAY
     name = common_float(value) if is_none(call["dtype"]) else None
     if len(value.dims) > 2:
-        raise OpError("ST208", f"{call.name}: {shown(value)} has more than 2 dimensions")
+        raise OpError(
+            "ST208", f"{call.name}: {shown(value)} has more than 2 dimensions"
+        )
     if len(value.dims) < 2:
         return ArrayValue((), name) if value.dims else UNKNOWN_ARRAY
     count = seen_size(value, 0 if rows else 1)
     if count == 1:
         return ArrayValue((), name)
-    if count is None or count.constant is None or any(dim.size == 0 for dim in value.dims):
+    if (
+        count is None
+        or count.constant is None
+        or any(dim.size == 0 for dim in value.dims)
+    ):
         return UNKNOWN_ARRAY  # a single variable gives a scalar
     return ArrayValue((Dimension(count, ()), Dimension(count, ())), name)
 
@@ -163,7 +204,9 @@ def diff(call: Call) -> Value:
         if times < 0:
             raise OpError("ST206", f"{call.name}: n is {times}")
         length = size - times
-        length = length if length.is_nonnegative else Size.maximum(length, Size.const(0))
+        length = (
+            length if length.is_nonnegative else Size.maximum(length, Size.const(0))
+        )
     dims = value.dims
     out = with_dims(value, (*dims[:axis], Dimension(length, ()), *dims[axis + 1 :]))
     return with_dtype(out, value.dtype if plain and dtypes.is_kind(value.dtype, "bool") is False else None,
@@ -203,11 +246,19 @@ def gradient(call: Call) -> Value:
 def trapezoid(call: Call) -> Value:
     value = array(call, "y")
     axis = checked_axis(call, value, call["axis"])
-    if value.dims is None or axis is None or not is_none(call["x"]) or not is_number(call["dx"]):
+    if (
+        value.dims is None
+        or axis is None
+        or not is_none(call["x"])
+        or not is_number(call["dx"])
+    ):
         return UNKNOWN_ARRAY
     if seen_size(value, axis) == 0:
         raise UnknownArgument
-    return with_dtype(with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]), common_float(value))
+    return with_dtype(
+        with_dims(value, value.dims[:axis] + value.dims[axis + 1 :]),
+        common_float(value),
+    )
 
 
 @model("x, xp, fp, left=None, right=None, period=None", "jax.numpy.interp")
@@ -216,10 +267,15 @@ def interp(call: Call) -> Value:
     xp, fp = array(call, "xp"), array(call, "fp")
     if xp.dims is not None and fp.dims is not None:
         if len(xp.dims) != 1 or len(fp.dims) != 1:
-            raise OpError("ST208", f"{call.name}: xp and fp have shapes {shown(xp)} and {shown(fp)}; they are vectors")
+            raise OpError(
+                "ST208",
+                f"{call.name}: xp and fp have shapes {shown(xp)} and {shown(fp)}; they are vectors",
+            )
         _same_length(call, xp, fp)
     value = array(call, "x")
-    if any(not is_none(call[name]) for name in ("left", "right", "period")) or (xp.dims and xp.dims[0].size == 0):
+    if any(not is_none(call[name]) for name in ("left", "right", "period")) or (
+        xp.dims and xp.dims[0].size == 0
+    ):
         return UNKNOWN_ARRAY
     usual = common_float(value, xp, fp) == "float32"
     return with_dtype(cleared(value), "float32" if usual else None)
@@ -232,7 +288,11 @@ def polyval(call: Call) -> Value:
         return UNKNOWN_ARRAY
     shape = with_dims(p, tuple(dim for dim in p.dims[1:]))
     out = elementwise(call.name, [shape, x], call.ctx)
-    usual = p.dtype == x.dtype and dtypes.is_kind(p.dtype, "floating") and not (p.weak or x.weak)
+    usual = (
+        p.dtype == x.dtype
+        and dtypes.is_kind(p.dtype, "floating")
+        and not (p.weak or x.weak)
+    )
     return with_dtype(out, p.dtype if usual else None)
 
 
@@ -240,13 +300,19 @@ def polyval(call: Call) -> Value:
 def polyfit(call: Call) -> Value:
     """One coefficient more than the degree, for each column of ``y``."""
     x, y, degree = _vector(call, "x"), array(call, "y"), size_of(call["deg"])
-    if any(static_bool(call[name]) is not False for name in ("full", "cov")) or degree is None or y.dims is None:
+    if (
+        any(static_bool(call[name]) is not False for name in ("full", "cov"))
+        or degree is None
+        or y.dims is None
+    ):
         raise UnknownArgument
     if len(y.dims) not in (1, 2) or (degree.constant or 0) < 0:
         raise UnknownArgument
     _same_length(call, x, y)
     usual = common_float(x, y) == "float32"
-    return ArrayValue((Dimension(degree + 1, ()), *y.dims[1:]), "float32" if usual else None)
+    return ArrayValue(
+        (Dimension(degree + 1, ()), *y.dims[1:]), "float32" if usual else None
+    )
 
 
 _CONVOLVE = "*, precision=None, preferred_element_type=None"
@@ -262,7 +328,9 @@ def convolve(call: Call) -> Value:
         return with_dims(UNKNOWN_ARRAY, (Dimension(None),))
     n, m = seen_size(a, 0), seen_size(v, 0)
     if n is not None and m is not None and (n == 0 or m == 0):
-        raise OpError("ST206", f"{call.name}: an empty vector, of {shown(a)} and {shown(v)}")
+        raise OpError(
+            "ST206", f"{call.name}: an empty vector, of {shown(a)} and {shown(v)}"
+        )
     length: Size | None = None
     if n is not None and m is not None and mode in ("full", "same", "valid"):
         if mode == "full":
@@ -273,11 +341,18 @@ def convolve(call: Call) -> Value:
             length = ONE
         else:
             length = Size.maximum(n, m) - Size.minimum(n, m) + 1
-    return ArrayValue((Dimension(length, ()),), common_float(a, v) if is_none(call["preferred_element_type"]) else None)
+    return ArrayValue(
+        (Dimension(length, ()),),
+        common_float(a, v) if is_none(call["preferred_element_type"]) else None,
+    )
 
 
 @model("p, discont=None, axis=-1, period=6.283185307179586", "jax.numpy.unwrap")
 def unwrap(call: Call) -> Value:
     value = array(call, "p")
     checked_axis(call, value, call["axis"])
-    return UNKNOWN_ARRAY if value.dims == () else with_dtype(cleared(value), common_float(value))
+    return (
+        UNKNOWN_ARRAY
+        if value.dims == ()
+        else with_dtype(cleared(value), common_float(value))
+    )

@@ -26,8 +26,14 @@ from shardlint.values import (
 def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
     """``receiver[index]``. Raises OpError where it certainly fails."""
     if isinstance(receiver, ArrayValue):
-        found = viewed(Call("index", {"array": receiver, "index": index_value}, ctx), _indexed)
-        return replace(found, numpy=True) if receiver.numpy and isinstance(found, ArrayValue) else found
+        found = viewed(
+            Call("index", {"array": receiver, "index": index_value}, ctx), _indexed
+        )
+        return (
+            replace(found, numpy=True)
+            if receiver.numpy and isinstance(found, ArrayValue)
+            else found
+        )
     if isinstance(receiver, PartialValue) and receiver.func == ExternalValue(AT):
         return PartialValue(receiver.func, (*receiver.args, index_value))
     if isinstance(receiver, SequenceValue):
@@ -36,7 +42,9 @@ def index(receiver: Value, index_value: Value, ctx: OpContext) -> Value:
         return _index_dict(receiver, index_value)
     if isinstance(receiver, Literal) and isinstance(receiver.value, str):
         position = static_int(index_value)
-        if position is not None and -len(receiver.value) <= position < len(receiver.value):
+        if position is not None and -len(receiver.value) <= position < len(
+            receiver.value
+        ):
             return Literal(receiver.value[position])
         return StringValue()
     return Unknown("an item of something unknown")
@@ -54,13 +62,18 @@ def _index_sequence(receiver: SequenceValue, index_value: Value) -> Value:
         if receiver.kind != "tuple":
             return Unknown("an item of a list that may have grown, or of an array")
         count = len(receiver.items)
-        raise OpError("ST214", f"index {position} is out of range for a {receiver.kind} of {count}")
+        raise OpError(
+            "ST214",
+            f"index {position} is out of range for a {receiver.kind} of {count}",
+        )
     if isinstance(index_value, SliceValue):
         parts = [index_value.lower, index_value.upper, index_value.step]
         if all(is_none(part) or static_int(part) is not None for part in parts):
             low, high, step = (static_int(part) for part in parts)
             if step != 0:
-                return SequenceValue(receiver.items[slice(low, high, step)], receiver.kind)
+                return SequenceValue(
+                    receiver.items[slice(low, high, step)], receiver.kind
+                )
     return Unknown("an item at an unknown position")
 
 

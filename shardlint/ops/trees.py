@@ -32,7 +32,17 @@ from shardlint.values import (
 )
 from shardtypes.lang import Size
 
-_LEAVES = (ArrayValue, IntValue, Literal, ScalarValue, StringValue, DTypeValue, SpecValue, ShardingValue, MeshValue)
+_LEAVES = (
+    ArrayValue,
+    IntValue,
+    Literal,
+    ScalarValue,
+    StringValue,
+    DTypeValue,
+    SpecValue,
+    ShardingValue,
+    MeshValue,
+)
 _MAX_LEAVES = 256
 
 
@@ -73,14 +83,20 @@ def _nodes(tree: Value) -> Iterator[Value]:
     """The containers of a tree, itself included."""
     if isinstance(tree, (SequenceValue, DictValue)):
         yield tree
-        for item in tree.items if isinstance(tree, SequenceValue) else (item for _, item in tree.items):
+        for item in (
+            tree.items
+            if isinstance(tree, SequenceValue)
+            else (item for _, item in tree.items)
+        ):
             yield from _nodes(item)
 
 
 def leaf_list(call: Call, tree: Value) -> list[Value] | None:
     """The leaves of a tree; None where its structure is not known."""
     is_leaf = call.get("is_leaf")
-    if not is_none(is_leaf) and any(call.ctx.call(is_leaf, [node], {}) != Literal(False) for node in _nodes(tree)):
+    if not is_none(is_leaf) and any(
+        call.ctx.call(is_leaf, [node], {}) != Literal(False) for node in _nodes(tree)
+    ):
         return None
     try:
         found = list(leaves_of(tree))
@@ -96,15 +112,30 @@ def _mapped(call: Call, tree: Value, rest: list[Value]) -> Value:
         return call.ctx.call(call["f"], [tree, *rest], {})
     if isinstance(tree, SequenceValue) and _is_node(tree):
         for other in rest:
-            if not isinstance(other, SequenceValue) or other.kind != tree.kind or other.names != tree.names:
+            if (
+                not isinstance(other, SequenceValue)
+                or other.kind != tree.kind
+                or other.names != tree.names
+            ):
                 raise _NotKnown
             if len(other.items) != len(tree.items):
                 raise _NotKnown
-        rows = [[other.items[i] for other in rest if isinstance(other, SequenceValue)] for i in range(len(tree.items))]
-        return replace(tree, items=tuple(_mapped(call, item, row) for item, row in zip(tree.items, rows, strict=True)))
+        rows = [
+            [other.items[i] for other in rest if isinstance(other, SequenceValue)]
+            for i in range(len(tree.items))
+        ]
+        return replace(
+            tree,
+            items=tuple(
+                _mapped(call, item, row)
+                for item, row in zip(tree.items, rows, strict=True)
+            ),
+        )
     if isinstance(tree, DictValue):
         others = [dict(other.items) for other in rest if isinstance(other, DictValue)]
-        if len(others) < len(rest) or any(set(other) != {key for key, _ in tree.items} for other in others):
+        if len(others) < len(rest) or any(
+            set(other) != {key for key, _ in tree.items} for other in others
+        ):
             raise _NotKnown
         return DictValue(tuple((key, _mapped(call, item, [other[key] for other in others])) for key, item in
                                tree.items))  # fmt: skip
@@ -125,20 +156,31 @@ def tree_map(call: Call) -> Value:
 
 
 def _names(text: str) -> list[str]:
-    return [*names("jax.tree", text), *[f"jax.tree_util.tree_{name}" for name in text.split()]]
+    return [
+        *names("jax.tree", text),
+        *[f"jax.tree_util.tree_{name}" for name in text.split()],
+    ]
 
 
 @model("tree, is_leaf=None", *_names("leaves"))
 def leaves(call: Call) -> Value:
     found = leaf_list(call, call["tree"])
-    return Unknown("leaves of a tree of unknown structure") if found is None else SequenceValue(tuple(found), "list")
+    return (
+        Unknown("leaves of a tree of unknown structure")
+        if found is None
+        else SequenceValue(tuple(found), "list")
+    )
 
 
 @model("tree, is_leaf=None", *_names("flatten"))
 def flatten(call: Call) -> Value:
     """The leaves and the structure."""
     found = leaf_list(call, call["tree"])
-    leaves = Unknown("leaves of a tree of unknown structure") if found is None else SequenceValue(tuple(found), "list")
+    leaves = (
+        Unknown("leaves of a tree of unknown structure")
+        if found is None
+        else SequenceValue(tuple(found), "list")
+    )
     return SequenceValue((leaves, Unknown("the structure of a tree")))
 
 
@@ -165,11 +207,21 @@ def ravel(call: Call) -> Value:
     total: Size | None = Size.const(0) if found else None
     for leaf in arrays:
         count = None if leaf is None else flattened(leaf)
-        size = count[0].size if count and leaf is not None and leaf.dims else (Size.const(1) if leaf else None)
+        size = (
+            count[0].size
+            if count and leaf is not None and leaf.dims
+            else (Size.const(1) if leaf else None)
+        )
         total = None if total is None or size is None else total + size
     alike = len({(leaf.dtype, leaf.weak) for leaf in arrays if leaf is not None}) == 1
-    dtype = arrays[0].dtype if alike and arrays[0] is not None and not arrays[0].weak else None
-    return SequenceValue((ArrayValue((Dimension(total),), dtype), Unknown("what puts the leaves back")))
+    dtype = (
+        arrays[0].dtype
+        if alike and arrays[0] is not None and not arrays[0].weak
+        else None
+    )
+    return SequenceValue(
+        (ArrayValue((Dimension(total),), dtype), Unknown("what puts the leaves back"))
+    )
 
 
 @model("func, /, *args, **kwargs", "jax.tree_util.Partial")
@@ -178,14 +230,28 @@ def partial(call: Call) -> Value:
     args, kwargs = call["args"], call["kwargs"]
     if not isinstance(args, SequenceValue) or not isinstance(kwargs, DictValue):
         return Unknown("arguments of Partial")
-    return PartialValue(call["func"], args.items, tuple((str(name), value) for name, value in kwargs.items))
+    return PartialValue(
+        call["func"],
+        args.items,
+        tuple((str(name), value) for name, value in kwargs.items),
+    )
 
 
-@model("tree, is_leaf=None", *_names("structure leaves_with_path flatten_with_path all"))
+@model(
+    "tree, is_leaf=None", *_names("structure leaves_with_path flatten_with_path all")
+)
 @model("treedef, leaves", *_names("unflatten"))
 @model("outer_treedef, inner_treedef, pytree_to_transpose", *_names("transpose"))
-@model("f, tree, *rest, is_leaf=None, is_leaf_takes_path=False, none_is_leaf=False", *_names("map_with_path"))
-@model("tree, **kwargs", "jax.tree_util.keystr", "jax.tree_util.treedef_is_leaf", "jax.tree_util.treedef_tuple")
+@model(
+    "f, tree, *rest, is_leaf=None, is_leaf_takes_path=False, none_is_leaf=False",
+    *_names("map_with_path"),
+)
+@model(
+    "tree, **kwargs",
+    "jax.tree_util.keystr",
+    "jax.tree_util.treedef_is_leaf",
+    "jax.tree_util.treedef_tuple",
+)
 @model(
     "cls, *args, **kwargs",
     *names(

@@ -35,7 +35,9 @@ def _frame(place: Place, lines: Lines, arrow: str, mark: str) -> list[str]:
     text = source[place.line - 1]
     end = place.end_column if place.end_line == place.line else len(text) + 1
     marked = text[place.column - 1 : max(end, place.column + 1) - 1]
-    indent = "".join("\t" if c == "\t" else " " * _width(c) for c in text[: place.column - 1])
+    indent = "".join(
+        "\t" if c == "\t" else " " * _width(c) for c in text[: place.column - 1]
+    )
     carets = mark * max(1, sum(map(_width, marked)))
     return [
         head,

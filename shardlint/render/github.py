@@ -20,12 +20,16 @@ def _one(diagnostic: Diagnostic) -> str:
     message = diagnostic.message
     if place.cell:  # GitHub counts the lines of the file that holds the cells
         fields = {"file": place.path, "line": 1}
-        message = f"cell {place.cell}, line {place.line}, column {place.column}: {message}"
+        message = (
+            f"cell {place.cell}, line {place.line}, column {place.column}: {message}"
+        )
     elif place.end_line == place.line:
         # GitHub ignores the columns of a range over several lines.
         fields |= {"col": place.column, "endColumn": place.end_column}
     fields["title"] = f"{diagnostic.code} {diagnostic.name}"
-    text = ",".join(f"{key}={_escape(str(value), ':,')}" for key, value in fields.items())
+    text = ",".join(
+        f"{key}={_escape(str(value), ':,')}" for key, value in fields.items()
+    )
     return f"::{level} {text}::{_escape(message)}\n"
 
 

@@ -25,4 +25,7 @@ def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown])
 
 def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
     """See the package."""
-    return json.dumps([d.to_json() for d in diagnostics], indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps([d.to_json() for d in diagnostics], indent=2, ensure_ascii=False)
+        + "\n"
+    )

@@ -16,11 +16,23 @@ def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
     rules = dict(sorted({d.code: d.name for d in diagnostics}.items()))
     indices = {code: n for n, code in enumerate(rules)}
     run = {
-        "tool": {"driver": {"name": "shardlint", "rules": [{"id": c, "name": n} for c, n in rules.items()]}},
+        "tool": {
+            "driver": {
+                "name": "shardlint",
+                "rules": [{"id": c, "name": n} for c, n in rules.items()],
+            }
+        },
         "columnKind": "unicodeCodePoints",
         "results": [_result(d, indices[d.code]) for d in diagnostics],
     }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]},
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )
 
 
 def _result(diagnostic: Diagnostic, rule: int) -> dict[str, object]:
@@ -33,7 +45,8 @@ def _result(diagnostic: Diagnostic, rule: int) -> dict[str, object]:
     }
     if diagnostic.related:
         result["relatedLocations"] = [
-            {"id": n, "message": {"text": r.message}, **_location(r.place)} for n, r in enumerate(diagnostic.related)
+            {"id": n, "message": {"text": r.message}, **_location(r.place)}
+            for n, r in enumerate(diagnostic.related)
         ]
     return result
 
@@ -41,7 +54,11 @@ def _result(diagnostic: Diagnostic, rule: int) -> dict[str, object]:
 def _location(place: Place) -> dict[str, object]:
     if place.cell:  # a region would count the lines of the file that holds the cells
         name = f"cell {place.cell}"
-        logical = {"name": name, "fullyQualifiedName": f"{name}:{place.line}:{place.column}", "kind": "element"}
+        logical = {
+            "name": name,
+            "fullyQualifiedName": f"{name}:{place.line}:{place.column}",
+            "kind": "element",
+        }
         return {
             "physicalLocation": {"artifactLocation": {"uri": place.path}},
             "logicalLocations": [logical],

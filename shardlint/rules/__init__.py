@@ -41,12 +41,18 @@ def _load(name: str) -> Rule:
     try:
         module = importlib.import_module(f"{__name__}.{name}")
     except Exception as error:
-        raise RuleError(f"rule module {name} does not load: {type(error).__name__}: {error}") from error
+        raise RuleError(
+            f"rule module {name} does not load: {type(error).__name__}: {error}"
+        ) from error
     classes = [
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == module.__name__
+        if isinstance(value, type)
+        and issubclass(value, Rule)
+        and value.__module__ == module.__name__
     ]
     if len(classes) != 1 or classes[0].code != name.upper():
-        raise RuleError(f"rule module {name} must define exactly one Rule, with code {name.upper()!r}")
+        raise RuleError(
+            f"rule module {name} must define exactly one Rule, with code {name.upper()!r}"
+        )
     return classes[0]()

@@ -33,7 +33,12 @@ class RuleDocs:
 class Rule:
     """One kind of finding. The docstring of a subclass is its page: the sections that ``SECTIONS`` lists."""
 
-    SECTIONS: ClassVar[tuple[str, ...]] = ("What it does", "Why is this bad", "Example", "Use instead")
+    SECTIONS: ClassVar[tuple[str, ...]] = (
+        "What it does",
+        "Why is this bad",
+        "Example",
+        "Use instead",
+    )
 
     code: ClassVar[str]
     name: ClassVar[str]
@@ -55,7 +60,10 @@ class Rule:
         parts = _SECTION.split(cls.text())
         titles, bodies = parts[1::2], parts[2::2]
         return RuleDocs(
-            tuple((t.strip(), textwrap.dedent(b).strip("\n") + "\n") for t, b in zip(titles, bodies, strict=False))
+            tuple(
+                (t.strip(), textwrap.dedent(b).strip("\n") + "\n")
+                for t, b in zip(titles, bodies, strict=False)
+            )
         )
 
     @classmethod

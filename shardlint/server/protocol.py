@@ -73,9 +73,14 @@ class Server(LanguageServer):
         """A place in the editor's units: lines from 0, columns in the code units that were agreed on."""
         codec: PositionCodec = self.workspace.position_codec
         found = lsp.Range(
-            lsp.Position(place.line - 1, place.column - 1), lsp.Position(place.end_line - 1, place.end_column - 1)
+            lsp.Position(place.line - 1, place.column - 1),
+            lsp.Position(place.end_line - 1, place.end_column - 1),
         )
-        return codec.range_to_client_units(list(checked.lines), found) if checked.lines else found
+        return (
+            codec.range_to_client_units(list(checked.lines), found)
+            if checked.lines
+            else found
+        )
 
     def _open(self) -> tuple[dict[Path, str], dict[Path, int | None]]:
         texts, versions = {}, {}
@@ -88,7 +93,9 @@ class Server(LanguageServer):
 
     def _publish(self, path: Path, checked: Checked, version: int | None) -> None:
         diagnostics = [self.diagnostic(checked, d) for d in checked.diagnostics]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(_uri(path), diagnostics, version=version))
+        self.text_document_publish_diagnostics(
+            lsp.PublishDiagnosticsParams(_uri(path), diagnostics, version=version)
+        )
 
     def diagnostic(self, checked: Checked, found: Diagnostic) -> lsp.Diagnostic:
         """A finding as the protocol has it."""
@@ -96,11 +103,17 @@ class Server(LanguageServer):
         for other in found.related:
             path = Path(other.place.path).absolute()
             at = self.range(self.checked.get(path, Checked()), other.place)
-            related.append(lsp.DiagnosticRelatedInformation(lsp.Location(_uri(path), at), other.message))
+            related.append(
+                lsp.DiagnosticRelatedInformation(
+                    lsp.Location(_uri(path), at), other.message
+                )
+            )
         return lsp.Diagnostic(
             range=self.range(checked, found.place),
             message=found.message,
-            severity=lsp.DiagnosticSeverity.Error if found.severity == "error" else lsp.DiagnosticSeverity.Warning,
+            severity=lsp.DiagnosticSeverity.Error
+            if found.severity == "error"
+            else lsp.DiagnosticSeverity.Warning,
             code=found.code,
             source="shardlint",
             related_information=related or None,
@@ -111,7 +124,9 @@ class Server(LanguageServer):
         _log.error(problem)
         if problem not in self.shown_problems:
             self.shown_problems.add(problem)
-            self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Error, f"shardlint: {problem}"))
+            self.window_show_message(
+                lsp.ShowMessageParams(lsp.MessageType.Error, f"shardlint: {problem}")
+            )
 
 
 def _uri(path: Path) -> str:
@@ -119,7 +134,11 @@ def _uri(path: Path) -> str:
 
 
 def _contains(outer: lsp.Range, at: lsp.Position) -> bool:
-    return (outer.start.line, outer.start.character) <= (at.line, at.character) <= (outer.end.line, outer.end.character)
+    return (
+        (outer.start.line, outer.start.character)
+        <= (at.line, at.character)
+        <= (outer.end.line, outer.end.character)
+    )
 
 
 def _length(at: lsp.Range) -> tuple[int, int]:
@@ -144,7 +163,10 @@ def serve() -> None:
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
         checked = server.of(params.text_document.uri)
         texts: list[tuple[lsp.Range, str]] = []
-        known = ((server.range(checked, shown.place), shown) for shown in (*checked.types, *checked.uses))
+        known = (
+            (server.range(checked, shown.place), shown)
+            for shown in (*checked.types, *checked.uses)
+        )
         around = [(at, shown) for at, shown in known if _contains(at, params.position)]
         if around:
             at, shown = min(around, key=lambda pair: _length(pair[0]))
@@ -154,10 +176,17 @@ def serve() -> None:
             at = server.range(checked, found.place)
             about = rule(found.code)
             if about is not None and _contains(at, params.position):
-                texts.append((at, f"**{found.code} {found.name}**\n\n{found.message}\n\n---\n\n{about.text()}"))
+                texts.append(
+                    (
+                        at,
+                        f"**{found.code} {found.name}**\n\n{found.message}\n\n---\n\n{about.text()}",
+                    )
+                )
         if not texts:
             return None
-        content = lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(text for _, text in texts))
+        content = lsp.MarkupContent(
+            lsp.MarkupKind.Markdown, "\n\n---\n\n".join(text for _, text in texts)
+        )
         return lsp.Hover(content, texts[0][0])
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
@@ -166,12 +195,18 @@ def serve() -> None:
         found = []
         for shown in checked.types:
             at = server.range(checked, shown.place)
-            if shown.is_array and params.range.start.line <= at.end.line <= params.range.end.line:
-                found.append(lsp.InlayHint(at.end, f": {shown.text}", lsp.InlayHintKind.Type))
+            if (
+                shown.is_array
+                and params.range.start.line <= at.end.line <= params.range.end.line
+            ):
+                found.append(
+                    lsp.InlayHint(at.end, f": {shown.text}", lsp.InlayHintKind.Type)
+                )
         return found
 
     @server.feature(
-        lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
     )
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         checked = server.of(params.text_document.uri)
@@ -179,15 +214,37 @@ def serve() -> None:
         found = []
         for diagnostic in checked.diagnostics:
             at = server.range(checked, diagnostic.place)
-            if at.end.line < params.range.start.line or at.start.line > params.range.end.line:
+            if (
+                at.end.line < params.range.start.line
+                or at.start.line > params.range.end.line
+            ):
                 continue
             shown = [server.diagnostic(checked, diagnostic)]
             if diagnostic.fix is not None:
-                edits = [lsp.TextEdit(server.range(checked, e.place), e.replacement) for e in diagnostic.fix.edits]
-                found.append(_action(diagnostic.fix.title, uri, edits, shown, diagnostic.fix.applicability == "safe"))
+                edits = [
+                    lsp.TextEdit(server.range(checked, e.place), e.replacement)
+                    for e in diagnostic.fix.edits
+                ]
+                found.append(
+                    _action(
+                        diagnostic.fix.title,
+                        uri,
+                        edits,
+                        shown,
+                        diagnostic.fix.applicability == "safe",
+                    )
+                )
             comment = _comment(checked, diagnostic)
             if comment is not None:
-                found.append(_action(f"Ignore {diagnostic.code} here", uri, [comment], shown, preferred=False))
+                found.append(
+                    _action(
+                        f"Ignore {diagnostic.code} here",
+                        uri,
+                        [comment],
+                        shown,
+                        preferred=False,
+                    )
+                )
         return found
 
     server.start_io()
@@ -196,16 +253,24 @@ def serve() -> None:
 def _comment(checked: Checked, diagnostic: Diagnostic) -> lsp.TextEdit | None:
     """A comment on a line of its own above the finding; None where no comment may stand."""
     index = diagnostic.place.line - 1
-    if index >= len(checked.lines) or (index and checked.lines[index - 1].rstrip().endswith("\\")):
+    if index >= len(checked.lines) or (
+        index and checked.lines[index - 1].rstrip().endswith("\\")
+    ):
         return None
     line = checked.lines[index]
     indent = line[: len(line) - len(line.lstrip())]
     at = lsp.Position(index, 0)
-    return lsp.TextEdit(lsp.Range(at, at), f"{indent}# shardlint: ignore[{diagnostic.code}]\n")
+    return lsp.TextEdit(
+        lsp.Range(at, at), f"{indent}# shardlint: ignore[{diagnostic.code}]\n"
+    )
 
 
 def _action(
-    title: str, uri: str, edits: list[lsp.TextEdit], fixes: list[lsp.Diagnostic], preferred: bool
+    title: str,
+    uri: str,
+    edits: list[lsp.TextEdit],
+    fixes: list[lsp.Diagnostic],
+    preferred: bool,
 ) -> lsp.CodeAction:
     return lsp.CodeAction(
         title,

@@ -63,7 +63,9 @@ def any_of(names: Iterable[str | None]) -> str | None:
     found = frozenset(names)
     if not found or None in found:
         return None
-    known = frozenset[str]().union(*(members(name) for name in found if name is not None))
+    known = frozenset[str]().union(
+        *(members(name) for name in found if name is not None)
+    )
     if len(known) == 1:
         return next(iter(known))
     return _FAMILY_OF.get(known) or _FAMILY_OF_32.get(known) or "|".join(sorted(known))
@@ -71,7 +73,11 @@ def any_of(names: Iterable[str | None]) -> str | None:
 
 def either(a: str | None, a_weak: bool, b: str | None, b_weak: bool) -> str | None:
     """The dtype of a value that is one of two; None where one is weak and its promotion would be lost."""
-    return a if a == b else (any_of((a, b)) if not (a_weak or b_weak or BOOL in (a, b)) else None)
+    return (
+        a
+        if a == b
+        else (any_of((a, b)) if not (a_weak or b_weak or BOOL in (a, b)) else None)
+    )
 
 
 def both(a: str | None, b: str | None) -> str | None:
@@ -92,7 +98,9 @@ def equal(a: str | None, b: str | None) -> bool | None:
 
 def each(name: str | None, function: Callable[[str], str | None]) -> str | None:
     """What a function of dtypes gives for a dtype of which only the set is known."""
-    return None if name is None else any_of(function(member) for member in members(name))
+    return (
+        None if name is None else any_of(function(member) for member in members(name))
+    )
 
 
 def written(name: str | None) -> str:
@@ -137,7 +145,9 @@ def _upper_bounds() -> dict[str, frozenset[str]]:
 
     def visit(name: str) -> frozenset[str]:
         if name not in bounds:
-            bounds[name] = frozenset({name}).union(*(visit(above) for above in _ABOVE[name]))
+            bounds[name] = frozenset({name}).union(
+                *(visit(above) for above in _ABOVE[name])
+            )
         return bounds[name]
 
     for name in _ABOVE:
@@ -146,11 +156,19 @@ def _upper_bounds() -> dict[str, frozenset[str]]:
 
 
 _BOUNDS = _upper_bounds()
-_NARROW = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+_NARROW = {
+    "int64": "int32",
+    "uint64": "uint32",
+    "float64": "float32",
+    "complex128": "complex64",
+}
 
 
 _FAMILY_OF = {names: family for family, names in FAMILIES.items()}
-_FAMILY_OF_32 = {frozenset(_NARROW.get(name, name) for name in names): family for names, family in _FAMILY_OF.items()}
+_FAMILY_OF_32 = {
+    frozenset(_NARROW.get(name, name) for name in names): family
+    for names, family in _FAMILY_OF.items()
+}
 
 
 class NoPromotion(TypeError):
@@ -163,7 +181,9 @@ def canonical(name: str, x64: bool = False) -> str:
 
 
 @cache
-def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tuple[str, bool] | None:
+def promote(
+    a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False
+) -> tuple[str, bool] | None:
     """The dtype, and whether it is weak, of an operation on two dtypes. None: not known.
 
     Raises NoPromotion where JAX does.
@@ -188,7 +208,9 @@ def promote(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool = False) -> tu
     return canonical(name, x64), False
 
 
-def _promote_sets(a: str, a_weak: bool, b: str, b_weak: bool, x64: bool) -> tuple[str, bool] | None:
+def _promote_sets(
+    a: str, a_weak: bool, b: str, b_weak: bool, x64: bool
+) -> tuple[str, bool] | None:
     """Every dtype that members promote to; members that do not go together are in no program that runs."""
     found: set[tuple[str, bool]] = set()
     refused = None
@@ -226,7 +248,11 @@ _WEAKLY = frozenset({"int32", "int64", "float32", "float64", "complex64", "compl
 
 def bits(name: str) -> int:
     """The width of a dtype, 0 for bool: ``'bfloat16'`` → 16."""
-    digits = "".join(c for c in name.removeprefix("bfloat").removeprefix("float").split("_")[0] if c.isdigit())
+    digits = "".join(
+        c
+        for c in name.removeprefix("bfloat").removeprefix("float").split("_")[0]
+        if c.isdigit()
+    )
     return int(digits or 0)
 
 
@@ -248,13 +274,22 @@ def inexact(name: str | None, x64: bool = False) -> str | None:
     if name is None:
         return None
     if name not in CONCRETE:
-        return each(name, lambda member: inexact(member, x64=x64) if member in CONCRETE else None)
+        return each(
+            name,
+            lambda member: inexact(member, x64=x64) if member in CONCRETE else None,
+        )
     if KIND_OF[name] in ("floating", "complex"):
         return name
     return "float64" if x64 else "float32"
 
 
-ALIASES = {"float": "float32", "int": "int32", "complex": "complex64", "bool_": "bool", "half": "float16"}
+ALIASES = {
+    "float": "float32",
+    "int": "int32",
+    "complex": "complex64",
+    "bool_": "bool",
+    "half": "float16",
+}
 """Other spellings: Python's types mean JAX's 32-bit defaults."""
 
 _ALIASES_64 = {"float": "float64", "int": "int64", "complex": "complex128"}

@@ -10,7 +10,9 @@ class ShapeSyntaxError(ValueError):
     write instead, where that is evident.
     """
 
-    def __init__(self, message: str, text: str, column: int, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, text: str, column: int, hint: str | None = None
+    ) -> None:
         self.message = message
         self.text = text
         self.column = column
@@ -18,5 +20,7 @@ class ShapeSyntaxError(ValueError):
         tail = f" ({hint})" if hint else ""
         super().__init__(f"{message} in shape {text!r} at column {column}{tail}")
 
-    def __reduce__(self) -> tuple[type[ShapeSyntaxError], tuple[str, str, int, str | None]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[ShapeSyntaxError], tuple[str, str, int, str | None]]:
         return type(self), (self.message, self.text, self.column, self.hint)

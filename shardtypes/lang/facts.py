@@ -56,7 +56,11 @@ class Fact:
     def splits(self) -> bool:
         """Whether it says that devices, whose numbers are the symbols ``|axis|``, split a size evenly."""
         names = self.left.symbols
-        return self.kind == "divides" and bool(names) and all(name.startswith("|") for name in names)
+        return (
+            self.kind == "divides"
+            and bool(names)
+            and all(name.startswith("|") for name in names)
+        )
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         left, right = self.left.evaluate(sizes), self.right.evaluate(sizes)
@@ -101,19 +105,35 @@ class Facts:
         for names in vocabularies:
             words = frozenset(names)
             apart = [other for other in merged if words.isdisjoint(other)]
-            merged = [*apart, words.union(*(other for other in merged if not words.isdisjoint(other)))]
-        return replace(self, vocabularies=tuple(sorted((v for v in merged if v), key=sorted)))
+            merged = [
+                *apart,
+                words.union(
+                    *(other for other in merged if not words.isdisjoint(other))
+                ),
+            ]
+        return replace(
+            self, vocabularies=tuple(sorted((v for v in merged if v), key=sorted))
+        )
 
     def writing(self, names: Mapping[str, int], numbers: Iterable[int]) -> Facts:
         """Add the names that annotations write, and how often, and the numbers. To be told before `speaking`."""
         earlier = frozenset[str]().union(*self.vocabularies)
-        once = {name for name, count in names.items() if count == 1 and name not in earlier}
-        return replace(self, numbers=self.numbers | frozenset(numbers), once=self.once.difference(names) | once)
+        once = {
+            name for name, count in names.items() if count == 1 and name not in earlier
+        }
+        return replace(
+            self,
+            numbers=self.numbers | frozenset(numbers),
+            once=self.once.difference(names) | once,
+        )
 
     def comparable(self, symbols: Iterable[str]) -> bool:
         """Whether no two of the symbols come from vocabularies that have nothing in common."""
         symbols = set(symbols)
-        return sum(not vocabulary.isdisjoint(symbols) for vocabulary in self.vocabularies) <= 1
+        return (
+            sum(not vocabulary.isdisjoint(symbols) for vocabulary in self.vocabularies)
+            <= 1
+        )
 
     def simplify(self, *sizes: Size) -> tuple[Size, ...]:
         """The sizes rewritten by the facts that can be solved for one symbol: equal results are equal sizes."""
@@ -123,7 +143,9 @@ class Facts:
                 sizes = tuple(size.substitute(rule) for size in sizes)
         return sizes
 
-    def about(self, symbols: Iterable[str], evenly: bool = True) -> tuple[list[Fact], set[str]]:
+    def about(
+        self, symbols: Iterable[str], evenly: bool = True
+    ) -> tuple[list[Fact], set[str]]:
         """The facts that bear on the symbols, directly or through other facts, and all symbols in them. Those that
         devices split a size ``evenly`` may be left out."""
         reached = set(symbols)
@@ -156,7 +178,9 @@ def _solve(fact: Fact) -> dict[str, Size] | None:
 
 
 def find_witness(
-    predicate: Callable[[Mapping[str, int]], bool], sizes: Iterable[Size], facts: Facts | None = None
+    predicate: Callable[[Mapping[str, int]], bool],
+    sizes: Iterable[Size],
+    facts: Facts | None = None,
 ) -> dict[str, int] | None:
     """Sizes that satisfy ``predicate`` and the facts, small ones first, or None if the bounded search finds none.
 
@@ -169,17 +193,29 @@ def find_witness(
     own = frozenset().union(*(s.symbols for s in sizes))
     related, symbols = facts.about(own)
     # that the same devices split sizes of two vocabularies does not make either a matter of the other
-    if any(name.startswith("?") for name in symbols) or not facts.comparable(facts.about(own, evenly=False)[1]):
+    if any(name.startswith("?") for name in symbols) or not facts.comparable(
+        facts.about(own, evenly=False)[1]
+    ):
         return None
-    even = [(op.args[1], op.args[0]) for s in sizes for op in s.operations() if op.op == "//"]
-    even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]  # (L+1)//2 rounds up on purpose
+    even = [
+        (op.args[1], op.args[0])
+        for s in sizes
+        for op in s.operations()
+        if op.op == "//"
+    ]
+    even = [
+        (d, n) for d, n in even if not any(not m for m, _ in n.terms)
+    ]  # (L+1)//2 rounds up on purpose
     positive = [s for s in sizes if s.constant is None]
 
     def fits(assignment: Mapping[str, int]) -> bool:
         try:
             return (
                 all(fact.holds(assignment) for fact in related)
-                and all(n.evaluate(assignment) % d.evaluate(assignment) == 0 for d, n in even)
+                and all(
+                    n.evaluate(assignment) % d.evaluate(assignment) == 0
+                    for d, n in even
+                )
                 and all(s.evaluate(assignment) >= 1 for s in positive)
                 and predicate(assignment)
             )
@@ -195,7 +231,9 @@ def find_witness(
     return None
 
 
-def _eliminate(facts: Iterable[Fact], symbols: set[str]) -> tuple[list[tuple[str, Size]], set[str]]:
+def _eliminate(
+    facts: Iterable[Fact], symbols: set[str]
+) -> tuple[list[tuple[str, Size]], set[str]]:
     """Symbols that the facts give from others, in an order that can be evaluated, and the symbols left to choose."""
     rules: list[tuple[str, Size]] = []
     free = set(symbols)
@@ -208,7 +246,9 @@ def _eliminate(facts: Iterable[Fact], symbols: set[str]) -> tuple[list[tuple[str
     return rules, free
 
 
-def _complete(trial: dict[str, int], rules: list[tuple[str, Size]]) -> dict[str, int] | None:
+def _complete(
+    trial: dict[str, int], rules: list[tuple[str, Size]]
+) -> dict[str, int] | None:
     assignment = dict(trial)
     for name, size in rules:
         try:
@@ -225,16 +265,29 @@ def _assignments(names: list[str], sizes: list[Size]) -> Iterator[dict[str, int]
     primes = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
     if len(names) <= len(primes):
         yield dict(zip(names, primes, strict=False))
-    constants = sorted({abs(c) for s in sizes for part in _parts(s) for _, c in part.terms if 1 < abs(c) < 10**6})
+    constants = sorted(
+        {
+            abs(c)
+            for s in sizes
+            for part in _parts(s)
+            for _, c in part.terms
+            if 1 < abs(c) < 10**6
+        }
+    )
     near = [v for c in constants[:8] for v in (c, 2 * c, 3 * c, c + 1, c - 1) if v > 0]
     values = list(dict.fromkeys([*_SMALL, *near]))
     if len(values) ** len(names) <= _LIMIT:
-        for choice in sorted(itertools.product(range(len(values)), repeat=len(names)), key=sum):
+        for choice in sorted(
+            itertools.product(range(len(values)), repeat=len(names)), key=sum
+        ):
             yield {name: values[i] for name, i in zip(names, choice, strict=True)}
         return
     chooser = random.Random(0)  # a fixed sequence of trials
     for _ in range(_LIMIT):
-        yield {name: values[min(int(chooser.expovariate(0.3)), len(values) - 1)] for name in names}
+        yield {
+            name: values[min(int(chooser.expovariate(0.3)), len(values) - 1)]
+            for name in names
+        }
 
 
 def _parts(size: Size) -> Iterator[Size]:
@@ -277,23 +330,33 @@ def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
         return Equal()
     difference = (a - b).constant
     if a.is_opaque or b.is_opaque:
-        return Different({}) if difference is not None or _are_multiples(a, b) else Undecided()
+        return (
+            Different({})
+            if difference is not None or _are_multiples(a, b)
+            else Undecided()
+        )
     if _fit_some_mesh(left, right):
         return Undecided()
-    witness = find_witness(lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts)
+    witness = find_witness(
+        lambda sizes: a.evaluate(sizes) != b.evaluate(sizes), (a, b), facts
+    )
     if witness is None or _are_meant_equal(a, b, facts):
         return Undecided()
     return Different(witness)
 
 
 def _are_meant_equal(a: Size, b: Size, facts: Facts) -> bool:
-    equalities = replace(facts, items=tuple(fact for fact in facts.items if fact.kind == "equal"))
+    equalities = replace(
+        facts, items=tuple(fact for fact in facts.items if fact.kind == "equal")
+    )
     left, right = equalities.simplify(a, b)
     return are_meant_equal(left, right, facts.numbers, facts.once)
 
 
 @lru_cache(maxsize=8192)
-def broadcast(a: Size, b: Size, facts: Facts | None = None) -> Size | Different | Undecided:
+def broadcast(
+    a: Size, b: Size, facts: Facts | None = None
+) -> Size | Different | Undecided:
     """The size that two dimensions broadcast to by NumPy's rule, or why there is none."""
     if a == b or b == 1:
         return a

@@ -20,7 +20,13 @@ def format_shape(
         return "..."
     parts = []
     for index, size in enumerate(sizes):
-        text = "_" if size is None else _text(size) if isinstance(size, Size) else str(size)
+        text = (
+            "_"
+            if size is None
+            else _text(size)
+            if isinstance(size, Size)
+            else str(size)
+        )
         parts.append("/".join((text, *((axes[index] or ()) if axes else ()))))
     waiting = sorted(pending)
     return " ".join([*parts, *(["{U:" + ",".join(waiting) + "}"] if waiting else [])])

@@ -28,14 +28,20 @@ def frozen(cls: type[_T]) -> type[_T]:
 
 def _reader(names: list[str]) -> Callable[[Any], object]:
     """All of these attributes of an object, as a tuple."""
-    return attrgetter(*names) if len(names) > 1 else lambda made: tuple(getattr(made, name) for name in names)
+    return (
+        attrgetter(*names)
+        if len(names) > 1
+        else lambda made: tuple(getattr(made, name) for name in names)
+    )
 
 
 def _equal(read: Callable[[Any], object]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
         if self is other:
             return True
-        return read(self) == read(other) if type(self) is type(other) else NotImplemented
+        return (
+            read(self) == read(other) if type(self) is type(other) else NotImplemented
+        )
 
     return __eq__
 

@@ -21,7 +21,9 @@ _MOST_NAMES = 3
 _SMALL = {1: 4096, 2: 64, 3: 16}  # sizes that are tried, by how many names there are
 
 
-def are_meant_equal(a: Size, b: Size, numbers: Collection[int], once: Collection[str]) -> bool:
+def are_meant_equal(
+    a: Size, b: Size, numbers: Collection[int], once: Collection[str]
+) -> bool:
     """Whether names of ``a`` and ``b`` can stand for sizes above one that make them equal, and nothing says that they
     do not. ``numbers`` are those that annotations write, ``once`` the names that they write in a single shape."""
     if _is_part(a, b, once) or _is_part(b, a, once):
@@ -32,7 +34,9 @@ def are_meant_equal(a: Size, b: Size, numbers: Collection[int], once: Collection
     return _may_be(a, b, numbers, once) or _may_be(b, a, numbers, once)
 
 
-def _may_be(size: Size, other: Size, numbers: Collection[int], once: Collection[str]) -> bool:
+def _may_be(
+    size: Size, other: Size, numbers: Collection[int], once: Collection[str]
+) -> bool:
     """Whether a size may be what another one is: a number of the program, or the product that a name is for."""
     name = size.symbol_name
     number = other.constant
@@ -41,13 +45,20 @@ def _may_be(size: Size, other: Size, numbers: Collection[int], once: Collection[
         return not is_written and _reaches(size, number)
     if name is None or name.rpartition(".")[2] not in once:
         return False
-    return _is_product(other) and other.symbol_name is None and name not in other.symbols
+    return (
+        _is_product(other) and other.symbol_name is None and name not in other.symbols
+    )
 
 
 def _is_part(size: Size, other: Size, once: Collection[str]) -> bool:
     """Whether a size is a name that may stand for a part of another one, by a number that divides it."""
     name = size.symbol_name
-    if name is None or name.rpartition(".")[2] not in once or name in other.symbols or not _divisors(other):
+    if (
+        name is None
+        or name.rpartition(".")[2] not in once
+        or name in other.symbols
+        or not _divisors(other)
+    ):
         return False
     return _is_product(_divided_evenly(other))
 
@@ -66,7 +77,12 @@ def _divisors(size: Size) -> dict[str, int]:
 
 def _divided_evenly(size: Size) -> Size:
     """``D-D//2`` as ``D``, where ``2*D`` stands for ``D``: what is divided is meant to come out even."""
-    return size.substitute({name: Size.symbol(name) * _divisors(size).get(name, 1) for name in size.symbols})
+    return size.substitute(
+        {
+            name: Size.symbol(name) * _divisors(size).get(name, 1)
+            for name in size.symbols
+        }
+    )
 
 
 def _multiplied_out(a: Size, b: Size) -> tuple[Size, Size]:
@@ -94,7 +110,12 @@ def _without_common_factors(a: Size, b: Size) -> tuple[Size, Size]:
     divisor = math.gcd(*(coefficient for _, coefficient in terms))
 
     def without(size: Size) -> Size:
-        return Size({_less(monomial, common): coefficient // divisor for monomial, coefficient in size.terms})
+        return Size(
+            {
+                _less(monomial, common): coefficient // divisor
+                for monomial, coefficient in size.terms
+            }
+        )
 
     return without(a), without(b)
 
@@ -114,13 +135,23 @@ def _reaches(size: Size, number: int) -> bool:
         powers = Counter(monomial).values()
         if all(power == 1 for power in powers):
             # as many divisors above one as there are names
-            return number > 0 and number % coefficient == 0 and _prime_factors(number // coefficient) >= len(powers)
+            return (
+                number > 0
+                and number % coefficient == 0
+                and _prime_factors(number // coefficient) >= len(powers)
+            )
     names = sorted(size.symbols)
     if len(names) > _MOST_NAMES:
         return True
-    values = [*range(2, _SMALL[len(names)]), *(multiple * abs(number) for multiple in (1, 2) if abs(number) > 1)]
+    values = [
+        *range(2, _SMALL[len(names)]),
+        *(multiple * abs(number) for multiple in (1, 2) if abs(number) > 1),
+    ]
     assignments = itertools.product(values, repeat=len(names))
-    return any(_value(size, dict(zip(names, choice, strict=True))) == number for choice in assignments)
+    return any(
+        _value(size, dict(zip(names, choice, strict=True))) == number
+        for choice in assignments
+    )
 
 
 def _value(size: Size, sizes: dict[str, int]) -> int | None:

@@ -135,7 +135,9 @@ def sharded_twice(axis: str, operands: Sequence[str]) -> str:
 
 def invalid_shape(text: str, problem: str, column: int, hint: str | None) -> str:
     """``invalid shape string 'B//': a size was expected at column 4``; ``column`` counts from 0."""
-    return f"invalid shape string {text!r}: {problem} at column {column + 1}" + (f"; {hint}" if hint else "")
+    return f"invalid shape string {text!r}: {problem} at column {column + 1}" + (
+        f"; {hint}" if hint else ""
+    )
 
 
 def repeated_axis(axis: str, text: str) -> str:

@@ -33,8 +33,14 @@ def _parse(text: str | bytes, dialect: Dialect) -> Shape:
     if isinstance(text, bytes):
         text = _decode(text)
     if len(text) > _MAX_LENGTH:
-        raise ShapeSyntaxError(f"more than {_MAX_LENGTH} characters", text[:40] + "…", _MAX_LENGTH)
-    return _Parser(text).shape() if dialect == "shardtypes" else _parse_jaxtyping(text, dialect)
+        raise ShapeSyntaxError(
+            f"more than {_MAX_LENGTH} characters", text[:40] + "…", _MAX_LENGTH
+        )
+    return (
+        _Parser(text).shape()
+        if dialect == "shardtypes"
+        else _parse_jaxtyping(text, dialect)
+    )
 
 
 def _decode(text: bytes) -> str:
@@ -54,7 +60,9 @@ class _Parser:
         self.end = len(text)
         self.depth = 0
 
-    def error(self, message: str, at: int | None = None, hint: str | None = None) -> ShapeSyntaxError:
+    def error(
+        self, message: str, at: int | None = None, hint: str | None = None
+    ) -> ShapeSyntaxError:
         return ShapeSyntaxError(message, self.text, self.at if at is None else at, hint)
 
     def peek(self, symbol: str) -> bool:
@@ -76,7 +84,10 @@ class _Parser:
             dims.append(self.dim())
         second = [d for d in dims if d.kind == "variadic"][1:]
         if second:
-            raise self.error("a second dimension that matches any number of dimensions", second[0].span.start)
+            raise self.error(
+                "a second dimension that matches any number of dimensions",
+                second[0].span.start,
+            )
         return Shape(tuple(dims), pending, self.text, "shardtypes", pending_spans)
 
     def pending(self) -> tuple[tuple[str, ...], tuple[Span, ...], int]:
@@ -86,7 +97,11 @@ class _Parser:
         stripped = self.text.rstrip()
         match = _PENDING.match(stripped, start)
         if match is None:
-            raise self.error("'{' that opens no pending sums", start, "write them last, as {U:axis} or {U:a,b}")
+            raise self.error(
+                "'{' that opens no pending sums",
+                start,
+                "write them last, as {U:axis} or {U:a,b}",
+            )
         names: list[str] = []
         spans: list[Span] = []
         at = match.start(1)
@@ -117,7 +132,11 @@ class _Parser:
             spans.append(Span(at, self.at))
         if axes and kind == "variadic":
             hint = "name the dimension that is sharded"
-            raise self.error("any number of dimensions cannot be sharded over one axis", spans[0].start, hint)
+            raise self.error(
+                "any number of dimensions cannot be sharded over one axis",
+                spans[0].start,
+                hint,
+            )
         return Dim(kind, size, name, tuple(axes), Span(start, self.at), tuple(spans))  # type: ignore[arg-type]
 
     def size(self) -> tuple[str, Size | None, str | None]:
@@ -131,7 +150,10 @@ class _Parser:
         if self.peek("_"):
             name = self.name("a name was expected")
             if self.at < self.end and not (self.peek("/") and not self.peek("//")):
-                raise self.error("an anonymous size cannot be computed with", hint="give it a name without '_'")
+                raise self.error(
+                    "an anonymous size cannot be computed with",
+                    hint="give it a name without '_'",
+                )
             return "anonymous", None, None if name == "_" else name
         size = self.possible_size()
         return "size", size, size.symbol_name
@@ -191,10 +213,16 @@ class _Parser:
     def divided(self, operator: str, value: Size, divisor: Size, at: int) -> Size:
         if divisor == 0:
             raise self.error("division by zero", at)
-        return self.bounded(value // divisor if operator == "//" else value % divisor, at)
+        return self.bounded(
+            value // divisor if operator == "//" else value % divisor, at
+        )
 
     def bounded(self, value: Size, at: int) -> Size:
-        if value.is_opaque or len(value.terms) > 200 or any(abs(c) > 10**30 for _, c in value.terms):
+        if (
+            value.is_opaque
+            or len(value.terms) > 200
+            or any(abs(c) > 10**30 for _, c in value.terms)
+        ):
             raise self.error("an expression too large for a size", at)
         return value
 
@@ -208,7 +236,10 @@ class _Parser:
         if self.accept("("):
             value = self.expression()
             if self.peek("/") and not self.peek("//"):
-                raise self.error("sharding inside parentheses", hint="write '/axis' after the closing parenthesis")
+                raise self.error(
+                    "sharding inside parentheses",
+                    hint="write '/axis' after the closing parenthesis",
+                )
             if not self.accept(")"):
                 raise self.error("')' was expected")
             return value
@@ -220,7 +251,10 @@ class _Parser:
         word = match.group()
         if word.isidentifier():
             if word.startswith("_"):
-                raise self.error("an anonymous size cannot be computed with", hint="give it a name without '_'")
+                raise self.error(
+                    "an anonymous size cannot be computed with",
+                    hint="give it a name without '_'",
+                )
             self.at = match.end()
             return Size.symbol(word)
         if not (word.isascii() and word.isdigit()):
@@ -237,10 +271,16 @@ class _Parser:
 def _parse_jaxtyping(text: str, dialect: Dialect) -> Shape:
     """jaxtyping's dialect: ``Float[Array, 'b d']``. What only running it can tell becomes an anonymous size."""
     read = _jaxtyping_dim if dialect == "jaxtyping" else _kauldron_dim
-    dims = tuple(read(text, match.start(), match.group()) for match in re.finditer(r"\S+", text))
+    dims = tuple(
+        read(text, match.start(), match.group()) for match in re.finditer(r"\S+", text)
+    )
     second = [d for d in dims if d.kind == "variadic"][1:]
     if second:
-        raise ShapeSyntaxError("a second dimension that matches any number of dimensions", text, second[0].span.start)
+        raise ShapeSyntaxError(
+            "a second dimension that matches any number of dimensions",
+            text,
+            second[0].span.start,
+        )
     return Shape(dims, (), text, dialect)
 
 
@@ -264,7 +304,9 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
     slash = re.search(r"(?<!/)/(?=[^\W\d])", body)
     if slash is not None and "{" not in body:
         hint = "jaxtyping reads '/' as a division and fails at run time: annotate with shardtypes for a sharding"
-        raise ShapeSyntaxError("a mesh axis in a jaxtyping shape", text, offset + slash.start(), hint)
+        raise ShapeSyntaxError(
+            "a mesh axis in a jaxtyping shape", text, offset + slash.start(), hint
+        )
     parser = _Parser(text)
     parser.at, parser.end = offset, span.end
     try:
@@ -276,7 +318,9 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
     if size is None:
         _require_python(text, offset, body)
         return Dim("anonymous", None, None, (), span, ())
-    return Dim("broadcast" if "#" in flags else "size", size, size.symbol_name, (), span, ())
+    return Dim(
+        "broadcast" if "#" in flags else "size", size, size.symbol_name, (), span, ()
+    )
 
 
 def _kauldron_dim(text: str, start: int, token: str) -> Dim:
@@ -307,4 +351,6 @@ def _require_python(text: str, offset: int, body: str) -> None:
         ast.parse(source, mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         hint = "dimensions are separated by spaces" if "," in body else None
-        raise ShapeSyntaxError("neither a size nor an expression", text, offset, hint) from None
+        raise ShapeSyntaxError(
+            "neither a size nor an expression", text, offset, hint
+        ) from None

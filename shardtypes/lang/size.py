@@ -35,7 +35,11 @@ class Atom:
     @cached_property
     def key(self) -> str:
         """What atoms are ordered by; distinct atoms have distinct keys."""
-        return self.name if not self.op else f"~{self.op}({','.join(map(repr, self.args))})"
+        return (
+            self.name
+            if not self.op
+            else f"~{self.op}({','.join(map(repr, self.args))})"
+        )
 
     @cached_property
     def weight(self) -> int:
@@ -110,7 +114,9 @@ class Size:
         """The value, if this is a constant."""
         if not self.terms:
             return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+        return (
+            self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+        )
 
     @property
     def symbol_name(self) -> str | None:
@@ -133,7 +139,11 @@ class Size:
             found: set[str] = set()
             for monomial, _ in self.terms:
                 for atom in monomial:
-                    found |= set().union(*(a.symbols for a in atom.args)) if atom.op else {atom.name}
+                    found |= (
+                        set().union(*(a.symbols for a in atom.args))
+                        if atom.op
+                        else {atom.name}
+                    )
             self._symbols = frozenset(found)
         return self._symbols
 
@@ -146,7 +156,9 @@ class Size:
     def weight(self) -> int:
         """How much it takes to compute with this size: its terms, names and operations."""
         if self._weight is None:
-            self._weight = sum(1 + sum(atom.weight for atom in monomial) for monomial, _ in self.terms)
+            self._weight = sum(
+                1 + sum(atom.weight for atom in monomial) for monomial, _ in self.terms
+            )
         return self._weight
 
     def operations(self) -> Iterable[Atom]:
@@ -235,7 +247,9 @@ class Size:
         constant = self.constant
         return self._hash if constant is None else hash(constant)
 
-    def __reduce__(self) -> tuple[Callable[[dict[Monomial, int]], Size], tuple[dict[Monomial, int]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[dict[Monomial, int]], Size], tuple[dict[Monomial, int]]]:
         return Size, (dict(self.terms),)
 
     def __str__(self) -> str:
@@ -262,7 +276,9 @@ def _bounded(size: Size) -> Size:
     """The size itself; one too large to compute with as an opaque symbol, the same one whenever it is met again."""
     if size.weight <= MAX_WEIGHT:
         return size
-    return Size.symbol(f"?{hashlib.blake2b(repr(size).encode(), digest_size=8).hexdigest()}")
+    return Size.symbol(
+        f"?{hashlib.blake2b(repr(size).encode(), digest_size=8).hexdigest()}"
+    )
 
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
@@ -321,17 +337,30 @@ def _floordiv(numerator: Size, divisor: Size) -> Size:
     quotient, rest = _divide(numerator, divisor)
     if not rest.terms:
         return quotient
-    if len(divisor.terms) > 1:  # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
+    if (
+        len(divisor.terms) > 1
+    ):  # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
         quotient, rest = Size.const(0), numerator
     if divisor.terms[0][1] < 0:
-        rest, divisor = (rest, -divisor) if len(divisor.terms) == 1 else (-rest, -divisor)
+        rest, divisor = (
+            (rest, -divisor) if len(divisor.terms) == 1 else (-rest, -divisor)
+        )
     rest, divisor = _reduce_fraction(rest, divisor)
     if divisor.constant == 1:
         return quotient + rest
     if rest.constant is not None and divisor.constant is not None:
         return quotient + rest.constant // divisor.constant
-    inner = rest.terms[0][0][0] if len(rest.terms) == 1 and len(rest.terms[0][0]) == 1 else None
-    if inner is not None and inner.op == "//" and rest.terms[0][1] == 1 and (divisor - 1).is_nonnegative:
+    inner = (
+        rest.terms[0][0][0]
+        if len(rest.terms) == 1 and len(rest.terms[0][0]) == 1
+        else None
+    )
+    if (
+        inner is not None
+        and inner.op == "//"
+        and rest.terms[0][1] == 1
+        and (divisor - 1).is_nonnegative
+    ):
         return quotient + inner.args[0] // (inner.args[1] * divisor)
     return quotient + Size({(Atom("", "//", (rest, divisor)),): 1})
 
@@ -361,7 +390,11 @@ def _reduce_fraction(numerator: Size, divisor: Size) -> tuple[Size, Size]:
 def _extremum(op: Literal["min", "max"], sizes: list[Size]) -> Size:
     flat: list[Size] = []
     for size in sizes:
-        atom = size.terms[0][0][0] if len(size.terms) == 1 and len(size.terms[0][0]) == 1 else None
+        atom = (
+            size.terms[0][0][0]
+            if len(size.terms) == 1 and len(size.terms[0][0]) == 1
+            else None
+        )
         nested = atom is not None and atom.op == op and size.terms[0][1] == 1
         flat.extend(atom.args if nested and atom is not None else (size,))
     kept: list[Size] = []
@@ -398,7 +431,11 @@ def _without_negative_floors(size: Size) -> Size:
         if coefficient < 0 and atom is not None and atom.op == "//":
             numerator, divisor = atom.args[0], atom.args[1].constant
             if divisor is not None and divisor > 0 and numerator.is_nonnegative:
-                factor = coefficient // divisor if coefficient % divisor == 0 else coefficient
+                factor = (
+                    coefficient // divisor
+                    if coefficient % divisor == 0
+                    else coefficient
+                )
                 term = numerator * factor
         terms = terms + term
     return terms

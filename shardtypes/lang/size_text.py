@@ -23,7 +23,9 @@ def shown_terms(size: Size) -> str:
     text = ""
     for monomial, coefficient in sorted(size.terms, key=lambda term: term[1] < 0):
         # A leading sign binds tighter than a division: -(B//2) is not -B//2.
-        alone = len(monomial) == 1 and (coefficient == 1 or (coefficient == -1 and text != ""))
+        alone = len(monomial) == 1 and (
+            coefficient == 1 or (coefficient == -1 and text != "")
+        )
         factors = [_print_atom(a, alone) for a in monomial]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, str(abs(coefficient)))

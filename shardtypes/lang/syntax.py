@@ -59,7 +59,9 @@ class Shape:
     @cached_property
     def variadic(self) -> int | None:
         """The index of the dimension that matches any number of dimensions."""
-        return next((i for i, dim in enumerate(self.dims) if dim.kind == "variadic"), None)
+        return next(
+            (i for i, dim in enumerate(self.dims) if dim.kind == "variadic"), None
+        )
 
     @property
     def rank(self) -> int | None:
@@ -69,7 +71,9 @@ class Shape:
     @cached_property
     def names(self) -> frozenset[str]:
         """The names that sizes are made of."""
-        return frozenset().union(*(dim.size.symbols for dim in self.dims if dim.size is not None))
+        return frozenset().union(
+            *(dim.size.symbols for dim in self.dims if dim.size is not None)
+        )
 
     @cached_property
     def axes(self) -> tuple[str, ...]:

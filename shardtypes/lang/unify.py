@@ -62,7 +62,10 @@ class Bindings:
         self._bind(self.variadics, name, sizes)
 
     def _bind(
-        self, table: dict[str, object] | dict[str, Size] | dict[str, tuple[Size | None, ...]], name: str, value: object
+        self,
+        table: dict[str, object] | dict[str, Size] | dict[str, tuple[Size | None, ...]],
+        name: str,
+        value: object,
     ) -> None:
         if name in table:
             raise ValueError(f"{name} is already bound to {table[name]}")
@@ -123,7 +126,11 @@ def _unbound(size: Size, bindings: Bindings) -> list[str]:
 
 
 def _align(
-    shape: Shape, sizes: Sequence[Size | None], bindings: Bindings, rigid: bool, facts: Facts
+    shape: Shape,
+    sizes: Sequence[Size | None],
+    bindings: Bindings,
+    rigid: bool,
+    facts: Facts,
 ) -> list[tuple[int, Dim, Size | None]] | Mismatch:
     """Pair the sizes with the shape's dimensions; the variadic one takes what is left."""
     dims, open_at = shape.dims, shape.variadic
@@ -151,7 +158,12 @@ def _align(
 
 
 def _same(
-    name: str, want: Sequence[Size | None], got: Sequence[Size | None], start: int, rank: int, facts: Facts
+    name: str,
+    want: Sequence[Size | None],
+    got: Sequence[Size | None],
+    start: int,
+    rank: int,
+    facts: Facts,
 ) -> Mismatch | None:
     if len(want) != len(got):
         return Mismatch("rank", None, str(rank - len(got) + len(want)), str(rank))
@@ -159,11 +171,15 @@ def _same(
         if a is not None and b is not None:
             verdict = compare(a, b, facts)
             if isinstance(verdict, Different):
-                return Mismatch("size", start + index, f"{a} (in *{name})", str(b), verdict.witness)
+                return Mismatch(
+                    "size", start + index, f"{a} (in *{name})", str(b), verdict.witness
+                )
     return None
 
 
-def _match(index: int, dim: Dim, got: Size, bindings: Bindings, facts: Facts, rigid: bool) -> Mismatch | None:
+def _match(
+    index: int, dim: Dim, got: Size, bindings: Bindings, facts: Facts, rigid: bool
+) -> Mismatch | None:
     assert dim.size is not None
     if dim.kind == "broadcast" and got == 1:
         return None
@@ -192,21 +208,34 @@ def _match(index: int, dim: Dim, got: Size, bindings: Bindings, facts: Facts, ri
     return Mismatch("size", index, shown, format_shape([got]), witness)
 
 
-def _solve(index: int, dim: Dim, got: Size, unbound: list[str], bindings: Bindings) -> Mismatch | None:
+def _solve(
+    index: int, dim: Dim, got: Size, unbound: list[str], bindings: Bindings
+) -> Mismatch | None:
     """Bind the one unbound name of a linear size; with several, or a non-linear one, nothing can be said."""
     assert dim.size is not None
     if len(unbound) > 1:
         return None
     (name,) = unbound
-    known = dim.size.substitute({n: s for n, s in bindings.sizes.items() if n in dim.size.symbols})
-    if name in {s for size in bindings.sizes.values() for s in size.symbols} and known != dim.size:
+    known = dim.size.substitute(
+        {n: s for n, s in bindings.sizes.items() if n in dim.size.symbols}
+    )
+    if (
+        name in {s for size in bindings.sizes.values() for s in size.symbols}
+        and known != dim.size
+    ):
         return None  # after substitution the name could be the caller's symbol of the same name
     if name not in known.symbols:  # its factor is 0
-        return Mismatch("size", index, f"{dim.size} = {known}", str(got)) if (known - got).constant else None
+        return (
+            Mismatch("size", index, f"{dim.size} = {known}", str(got))
+            if (known - got).constant
+            else None
+        )
     factor, rest = Size.const(0), Size.const(0)
     for monomial, coefficient in known.terms:
         inside = [a for a in monomial if a.op or a.name == name]
-        if not any(a.name == name or (a.op and name in Size({(a,): 1}).symbols) for a in inside):
+        if not any(
+            a.name == name or (a.op and name in Size({(a,): 1}).symbols) for a in inside
+        ):
             rest = rest + Size({monomial: coefficient})
         elif len(monomial) == 1 and monomial[0].name == name:
             factor = factor + coefficient

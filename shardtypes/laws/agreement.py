@@ -36,7 +36,9 @@ class _Value:
 class _Watching(Domain[_Value]):
     """A run whose values are seen."""
 
-    def __init__(self, see: Callable[[Any, tuple[Any, ...], Any, list[_Value]], frozenset[int]]) -> None:
+    def __init__(
+        self, see: Callable[[Any, tuple[Any, ...], Any, list[_Value]], frozenset[int]]
+    ) -> None:
         self._see = see
 
     def constant(self, value: Any) -> _Value:
@@ -45,7 +47,9 @@ class _Watching(Domain[_Value]):
     def each(self, cell: _Value, change: Callable[[Any, int], Any]) -> _Value:
         return _Value(change(cell.array, len(self.devices)), cell.given, cell.departed)
 
-    def joined(self, cells: Sequence[_Value], join: Callable[[Sequence[Any], int], Any]) -> _Value:
+    def joined(
+        self, cells: Sequence[_Value], join: Callable[[Sequence[Any], int], Any]
+    ) -> _Value:
         departed = frozenset().union(*(cell.departed for cell in cells))
         array = join([cell.array for cell in cells], len(self.devices))
         return _Value(array, any(cell.given for cell in cells), departed)
@@ -62,7 +66,10 @@ class _Watching(Domain[_Value]):
         arrays = bind(eqn, [cell.array for cell in cells], self.devices)
         if not given:
             return [_Value(array) for array in arrays]
-        return [_Value(array, True, self._see(eqn, self.calls, array, cells)) for array in arrays]
+        return [
+            _Value(array, True, self._see(eqn, self.calls, array, cells))
+            for array in arrays
+        ]
 
 
 class _Lookup:
@@ -74,20 +81,31 @@ class _Lookup:
         self._departed: list[Place] = []
         self._found_again: set[int] = set()
 
-    def note(self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]) -> frozenset[int]:
+    def note(
+        self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]
+    ) -> frozenset[int]:
         """See a value of the whole."""
         if _tells(array):
             self._whole.setdefault(eqn.primitive.name, []).append(np.asarray(array))
         return frozenset()
 
-    def look(self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]) -> frozenset[int]:
+    def look(
+        self, eqn: Any, calls: tuple[Any, ...], array: Any, cells: list[_Value]
+    ) -> frozenset[int]:
         """See a value of the step."""
         before = frozenset().union(*(cell.departed for cell in cells))
         if is_key(array) or not jnp.issubdtype(array.dtype, jnp.inexact):
             return before
         value = np.asarray(array)
-        candidates = [part for whole in self._whole.get(eqn.primitive.name, ()) for part in self._parts(whole, value)]
-        if any(not differs(part, value, tolerance_of(value.dtype)).any() for part in candidates):
+        candidates = [
+            part
+            for whole in self._whole.get(eqn.primitive.name, ())
+            for part in self._parts(whole, value)
+        ]
+        if any(
+            not differs(part, value, tolerance_of(value.dtype)).any()
+            for part in candidates
+        ):
             if not _tells(array):
                 return before
             self._found_again |= before
@@ -99,7 +117,11 @@ class _Lookup:
 
     def first(self) -> Place | None:
         """The first operation after which nothing is found again."""
-        left = [number for number in range(len(self._departed)) if number not in self._found_again]
+        left = [
+            number
+            for number in range(len(self._departed))
+            if number not in self._found_again
+        ]
         return self._departed[left[0]] if left else None
 
     def _parts(self, whole: Host, value: Host) -> list[Host]:
@@ -142,7 +164,9 @@ def first_departure(
         return None
     lookup = _Lookup(positions, count)
     leaves, structure = jax.tree.flatten((list(positional), named))
-    arrays = {number: leaf for number, leaf in enumerate(leaves) if hasattr(leaf, "dtype")}
+    arrays = {
+        number: leaf for number, leaf in enumerate(leaves) if hasattr(leaf, "dtype")
+    }
 
     def call(given: dict[int, Any]) -> Any:
         filled = [given.get(number, leaf) for number, leaf in enumerate(leaves)]
@@ -151,8 +175,12 @@ def first_departure(
 
     try:
         jaxpr = jax.make_jaxpr(call)(arrays)
-        Walker(_Watching(lookup.note)).run(program.jaxpr, [_Value(array, True) for array in whole])
-        Walker(_Watching(lookup.look)).run(jaxpr, [_Value(jnp.asarray(array), True) for array in arrays.values()])
+        Walker(_Watching(lookup.note)).run(
+            program.jaxpr, [_Value(array, True) for array in whole]
+        )
+        Walker(_Watching(lookup.look)).run(
+            jaxpr, [_Value(jnp.asarray(array), True) for array in arrays.values()]
+        )
     except Exception:  # noqa: BLE001 - both ran as a whole; what cannot be run in pieces has no line
         return None
     return lookup.first()

@@ -13,7 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
+from jax._src.core import (
+    jaxprs_in_params,
+)  # no public way to find the programs inside a program
 
 from shardtypes import dtypes
 from shardtypes.array_types import array_annotation
@@ -54,7 +56,13 @@ class Leaf:
         if is_key(self.value):
             return "key"
         dtype = self.value.dtype
-        return "f" if jnp.issubdtype(dtype, jnp.inexact) else "b" if dtype == np.bool_ else "i"
+        return (
+            "f"
+            if jnp.issubdtype(dtype, jnp.inexact)
+            else "b"
+            if dtype == np.bool_
+            else "i"
+        )
 
 
 @dataclass(frozen=True)
@@ -87,20 +95,31 @@ class Call:
 
     def with_values(self, values: Sequence[Any]) -> Call:
         """The same with other arrays."""
-        leaves = tuple(replace(leaf, value=value) for leaf, value in zip(self.leaves, values, strict=True))
+        leaves = tuple(
+            replace(leaf, value=value)
+            for leaf, value in zip(self.leaves, values, strict=True)
+        )
         return replace(self, leaves=leaves)
 
     def size(self, dim: str) -> int:
         """The size of the dimension. Raises ``CannotTell`` where there is none, or several."""
-        found = {leaf.value.shape[leaf.axis]: leaf.name for leaf in self.leaves if isinstance(leaf.axis, int)}
+        found = {
+            leaf.value.shape[leaf.axis]: leaf.name
+            for leaf in self.leaves
+            if isinstance(leaf.axis, int)
+        }
         if not found:
-            raise CannotTell(f"no argument has the dimension {dim!r}: annotate it, or say where it is with in_axes=")
+            raise CannotTell(
+                f"no argument has the dimension {dim!r}: annotate it, or say where it is with in_axes="
+            )
         if len(found) > 1:
             sizes = ", ".join(f"{size} in {name}" for size, name in found.items())
             raise CannotTell(f"the dimension {dim!r} has different sizes: {sizes}")
         (size,) = found
         if size < 2:
-            raise CannotTell(f"the dimension {dim!r} has size {size} in the examples: give at least 2")
+            raise CannotTell(
+                f"the dimension {dim!r} has size {size} in the examples: give at least 2"
+            )
         return int(size)
 
 
@@ -130,14 +149,24 @@ def call_of(
                 continue
             numbers.append(len(leaves))
             made = argument.value is _MISSING
-            leaves.append(Leaf(name + jax.tree_util.keystr(path), leaf, _from_front(axis, leaf.ndim), made))
+            leaves.append(
+                Leaf(
+                    name + jax.tree_util.keystr(path),
+                    leaf,
+                    _from_front(axis, leaf.ndim),
+                    made,
+                )
+            )
         places.append((argument, (structure, [leaf for _, leaf in flat]), numbers))
 
     def rebuild(arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for argument, (structure, flat), numbers in places:
-            parts = [old if at is None else arrays[at] for old, at in zip(flat, numbers, strict=True)]
+            parts = [
+                old if at is None else arrays[at]
+                for old, at in zip(flat, numbers, strict=True)
+            ]
             value = jax.tree.unflatten(structure, parts)
             if argument.is_positional:
                 positional.append(value)
@@ -146,27 +175,44 @@ def call_of(
         return positional, keywords
 
     results = _result_axes(f) if out_axes is ... else out_axes
-    return Call(display_name(innermost(f)), f, tuple(leaves), rebuild, results, made_sizes)
+    return Call(
+        display_name(innermost(f)), f, tuple(leaves), rebuild, results, made_sizes
+    )
 
 
-def out_axes_of(call: Call, result: Any, dim: str, needed: bool = True) -> list[int | None]:
+def out_axes_of(
+    call: Call, result: Any, dim: str, needed: bool = True
+) -> list[int | None]:
     """The dimension's position in each leaf of the result. Raises ``CannotTell``, where it is ``needed`` also if none
     has it."""
     if call.out_axes is ...:
-        raise CannotTell(f"no annotation says where {dim!r} is in the result: annotate it, or say so with out_axes=")
+        raise CannotTell(
+            f"no annotation says where {dim!r} is in the result: annotate it, or say so with out_axes="
+        )
     found: list[int | None] = []
 
     def note(axis: Any, part: Any) -> None:
         if isinstance(axis, ArrayType):
             axis = axis_in(shape_of_type(axis), dim)
         for leaf in jax.tree.leaves(part):
-            found.append(axis % np.ndim(leaf) if isinstance(axis, int) and np.ndim(leaf) else None)
+            found.append(
+                axis % np.ndim(leaf)
+                if isinstance(axis, int) and np.ndim(leaf)
+                else None
+            )
 
     try:
-        jax.tree.map(note, call.out_axes, result, is_leaf=lambda x: x is None or isinstance(x, (ArrayType, int)))
+        jax.tree.map(
+            note,
+            call.out_axes,
+            result,
+            is_leaf=lambda x: x is None or isinstance(x, (ArrayType, int)),
+        )
     except (TypeError, ValueError) as error:
         line = str(error).splitlines()[0]
-        raise CannotTell(f"the result has another structure than its annotation or out_axes: {line}") from None
+        raise CannotTell(
+            f"the result has another structure than its annotation or out_axes: {line}"
+        ) from None
     if needed and all(axis is None for axis in found):
         raise CannotTell(f"no result has the dimension {dim!r}")
     return found
@@ -174,9 +220,15 @@ def out_axes_of(call: Call, result: Any, dim: str, needed: bool = True) -> list[
 
 def axis_in(shape: Shape, dim: str) -> int | tuple[int, ...] | None:
     """The position of a dimension in a shape string, or its positions; None for one that it does not have alone."""
-    found = [at for at, entry in enumerate(shape.dims) if entry.size is not None and entry.size.symbol_name == dim]
+    found = [
+        at
+        for at, entry in enumerate(shape.dims)
+        if entry.size is not None and entry.size.symbol_name == dim
+    ]
     variadic = [at for at, entry in enumerate(shape.dims) if entry.kind == "variadic"]
-    found = [at - len(shape.dims) if variadic and variadic[0] < at else at for at in found]
+    found = [
+        at - len(shape.dims) if variadic and variadic[0] < at else at for at in found
+    ]
     if len(found) > 1:
         return tuple(found)
     return found[0] if found else None
@@ -186,7 +238,9 @@ def hints_of(f: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, those of jaxtyping as ours; none where they cannot be read."""
     inner = innermost(f)
     try:
-        hints = typing.get_type_hints(inner, _globals(inner), _closure(inner), include_extras=True)
+        hints = typing.get_type_hints(
+            inner, _globals(inner), _closure(inner), include_extras=True
+        )
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         return {}
     return {name: translated(hint) for name, hint in hints.items()}
@@ -202,24 +256,42 @@ def translated(hint: Any) -> Any:
         except (ShapeStringError, ValueError, TypeError):
             return hint
     args = typing.get_args(hint)
-    if not args or array_annotation(hint) is not None or typing.get_origin(hint) in (typing.Annotated, typing.Literal):
+    if (
+        not args
+        or array_annotation(hint) is not None
+        or typing.get_origin(hint) in (typing.Annotated, typing.Literal)
+    ):
         return hint
     changed = tuple(translated(part) for part in args)
     try:
-        return hint if all(a is b for a, b in zip(args, changed, strict=True)) else with_args(hint, changed)
+        return (
+            hint
+            if all(a is b for a, b in zip(args, changed, strict=True))
+            else with_args(hint, changed)
+        )
     except TypeError:
         return hint
 
 
 def _family(names: Any) -> Any:
     known = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
-    for family, part in ((dtypes.bool_, "bool"), (dtypes.floating, "float"), (dtypes.integer, "int")):
+    for family, part in (
+        (dtypes.bool_, "bool"),
+        (dtypes.floating, "float"),
+        (dtypes.integer, "int"),
+    ):
         if known and all(part in name for name in known):
             return family
-    return dtypes.key if known and all("prng" in name or "key" in name for name in known) else dtypes.anydtype
+    return (
+        dtypes.key
+        if known and all("prng" in name or "key" in name for name in known)
+        else dtypes.anydtype
+    )
 
 
-def _arguments(f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]) -> list[Argument]:
+def _arguments(
+    f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]
+) -> list[Argument]:
     try:
         return [
             replace(argument, annotation=translated(argument.annotation))
@@ -234,15 +306,23 @@ def _arguments(f: Callable[..., Any], examples: Sequence[Any], named: Mapping[st
         return found
     except (NameError, TypeError, ValueError, AttributeError):
         return [
-            Argument(inspect.Parameter(f"argument{at}", inspect.Parameter.POSITIONAL_ONLY), _MISSING, value)
+            Argument(
+                inspect.Parameter(f"argument{at}", inspect.Parameter.POSITIONAL_ONLY),
+                _MISSING,
+                value,
+            )
             for at, value in enumerate(examples)
         ] + [
-            Argument(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY), _MISSING, value)
+            Argument(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY), _MISSING, value
+            )
             for name, value in named.items()
         ]
 
 
-def _jaxtyped(f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]) -> list[Argument] | None:
+def _jaxtyped(
+    f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]
+) -> list[Argument] | None:
     """The arguments where those that are not given have annotations of jaxtyping; None where others are missing."""
     hints = hints_of(f)
     signature = inspect.signature(f)
@@ -260,7 +340,9 @@ def _jaxtyped(f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, np.ndarray)) and not (isinstance(leaf, np.ndarray) and leaf.dtype == object)
+    return isinstance(leaf, (jax.Array, np.ndarray)) and not (
+        isinstance(leaf, np.ndarray) and leaf.dtype == object
+    )
 
 
 # --- where the dimension is -----------------------------------------------------------------------------------------
@@ -278,7 +360,9 @@ def _given_axes(in_axes: Axes, arguments: list[Argument]) -> dict[str, Any] | No
     return dict(zip(names, in_axes, strict=False))
 
 
-def _axes_of(argument: Argument, value: Any, dim: str, given: dict[str, Any] | None) -> list[Any]:
+def _axes_of(
+    argument: Argument, value: Any, dim: str, given: dict[str, Any] | None
+) -> list[Any]:
     """The dimension's position in each leaf of an argument."""
     count = len(jax.tree.leaves(value))
     found: list[Any] = []
@@ -334,9 +418,11 @@ def _values(
     f: Callable[..., Any], dim: str, arguments: list[Argument], fixed: Mapping[str, int]
 ) -> tuple[list[Any], Mapping[str, int]]:
     """The values of all arguments; sizes are tried until the program takes them."""
-    if all(argument.value is not _MISSING for argument in arguments if argument.guess is None) and not any(
-        argument.guess is not None for argument in arguments
-    ):
+    if all(
+        argument.value is not _MISSING
+        for argument in arguments
+        if argument.guess is None
+    ) and not any(argument.guess is not None for argument in arguments):
         return [argument.value for argument in arguments], {}
     known = {**_sizes_given(arguments), **fixed}
     names = _names(arguments)
@@ -361,18 +447,28 @@ def _values(
             sizes[dim] //= 2
         return values, sizes
     text = str(refused).splitlines()[0] if str(refused) else type(refused).__name__
-    raise CannotTell(f"no sizes were found that it takes ({text}): give examples, or sizes=") from refused
+    raise CannotTell(
+        f"no sizes were found that it takes ({text}): give examples, or sizes="
+    ) from refused
 
 
-def _is_split(f: Callable[..., Any], arguments: list[Argument], values: list[Any]) -> bool:
+def _is_split(
+    f: Callable[..., Any], arguments: list[Argument], values: list[Any]
+) -> bool:
     """Whether the program runs over devices. Raises whatever it raises for these arguments."""
     arrays = [value if _all_arrays(value) else None for value in values]
 
     def run(traced: list[Any]) -> Any:
-        whole = [value if part is None else part for part, value in zip(traced, values, strict=True)]
+        whole = [
+            value if part is None else part
+            for part, value in zip(traced, values, strict=True)
+        ]
         pairs = list(zip(arguments, whole, strict=True))
         first = [value for argument, value in pairs if argument.is_positional]
-        return f(*first, **{a.parameter.name: value for a, value in pairs if not a.is_positional})
+        return f(
+            *first,
+            **{a.parameter.name: value for a, value in pairs if not a.is_positional},
+        )
 
     with enabled(False):
         try:
@@ -384,7 +480,8 @@ def _is_split(f: Callable[..., Any], arguments: list[Argument], values: list[Any
 
 def _has_shard_map(jaxpr: Any) -> bool:
     return any(
-        eqn.primitive.name == "shard_map" or any(map(_has_shard_map, jaxprs_in_params(eqn.params)))
+        eqn.primitive.name == "shard_map"
+        or any(map(_has_shard_map, jaxprs_in_params(eqn.params)))
         for eqn in jaxpr.eqns
     )
 
@@ -398,7 +495,9 @@ def _names(arguments: list[Argument]) -> list[str]:
     found: dict[str, None] = {}
     for shape in shapes_of(arguments):
         for dim in shape.dims:
-            found.update(dict.fromkeys(sorted(dim.size.symbols) if dim.size is not None else ()))
+            found.update(
+                dict.fromkeys(sorted(dim.size.symbols) if dim.size is not None else ())
+            )
     return list(found)
 
 
@@ -422,7 +521,12 @@ def _sizes_given(arguments: list[Argument]) -> dict[str, int]:
                         )
 
         try:
-            jax.tree.map(note, types, argument.value, is_leaf=lambda x: x is None or isinstance(x, ArrayType))
+            jax.tree.map(
+                note,
+                types,
+                argument.value,
+                is_leaf=lambda x: x is None or isinstance(x, ArrayType),
+            )
         except (TypeError, ValueError):
             continue
     return found
@@ -431,7 +535,9 @@ def _sizes_given(arguments: list[Argument]) -> dict[str, int]:
 def _assignments(names: list[str], dim: str) -> Iterator[dict[str, int]]:
     for series, own in itertools.product(_OTHERS, (_SIZE, 2 * _SIZE)):
         endless = itertools.chain(series, itertools.cycle(series[-2:]))
-        sizes = dict(zip([name for name in names if name != dim], endless, strict=False))
+        sizes = dict(
+            zip([name for name in names if name != dim], endless, strict=False)
+        )
         yield {**sizes, **({dim: own} if dim in names else {})}
 
 
@@ -445,10 +551,19 @@ def made(arguments: list[Argument], dim: str, sizes: Mapping[str, int]) -> list[
         elif argument.value is not _MISSING:
             values.append(argument.value)
         else:
-            tree = map_type(argument.annotation, lambda array: struct(array, sizes, None, ()), many=_several)
-            if any(isinstance(axis_in(shape_of_type(array), dim), tuple) for array in _leaf_types(argument.annotation)):
+            tree = map_type(
+                argument.annotation,
+                lambda array: struct(array, sizes, None, ()),
+                many=_several,
+            )
+            if any(
+                isinstance(axis_in(shape_of_type(array), dim), tuple)
+                for array in _leaf_types(argument.annotation)
+            ):
                 name = argument.parameter.name
-                raise CannotMake(f"give an example of {name!r}, which is between positions of {dim!r}")
+                raise CannotMake(
+                    f"give an example of {name!r}, which is between positions of {dim!r}"
+                )
             values.append(jax.tree.map(lambda leaf: random_array(leaf, rng), tree))
     return values
 
@@ -468,7 +583,9 @@ def _several(container: type, item: Any) -> Any:
 def random_array(struct: Any, rng: np.random.Generator) -> Any:
     """Values of a shape and dtype: floats about 1, integers 0 and 1, which are in range everywhere, True, keys."""
     if is_key(struct):
-        return jax.random.split(jax.random.key(int(rng.integers(1 << 30))), struct.shape)
+        return jax.random.split(
+            jax.random.key(int(rng.integers(1 << 30))), struct.shape
+        )
     if struct.dtype == bool:
         return np.ones(struct.shape, bool)
     if jnp.issubdtype(struct.dtype, jnp.integer):

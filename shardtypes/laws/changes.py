@@ -20,7 +20,9 @@ def changed(leaf: Leaf, where: Host, rng: np.random.Generator) -> Any:
     """The array with other values where it says so: of the kind that the array has, so that they are in range."""
     value = leaf.value
     if leaf.kind == "key":
-        key = jax.random.key(int(rng.integers(1 << 30)), impl=jax.random.key_impl(value))
+        key = jax.random.key(
+            int(rng.integers(1 << 30)), impl=jax.random.key_impl(value)
+        )
         return jnp.where(where, jax.random.split(key, value.shape), value)
     array = np.asarray(value)
     return np.where(where, _fresh(leaf, array, where, rng), array).astype(array.dtype)
@@ -49,6 +51,8 @@ def with_random_weights(leaves: Sequence[Leaf], rng: np.random.Generator) -> lis
         if leaf.kind == "f" and leaf.axis is None and value.ndim and value.size:
             array = on_host(value).astype(np.float64)
             if np.all(array == array.flat[0]) and array.flat[0] in (0, 1):
-                value = (array + 0.5 * rng.standard_normal(array.shape)).astype(value.dtype)
+                value = (array + 0.5 * rng.standard_normal(array.shape)).astype(
+                    value.dtype
+                )
         found.append(value)
     return found

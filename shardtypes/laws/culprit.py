@@ -67,10 +67,16 @@ class SideBySide(Domain[Lanes]):
         other = change(cell.other, lead) if cell.is_changed else base
         return Lanes(base, other, change(cell.home, lead))
 
-    def joined(self, cells: Sequence[Lanes], join: Callable[[Sequence[Any], int], Any]) -> Lanes:
+    def joined(
+        self, cells: Sequence[Lanes], join: Callable[[Sequence[Any], int], Any]
+    ) -> Lanes:
         lead = len(self.devices)
         base = join([cell.base for cell in cells], lead)
-        other = join([cell.other for cell in cells], lead) if any(cell.is_changed for cell in cells) else base
+        other = (
+            join([cell.other for cell in cells], lead)
+            if any(cell.is_changed for cell in cells)
+            else base
+        )
         return Lanes(base, other, join([cell.home for cell in cells], lead))
 
     def carried(self, carry: list[Lanes], items: list[Lanes]) -> list[Lanes]:
@@ -79,11 +85,18 @@ class SideBySide(Domain[Lanes]):
         found = []
         for cell in carry:
             same = cell.home.all() or not cell.home.any()
-            found.append(Lanes(cell.base, cell.other, np.full(cell.home.shape, here)) if same else cell)
+            found.append(
+                Lanes(cell.base, cell.other, np.full(cell.home.shape, here))
+                if same
+                else cell
+            )
         return found
 
     def branch(self, index: Lanes) -> int | None:
-        base, other = np.unique(np.asarray(index.base)), np.unique(np.asarray(index.other))
+        base, other = (
+            np.unique(np.asarray(index.base)),
+            np.unique(np.asarray(index.other)),
+        )
         return int(base[0]) if base.size == 1 and np.array_equal(base, other) else None
 
     def opaque(self, eqn: Any, path: Path, cells: list[Lanes]) -> list[Lanes]:
@@ -91,11 +104,22 @@ class SideBySide(Domain[Lanes]):
 
     def equation(self, eqn: Any, path: Path, cells: list[Lanes]) -> list[Lanes]:
         base = bind(eqn, [cell.base for cell in cells], self.devices)
-        homes = self.homes.of_results(eqn, [cell.home for cell in cells], [cell.base for cell in cells], self.devices)
+        homes = self.homes.of_results(
+            eqn,
+            [cell.home for cell in cells],
+            [cell.base for cell in cells],
+            self.devices,
+        )
         if not any(cell.is_changed for cell in cells):
-            return [Lanes(value, value, home) for value, home in zip(base, homes, strict=True)]
+            return [
+                Lanes(value, value, home)
+                for value, home in zip(base, homes, strict=True)
+            ]
         other = bind(eqn, [cell.other for cell in cells], self.devices)
-        return [self._kept(eqn, path, Lanes(one, two, home)) for one, two, home in zip(base, other, homes, strict=True)]
+        return [
+            self._kept(eqn, path, Lanes(one, two, home))
+            for one, two, home in zip(base, other, homes, strict=True)
+        ]
 
     def _kept(self, eqn: Any, path: Path, cell: Lanes) -> Lanes:
         """The value with its change, or without it where the position is not at home."""
@@ -104,7 +128,11 @@ class SideBySide(Domain[Lanes]):
         if is_key(cell.base):
             changed = any_along(changed, -1)
         if not changed.any():
-            return Lanes(cell.base, cell.base if not (one != two).any() else cell.other, cell.home)
+            return Lanes(
+                cell.base,
+                cell.base if not (one != two).any() else cell.other,
+                cell.home,
+            )
         wrong = changed & ~cell.home
         if not wrong.any():
             return cell
@@ -131,7 +159,9 @@ def culprit(
     if program.jaxpr is None:
         return None
     for strict in (False, True):
-        search = _Search(program, base, other, homes, Homes(canonical, strict), leaf, wrong)
+        search = _Search(
+            program, base, other, homes, Homes(canonical, strict), leaf, wrong
+        )
         try:
             with program.surroundings(), jax.disable_jit(False):
                 found = search.first()
@@ -169,9 +199,16 @@ class _Search:
 
     def _run(self, domain: SideBySide) -> Lanes:
         base, other = self.program.placed(self.base), self.program.placed(self.other)
-        cells = [Lanes(a, a if _same(a, b) else b, home) for a, b, home in zip(base, other, self.inputs, strict=True)]
+        cells = [
+            Lanes(a, a if _same(a, b) else b, home)
+            for a, b, home in zip(base, other, self.inputs, strict=True)
+        ]
         return Walker(domain).run(self.program.jaxpr, cells)[self.leaf]
 
 
 def _same(one: Any, other: Any) -> bool:
-    return np.array_equal(on_host(one), on_host(other), equal_nan=jnp.issubdtype(on_host(one).dtype, jnp.inexact))
+    return np.array_equal(
+        on_host(one),
+        on_host(other),
+        equal_nan=jnp.issubdtype(on_host(one).dtype, jnp.inexact),
+    )

@@ -48,7 +48,9 @@ def incremental(
     """
     call = lambda: call_of(full, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
     steps = _Steps(step, prefill, cache, squeeze)
-    return judged(full, call, lambda made: _tried(made, dim, steps, prefixes, tolerance))
+    return judged(
+        full, call, lambda made: _tried(made, dim, steps, prefixes, tolerance)
+    )
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,13 @@ class _DoesNotRun(CannotTell):
     """What decodes raises for its arguments."""
 
 
-def _tried(call: Call, dim: str, steps: _Steps, prefixes: Sequence[int] | None, tolerance: float | None) -> Verdict:
+def _tried(
+    call: Call,
+    dim: str,
+    steps: _Steps,
+    prefixes: Sequence[int] | None,
+    tolerance: float | None,
+) -> Verdict:
     program = Program(lambda arrays: call(arrays), call.values)
     try:
         return _decoded(call, program, dim, steps, prefixes, tolerance)
@@ -88,7 +96,12 @@ def _tried(call: Call, dim: str, steps: _Steps, prefixes: Sequence[int] | None, 
 
 
 def _decoded(
-    call: Call, program: Program, dim: str, steps: _Steps, prefixes: Sequence[int] | None, tolerance: float | None
+    call: Call,
+    program: Program,
+    dim: str,
+    steps: _Steps,
+    prefixes: Sequence[int] | None,
+    tolerance: float | None,
 ) -> Verdict:
     count = call.size(dim)
     result = program.results(call.values)
@@ -96,18 +109,25 @@ def _decoded(
     run = _Run(call, program, steps, axes, result, tolerance)
     lengths = prefixes
     if lengths is None:
-        lengths = sorted({1, count // 2, count - 1}) if steps.prefill is not None else (0,)
+        lengths = (
+            sorted({1, count // 2, count - 1}) if steps.prefill is not None else (0,)
+        )
     for prefix in lengths:
         found = run.departure(prefix)
         if found is not None:
             return _failed(call, dim, found)
     shown = ", ".join(map(str, lengths))
-    return Verdict(True, f"{call.name}: incremental in {dim!r}: holds in numbers, with prefixes of length {shown}")
+    return Verdict(
+        True,
+        f"{call.name}: incremental in {dim!r}: holds in numbers, with prefixes of length {shown}",
+    )
 
 
 def _failed(call: Call, dim: str, found: _Departure) -> Verdict:
     where = "prefill" if found.at < found.prefix else "a step"
-    prefix = f"after a prefix of {found.prefix}" if found.prefix else "from the beginning"
+    prefix = (
+        f"after a prefix of {found.prefix}" if found.prefix else "from the beginning"
+    )
     reason = (
         f"{call.name}: not incremental in {dim!r}: {prefix}, {where} gives another result{found.path} at position "
         f"{found.at} than the whole, off by {found.error:.2g} of its largest value"
@@ -116,19 +136,36 @@ def _failed(call: Call, dim: str, found: _Departure) -> Verdict:
         reason += f"; it is what the whole gives at position {found.other}"
     if found.place is not None:
         reason += f"; the first value that is another comes of {found.place}"
-    return Verdict(False, reason, positions=(found.at,), where=None if found.place is None else found.place.where)
+    return Verdict(
+        False,
+        reason,
+        positions=(found.at,),
+        where=None if found.place is None else found.place.where,
+    )
 
 
 class _Run:
     def __init__(
-        self, call: Call, program: Program, steps: _Steps, axes: list[int | None], result: Any, tolerance: float | None
+        self,
+        call: Call,
+        program: Program,
+        steps: _Steps,
+        axes: list[int | None],
+        result: Any,
+        tolerance: float | None,
     ) -> None:
         self._call, self._program, self._steps, self._axes = call, program, steps, axes
         self._expected = [on_host(leaf) for leaf in jax.tree.leaves(result)]
         paths = jax.tree_util.tree_flatten_with_path(result)[0]
         self._paths = [jax.tree_util.keystr(path) for path, _ in paths]
-        self._tolerances = [tolerance if tolerance is not None else own for own in program.tolerances]
-        self._count = next(leaf.value.shape[leaf.axis] for leaf in call.leaves if isinstance(leaf.axis, int))
+        self._tolerances = [
+            tolerance if tolerance is not None else own for own in program.tolerances
+        ]
+        self._count = next(
+            leaf.value.shape[leaf.axis]
+            for leaf in call.leaves
+            if isinstance(leaf.axis, int)
+        )
         self._gives_position = _takes(steps.step, call)
 
     def departure(self, prefix: int) -> _Departure | None:
@@ -136,11 +173,16 @@ class _Run:
         with self._program.surroundings():
             cache = self._steps.cache
             if self._steps.prefill is not None:
-                prefill, arguments = self._steps.prefill, self._arguments(slice(0, prefix), False)
+                prefill, arguments = (
+                    self._steps.prefill,
+                    self._arguments(slice(0, prefix), False),
+                )
                 outputs, cache = _pair(prefill, arguments, "prefill")
                 found = self._compared(outputs, range(prefix), prefix)
                 if found is not None:
-                    return replace(found, place=self._place(prefill, arguments, range(prefix)))
+                    return replace(
+                        found, place=self._place(prefill, arguments, range(prefix))
+                    )
             for at in range(prefix, self._count):
                 arguments = self._arguments(slice(at, at + 1), self._steps.squeeze)
                 arguments[0].append(cache)
@@ -149,13 +191,22 @@ class _Run:
                 outputs, after = _pair(self._steps.step, arguments, "step")
                 found = self._compared(outputs, range(at, at + 1), prefix)
                 if found is not None:
-                    return replace(found, place=self._place(self._steps.step, arguments, range(at, at + 1)))
+                    return replace(
+                        found,
+                        place=self._place(
+                            self._steps.step, arguments, range(at, at + 1)
+                        ),
+                    )
                 cache = after
         return None
 
-    def _arguments(self, positions: slice, squeezed: bool) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, positions: slice, squeezed: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
         values = []
-        for leaf, value in zip(self._call.leaves, self._program.placed(self._call.values), strict=True):
+        for leaf, value in zip(
+            self._call.leaves, self._program.placed(self._call.values), strict=True
+        ):
             if isinstance(leaf.axis, int):
                 cut = positions.start if squeezed else positions
                 value = value[(*(slice(None) for _ in range(leaf.axis)), cut)]
@@ -163,25 +214,43 @@ class _Run:
         positional, named = self._call.rebuild(values)
         return list(positional), named
 
-    def _compared(self, outputs: Any, positions: range, prefix: int) -> _Departure | None:
+    def _compared(
+        self, outputs: Any, positions: range, prefix: int
+    ) -> _Departure | None:
         leaves = [on_host(leaf) for leaf in jax.tree.leaves(outputs)]
         if len(leaves) != len(self._expected):
-            raise CannotTell(f"outputs of one step have {len(leaves)} arrays, those of the whole {len(self._expected)}")
+            raise CannotTell(
+                f"outputs of one step have {len(leaves)} arrays, those of the whole {len(self._expected)}"
+            )
         found: list[_Departure] = []
-        for number, (leaf, whole, axis) in enumerate(zip(leaves, self._expected, self._axes, strict=True)):
+        for number, (leaf, whole, axis) in enumerate(
+            zip(leaves, self._expected, self._axes, strict=True)
+        ):
             if axis is None:
                 continue
             got, wanted = _laid_out(leaf, whole, axis, positions)
             wrong = differs(wanted, got, self._tolerances[number])
             if wrong.any():
                 others = tuple(d for d in range(wrong.ndim) if d != axis)
-                at = positions[-got.shape[axis] :][int(np.flatnonzero(wrong.any(others))[0])]
-                error = float(np.abs(wide(wanted) - wide(got))[wrong].max()) / largest(wanted, got)
-                other = self._position_of(got, whole, axis, number) if got.shape[axis] == 1 else None
-                found.append(_Departure(prefix, at, self._paths[number], error, other, None))
+                at = positions[-got.shape[axis] :][
+                    int(np.flatnonzero(wrong.any(others))[0])
+                ]
+                error = float(np.abs(wide(wanted) - wide(got))[wrong].max()) / largest(
+                    wanted, got
+                )
+                other = (
+                    self._position_of(got, whole, axis, number)
+                    if got.shape[axis] == 1
+                    else None
+                )
+                found.append(
+                    _Departure(prefix, at, self._paths[number], error, other, None)
+                )
         return min(found, key=lambda one: one.at, default=None)
 
-    def _position_of(self, got: Host, whole: Host, axis: int, number: int) -> int | None:
+    def _position_of(
+        self, got: Host, whole: Host, axis: int, number: int
+    ) -> int | None:
         """The position that a result belongs to, if to one."""
         for at in range(whole.shape[axis]):
             if not differs(whole.take([at], axis), got, self._tolerances[number]).any():
@@ -189,11 +258,16 @@ class _Run:
         return None
 
     def _place(
-        self, step: Callable[..., Any], arguments: tuple[list[Any], dict[str, Any]], positions: range
+        self,
+        step: Callable[..., Any],
+        arguments: tuple[list[Any], dict[str, Any]],
+        positions: range,
     ) -> Place | None:
         positional, named = arguments
         whole = self._program.placed(self._call.values)
-        return first_departure(self._program, whole, step, positional, named, positions, self._count)
+        return first_departure(
+            self._program, whole, step, positional, named, positions, self._count
+        )
 
 
 def _takes(step: Callable[..., Any], call: Call) -> bool:
@@ -208,25 +282,35 @@ def _takes(step: Callable[..., Any], call: Call) -> bool:
     return True
 
 
-def _pair(f: Callable[..., Any], arguments: tuple[list[Any], dict[str, Any]], name: str) -> tuple[Any, Any]:
+def _pair(
+    f: Callable[..., Any], arguments: tuple[list[Any], dict[str, Any]], name: str
+) -> tuple[Any, Any]:
     positional, named = arguments
     try:
         found = f(*positional, **named)
     except Exception as error:
         text = str(error).splitlines()[0] if str(error) else ""
-        raise _DoesNotRun(f"{name} does not run with these arguments: {type(error).__name__}: {text}") from error
+        raise _DoesNotRun(
+            f"{name} does not run with these arguments: {type(error).__name__}: {text}"
+        ) from error
     if not isinstance(found, tuple) or len(found) != 2:
-        raise CannotTell(f"{name} returns {type(found).__name__}, expected (outputs, cache)")
+        raise CannotTell(
+            f"{name} returns {type(found).__name__}, expected (outputs, cache)"
+        )
     return found
 
 
-def _laid_out(leaf: Host, whole: Host, axis: int, positions: range) -> tuple[Host, Host]:
+def _laid_out(
+    leaf: Host, whole: Host, axis: int, positions: range
+) -> tuple[Host, Host]:
     """An output of some positions, or of the last alone, and what is expected, with the same dimensions."""
     rest = (*whole.shape[:axis], *whole.shape[axis + 1 :])
     if leaf.shape == rest:
         leaf = np.expand_dims(leaf, axis)
     if leaf.ndim != whole.ndim or leaf.shape[axis] not in (1, len(positions)):
-        raise CannotTell(f"an output has shape {leaf.shape} for {len(positions)} positions of {whole.shape}")
+        raise CannotTell(
+            f"an output has shape {leaf.shape} for {len(positions)} positions of {whole.shape}"
+        )
     wanted = whole.take(positions[-leaf.shape[axis] :], axis)
     if leaf.shape != wanted.shape:
         raise CannotTell(f"an output has shape {leaf.shape}, expected {wanted.shape}")

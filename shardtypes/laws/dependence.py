@@ -16,7 +16,14 @@ import jax
 import numpy as np
 
 from shardtypes.laws.cells import Depends
-from shardtypes.laws.families import CUMULATIVE, ELEMENTWISE, EXCHANGES, MOVES, REDUCTIONS, SUMS_OVER_DEVICES
+from shardtypes.laws.families import (
+    CUMULATIVE,
+    ELEMENTWISE,
+    EXCHANGES,
+    MOVES,
+    REDUCTIONS,
+    SUMS_OVER_DEVICES,
+)
 from shardtypes.laws.indexing import indexed
 from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, named_axes
 from shardtypes.prng_keys import is_key
@@ -28,7 +35,9 @@ _SQUASHING = frozenset("exp exp2 logistic max select_n".split())
 #: A factor that makes less than this of it leaves nothing of which that could be said.
 _SMALL = 1e-3
 #: What leaves such a number what it is, or the greater one.
-_KEEP_LOW = frozenset("add sub max select_n convert_element_type copy stop_gradient exp exp2".split())
+_KEEP_LOW = frozenset(
+    "add sub max select_n convert_element_type copy stop_gradient exp exp2".split()
+)
 
 
 class Dependence(Domain[Depends]):
@@ -45,7 +54,10 @@ class Dependence(Domain[Depends]):
         """An argument whose values are unknown."""
         shape = np.shape(value)
         positions = np.broadcast_to(on, (self.count - 1, *shape))
-        return Depends(np.concatenate([positions, np.zeros((1, *shape), bool)]), np.zeros(shape, bool))
+        return Depends(
+            np.concatenate([positions, np.zeros((1, *shape), bool)]),
+            np.zeros(shape, bool),
+        )
 
     def constant(self, value: Any) -> Depends:
         shape = np.shape(value)
@@ -59,18 +71,29 @@ class Dependence(Domain[Depends]):
         values = None if cell.values is None else change(cell.values, lead)
         return Depends(change(cell.on, lead + 1), change(cell.known, lead), values)
 
-    def joined(self, cells: Sequence[Depends], join: Callable[[Sequence[Any], int], Any]) -> Depends:
+    def joined(
+        self, cells: Sequence[Depends], join: Callable[[Sequence[Any], int], Any]
+    ) -> Depends:
         lead = len(self.devices)
         values = None
         if all(cell.values is not None for cell in cells):
             values = join([cell.values for cell in cells], lead)
-        known = [cell.known if values is not None else np.zeros_like(cell.known) for cell in cells]
-        return Depends(join([cell.on for cell in cells], lead + 1), join(known, lead), values)
+        known = [
+            cell.known if values is not None else np.zeros_like(cell.known)
+            for cell in cells
+        ]
+        return Depends(
+            join([cell.on for cell in cells], lead + 1), join(known, lead), values
+        )
 
     # --- what is run
 
     def branch(self, index: Depends) -> int | None:
-        if index.values is None or not index.known.all() or np.unique(index.values).size != 1:
+        if (
+            index.values is None
+            or not index.known.all()
+            or np.unique(index.values).size != 1
+        ):
             return None
         return int(index.values.flat[0])
 
@@ -81,21 +104,34 @@ class Dependence(Domain[Depends]):
             found.append(self._made(on | _everywhere(index.on, on.ndim)))
         return found
 
-    def looped(self, eqn: Any, path: Path, cells: list[Depends], walker: Walker[Depends]) -> list[Depends]:
+    def looped(
+        self, eqn: Any, path: Path, cells: list[Depends], walker: Walker[Depends]
+    ) -> list[Depends]:
         """Run the body until nothing depends on more than before; what ends the loop reaches everything it carries."""
         params = eqn.params
         first, second = params["cond_nconsts"], params["body_nconsts"]
-        asked, fixed, carry = cells[:first], cells[first : first + second], cells[first + second :]
+        asked, fixed, carry = (
+            cells[:first],
+            cells[first : first + second],
+            cells[first + second :],
+        )
         carry = [_plain(cell, everything=True) for cell in carry]
         condition, body = params["cond_jaxpr"], params["body_jaxpr"]
         while True:
-            (going,) = walker.evaluate(condition.jaxpr, condition.consts, [*asked, *carry], path)
+            (going,) = walker.evaluate(
+                condition.jaxpr, condition.consts, [*asked, *carry], path
+            )
             after = walker.evaluate(body.jaxpr, body.consts, [*fixed, *carry], path)
             joined = [
-                replace(cell, on=cell.on | _plain(new).on | _everywhere(going.on, cell.on.ndim))
+                replace(
+                    cell,
+                    on=cell.on | _plain(new).on | _everywhere(going.on, cell.on.ndim),
+                )
                 for cell, new in zip(carry, after, strict=True)
             ]
-            if all(np.array_equal(a.on, b.on) for a, b in zip(carry, joined, strict=True)):
+            if all(
+                np.array_equal(a.on, b.on) for a, b in zip(carry, joined, strict=True)
+            ):
                 return joined
             carry = joined
 
@@ -103,22 +139,34 @@ class Dependence(Domain[Depends]):
         on = np.zeros(self.count, bool)
         for cell in cells:
             on = on | _plain(cell).on.reshape(self.count, -1).any(1)
-        return [self._made(np.broadcast_to(_front(on, self._rank(v)), self._shape(v, True))) for v in eqn.outvars]
+        return [
+            self._made(np.broadcast_to(_front(on, self._rank(v)), self._shape(v, True)))
+            for v in eqn.outvars
+        ]
 
     def equation(self, eqn: Any, path: Path, cells: list[Depends]) -> list[Depends]:
         name = eqn.primitive.name
         if name == "optimization_barrier":
             return cells
         if self._computable(name, cells):
-            return [self.constant_everywhere(np.asarray(value)) for value in self._bound(eqn, cells)]
+            return [
+                self.constant_everywhere(np.asarray(value))
+                for value in self._bound(eqn, cells)
+            ]
         found = self._by_family(eqn, name, cells)
         return self.opaque(eqn, path, cells) if found is None else found
 
     def constant_everywhere(self, value: Host) -> Depends:
         """Known values, with dimensions of devices."""
-        return Depends(np.zeros((self.count, *value.shape), bool), np.ones(value.shape, bool), value)
+        return Depends(
+            np.zeros((self.count, *value.shape), bool),
+            np.ones(value.shape, bool),
+            value,
+        )
 
-    def _by_family(self, eqn: Any, name: str, cells: list[Depends]) -> list[Depends] | None:
+    def _by_family(
+        self, eqn: Any, name: str, cells: list[Depends]
+    ) -> list[Depends] | None:
         if name in ELEMENTWISE:
             return self._elementwise(eqn, name, cells)
         if name in MOVES:
@@ -138,13 +186,18 @@ class Dependence(Domain[Depends]):
             return self._sorted(eqn, cells)
         if name.startswith("random_"):
             return self._random(eqn, name, cells)
-        on = None if self.devices else indexed(eqn, name, cells)  # each device may have another index
+        on = (
+            None if self.devices else indexed(eqn, name, cells)
+        )  # each device may have another index
         return None if on is None else [self._made(on)]
 
     def _computable(self, name: str, cells: list[Depends]) -> bool:
         if name.startswith("random_") or "callback" in name:
             return False
-        return all(cell.values is not None and cell.known.all() and not cell.on.any() for cell in cells)
+        return all(
+            cell.values is not None and cell.known.all() and not cell.on.any()
+            for cell in cells
+        )
 
     def _bound(self, eqn: Any, cells: list[Depends]) -> list[Any]:
         with warnings.catch_warnings():
@@ -170,12 +223,18 @@ class Dependence(Domain[Depends]):
             nan = known & _is_nan(values)
             on, known = on | nan, known & ~nan & ~_uncertain(name, cells, values)
         made = _settled(on, known, values)
-        return [made for _ in eqn.outvars] if len(eqn.outvars) > 1 else [self._determined(name, cells, made)]
+        return (
+            [made for _ in eqn.outvars]
+            if len(eqn.outvars) > 1
+            else [self._determined(name, cells, made)]
+        )
 
     def _values_of(self, eqn: Any, cells: list[Depends]) -> Any:
         """The values where all operands are known; any elsewhere."""
         whole = [
-            cell.values if cell.values is not None else np.zeros(cell.known.shape, atom.aval.dtype)
+            cell.values
+            if cell.values is not None
+            else np.zeros(cell.known.shape, atom.aval.dtype)
             for cell, atom in zip(cells, eqn.invars, strict=True)
         ]
         with warnings.catch_warnings():
@@ -189,7 +248,9 @@ class Dependence(Domain[Depends]):
                 made = _set(made, _equals(cell, 0), 0)
         elif name == "or":
             for cell in cells:
-                made = _set(made, _equals(cell, True) if made_of_bools(cell) else None, True)
+                made = _set(
+                    made, _equals(cell, True) if made_of_bools(cell) else None, True
+                )
         elif name == "div":
             made = _set(made, _equals(cells[0], 0), 0)
         elif name == "select_n":
@@ -204,15 +265,23 @@ class Dependence(Domain[Depends]):
         """A mask's number and any other: minus infinity, but for one that may be made of such numbers itself."""
         sign = -1.0 if name == "sub" else 1.0
         low = [_low(cells[0]), _low(cells[1], sign)]
-        high = (_low(cells[0], -1.0) & ~cells[1].known) | (_low(cells[1], -sign) & ~cells[0].known)
-        made = replace(made, on=made.on | high)  # with a mask's number it may be anything
+        high = (_low(cells[0], -1.0) & ~cells[1].known) | (
+            _low(cells[1], -sign) & ~cells[0].known
+        )
+        made = replace(
+            made, on=made.on | high
+        )  # with a mask's number it may be anything
         for number, where in enumerate(low):
             other = cells[1 - number]
             where = where & ~other.known & ~other.on[-1]
             if where.any():
-                self.assumed["a mask's numbers below -1e4 stand for minus infinity, and it leaves something"] = None
+                self.assumed[
+                    "a mask's numbers below -1e4 stand for minus infinity, and it leaves something"
+                ] = None
                 assert made.values is not None
-                values = np.where(where, np.asarray(-np.inf, made.values.dtype), made.values)
+                values = np.where(
+                    where, np.asarray(-np.inf, made.values.dtype), made.values
+                )
                 made = Depends(made.on, made.known | where, values)
         return made
 
@@ -223,7 +292,9 @@ class Dependence(Domain[Depends]):
         values: list[Any] = [None] * len(on)
         if any(cell.known.any() for cell in cells):
             whole = [
-                cell.values if cell.values is not None else np.zeros(cell.known.shape, atom.aval.dtype)
+                cell.values
+                if cell.values is not None
+                else np.zeros(cell.known.shape, atom.aval.dtype)
                 for cell, atom in zip(cells, eqn.invars, strict=True)
             ]
             values = moved(name, params, whole, lead)
@@ -236,7 +307,9 @@ class Dependence(Domain[Depends]):
         low = _low(cell)
         if name in ("reduce_max", "argmax"):
             # Where something else is left, a mask's numbers are not the greatest.
-            on = any_along(cell.on & (~low | np.asarray(low.all(axes, keepdims=True))), shifted)
+            on = any_along(
+                cell.on & (~low | np.asarray(low.all(axes, keepdims=True))), shifted
+            )
             on[-1] &= np.asarray(low.all(axes))  # a mask leaves something
         else:
             on = any_along(cell.on | low, shifted)
@@ -274,7 +347,9 @@ class Dependence(Domain[Depends]):
             return self._made(on)
         plain = _WithoutTypes(eqn)
         on = self._bits(plain, [left.on, np.broadcast_to(rights, right.on.shape)])
-        return self._made(on | self._bits(plain, [np.broadcast_to(lefts, left.on.shape), right.on]))
+        return self._made(
+            on | self._bits(plain, [np.broadcast_to(lefts, left.on.shape), right.on])
+        )
 
     def _linear(self, eqn: Any, cells: list[Depends]) -> Depends:
         return self._made(self._bits(eqn, [cell.on for cell in cells]))
@@ -283,14 +358,18 @@ class Dependence(Domain[Depends]):
         """What a primitive that adds makes of ones and zeros: nonzero where a one goes."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            (found,) = bind(eqn, [np.asarray(bits, np.float32) for bits in on], self.devices, more=1)
+            (found,) = bind(
+                eqn, [np.asarray(bits, np.float32) for bits in on], self.devices, more=1
+            )
         array = np.asarray(found)
         return np.asarray((array != 0) | np.isnan(array))
 
     def _over_devices(self, eqn: Any, cell: Depends) -> Depends:
         names = [name for name, _ in self.devices]
         axes = tuple(names.index(name) + 1 for name in named_axes(eqn) if name in names)
-        return self._made(np.broadcast_to(cell.on.any(axes, keepdims=True), cell.on.shape))
+        return self._made(
+            np.broadcast_to(cell.on.any(axes, keepdims=True), cell.on.shape)
+        )
 
     def _sorted(self, eqn: Any, cells: list[Depends]) -> list[Depends]:
         lead = len(self.devices) + 1
@@ -299,9 +378,13 @@ class Dependence(Domain[Depends]):
         else:
             axis = eqn.params.get("axis", -1) % (cells[0].on.ndim - lead) + lead
         on = np.logical_or.reduce([cell.on for cell in cells]).any(axis, keepdims=True)
-        return [self._made(np.broadcast_to(on, self._shape(v, True))) for v in eqn.outvars]
+        return [
+            self._made(np.broadcast_to(on, self._shape(v, True))) for v in eqn.outvars
+        ]
 
-    def _random(self, eqn: Any, name: str, cells: list[Depends]) -> list[Depends] | None:
+    def _random(
+        self, eqn: Any, name: str, cells: list[Depends]
+    ) -> list[Depends] | None:
         shape = self._shape(eqn.outvars[0], True)
         on = cells[0].on
         if name in ("random_bits", "random_split", "random_unwrap"):
@@ -309,7 +392,9 @@ class Dependence(Domain[Depends]):
         elif name == "random_wrap":
             on = any_along(on, tuple(range(len(shape), on.ndim)))
         elif name in ("random_fold_in", "random_seed"):
-            on = np.logical_or.reduce([np.broadcast_to(cell.on, shape) for cell in cells])
+            on = np.logical_or.reduce(
+                [np.broadcast_to(cell.on, shape) for cell in cells]
+            )
         else:
             return None
         return [self._made(np.broadcast_to(on, shape))]
@@ -333,7 +418,9 @@ class Dependence(Domain[Depends]):
         more = (1,) * (rank - cell.known.ndim)
 
         def spread(array: Host, before: tuple[int, ...]) -> Host:
-            return np.broadcast_to(array.reshape(*array.shape, *more), (*before, *shape))
+            return np.broadcast_to(
+                array.reshape(*array.shape, *more), (*before, *shape)
+            )
 
         values = None if cell.values is None else spread(cell.values, ())
         return Depends(spread(cell.on, (self.count,)), spread(cell.known, ()), values)
@@ -352,9 +439,15 @@ def moved(name: str, params: Any, arrays: Sequence[Host], lead: int) -> list[Hos
         sizes = [1] * len(params["shape"])
         for at, place in enumerate(params["broadcast_dimensions"]):
             sizes[place] = first.shape[lead + at]
-        return [np.broadcast_to(first.reshape(*before, *sizes), (*before, *params["shape"]))]
+        return [
+            np.broadcast_to(first.reshape(*before, *sizes), (*before, *params["shape"]))
+        ]
     if name == "squeeze":
-        return [first.squeeze(tuple(lead + at % (first.ndim - lead) for at in params["dimensions"]))]
+        return [
+            first.squeeze(
+                tuple(lead + at % (first.ndim - lead) for at in params["dimensions"])
+            )
+        ]
     if name == "expand_dims":
         return [np.expand_dims(first, tuple(lead + at for at in params["dimensions"]))]
     if name == "rev":
@@ -362,7 +455,9 @@ def moved(name: str, params: Any, arrays: Sequence[Host], lead: int) -> list[Hos
     if name == "concatenate":
         return [np.concatenate(arrays, lead + params["dimension"])]
     if name == "split":
-        return list(np.split(first, np.cumsum(params["sizes"])[:-1], lead + params["axis"]))
+        return list(
+            np.split(first, np.cumsum(params["sizes"])[:-1], lead + params["axis"])
+        )
     if name == "slice":
         steps = params["strides"] or (1,) * (first.ndim - lead)
         cut = map(slice, params["start_indices"], params["limit_indices"], steps)
@@ -370,17 +465,24 @@ def moved(name: str, params: Any, arrays: Sequence[Host], lead: int) -> list[Hos
     return [_padded(first, arrays[1], params["padding_config"], lead)]
 
 
-def _padded(array: Host, filling: Host, config: Sequence[tuple[int, int, int]], lead: int) -> Host:
+def _padded(
+    array: Host, filling: Host, config: Sequence[tuple[int, int, int]], lead: int
+) -> Host:
     sizes = [
         size + low + high + max(size - 1, 0) * inner
         for size, (low, high, inner) in zip(array.shape[lead:], config, strict=True)
     ]
     made = np.array(
-        np.broadcast_to(filling.reshape(*filling.shape, *(1 for _ in sizes)), (*array.shape[:lead], *sizes))
+        np.broadcast_to(
+            filling.reshape(*filling.shape, *(1 for _ in sizes)),
+            (*array.shape[:lead], *sizes),
+        )
     )
     source: list[slice] = [slice(None)] * lead
     target: list[slice] = [slice(None)] * lead
-    for size, whole, (low, _, inner) in zip(array.shape[lead:], sizes, config, strict=True):
+    for size, whole, (low, _, inner) in zip(
+        array.shape[lead:], sizes, config, strict=True
+    ):
         step = inner + 1
         first = max(0, -(low // step)) if low < 0 else 0
         kept = [at for at in range(first, size) if 0 <= low + at * step < whole]
@@ -396,11 +498,16 @@ def _dot(left: Host, right: Host, numbers: Any) -> Host:
     """``dot_general`` of ones and zeros."""
     (left_sum, right_sum), (left_batch, right_batch) = numbers
     left_free = [at for at in range(left.ndim) if at not in (*left_sum, *left_batch)]
-    right_free = [at for at in range(right.ndim) if at not in (*right_sum, *right_batch)]
+    right_free = [
+        at for at in range(right.ndim) if at not in (*right_sum, *right_batch)
+    ]
     a = np.asarray(left, np.float32).transpose(*left_batch, *left_free, *left_sum)
     b = np.asarray(right, np.float32).transpose(*right_batch, *right_sum, *right_free)
     batch = a.shape[: len(left_batch)]
-    rows, columns = [left.shape[at] for at in left_free], [right.shape[at] for at in right_free]
+    rows, columns = (
+        [left.shape[at] for at in left_free],
+        [right.shape[at] for at in right_free],
+    )
     inner = [left.shape[at] for at in left_sum]
     a = a.reshape(*batch, int(np.prod(rows)), int(np.prod(inner)))
     b = b.reshape(*batch, int(np.prod(inner)), int(np.prod(columns)))
@@ -422,7 +529,11 @@ def _is_nan(values: Host) -> Host:
 def _plain(cell: Depends, everything: bool = False) -> Depends:
     """Without what is known of a mask's numbers, on which what is made of them may depend in any way."""
     low = _low(cell)
-    return Depends(cell.on | low, np.zeros_like(low) if everything else cell.known & ~low, cell.values)
+    return Depends(
+        cell.on | low,
+        np.zeros_like(low) if everything else cell.known & ~low,
+        cell.values,
+    )
 
 
 def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
@@ -441,7 +552,11 @@ def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
             continue
         other = np.asarray(cells[1 - number].values, np.float64)
         if name in ("mul", "div"):
-            small = np.abs(other) if name == "mul" else 1 / np.maximum(np.abs(other), 1e-300)
+            small = (
+                np.abs(other)
+                if name == "mul"
+                else 1 / np.maximum(np.abs(other), 1e-300)
+            )
             uncertain |= where & (small < _SMALL)
         else:  # what is added again may be what was taken away
             uncertain |= where & (other * (-1 if name == "sub" else 1) >= -LOW)
@@ -456,7 +571,9 @@ def _settled(on: Host, known: Host, values: Host | None) -> Depends:
 
 def _low(cell: Depends, sign: float = 1.0) -> Host:
     """Where a cell is known to have a mask's number."""
-    if cell.values is None or not jax.numpy.issubdtype(cell.values.dtype, jax.numpy.floating):
+    if cell.values is None or not jax.numpy.issubdtype(
+        cell.values.dtype, jax.numpy.floating
+    ):
         return np.zeros(cell.known.shape, bool)
     return np.asarray(cell.known & (sign * np.asarray(cell.values, np.float64) <= LOW))
 
@@ -520,6 +637,8 @@ def _selected(made: Depends, cells: list[Depends]) -> Depends:
         known = np.where(where, case.known, made.known)
         values = made.values
         if case.values is not None:
-            values = case.values if values is None else np.where(where, case.values, values)
+            values = (
+                case.values if values is None else np.where(where, case.values, values)
+            )
         made = Depends(on, known, values)
     return made

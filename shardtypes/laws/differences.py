@@ -50,4 +50,8 @@ def largest(*arrays: Host) -> float:
 
 def wide(array: Host) -> Host:
     """In double precision."""
-    return array.astype(np.complex128 if jnp.issubdtype(array.dtype, jnp.complexfloating) else np.float64)
+    return array.astype(
+        np.complex128
+        if jnp.issubdtype(array.dtype, jnp.complexfloating)
+        else np.float64
+    )

@@ -49,7 +49,12 @@ def keys(
 def is_raw_key(leaf: Leaf) -> bool:
     """Whether an argument has the form of a key of the old kind."""
     shape = leaf.value.shape
-    return leaf.kind == "i" and leaf.value.dtype == np.uint32 and bool(shape) and shape[-1] in (2, 4)
+    return (
+        leaf.kind == "i"
+        and leaf.value.dtype == np.uint32
+        and bool(shape)
+        and shape[-1] in (2, 4)
+    )
 
 
 def draws_with(call: Call, seed: int = 1) -> dict[int, Any]:
@@ -58,10 +63,14 @@ def draws_with(call: Call, seed: int = 1) -> dict[int, Any]:
     for number, leaf in enumerate(call.leaves):
         shape = leaf.value.shape
         if leaf.kind == "key":
-            key = jax.random.fold_in(jax.random.key(seed, impl=jax.random.key_impl(leaf.value)), number)
+            key = jax.random.fold_in(
+                jax.random.key(seed, impl=jax.random.key_impl(leaf.value)), number
+            )
             found[number] = jax.random.split(key, shape)
         elif is_raw_key(leaf):
-            fresh = np.random.default_rng((seed, number)).integers(0, 1 << 32, shape, np.uint32)
+            fresh = np.random.default_rng((seed, number)).integers(
+                0, 1 << 32, shape, np.uint32
+            )
             found[number] = fresh
     return found
 
@@ -73,16 +82,30 @@ def _tried(call: Call, dim: str, tolerance: float | None) -> Verdict:
     call = call.with_values([_same(leaf) for leaf in call.leaves])
     program = Program(lambda arrays: call(arrays), call.values)
     axes = out_axes_of(call, program.results(call.values), dim)
-    allowed = [tolerance if tolerance is not None else own for own in program.tolerances]
+    allowed = [
+        tolerance if tolerance is not None else own for own in program.tolerances
+    ]
     seen: list[list[Host]] = []
     left = set(itertools.combinations(range(min(count, _MOST_EXAMPLES)), 2))
     for seed in range(_MOST):
         values = _with_keys(call, seed)
         result = program.run(values)
-        rows = [np.moveaxis(leaf, axis, 0) for leaf, axis in zip(result, axes, strict=True) if axis is not None]
+        rows = [
+            np.moveaxis(leaf, axis, 0)
+            for leaf, axis in zip(result, axes, strict=True)
+            if axis is not None
+        ]
         seen.append(rows)
-        limits = [limit for limit, axis in zip(allowed, axes, strict=True) if axis is not None]
-        left = {pair for pair in left if _alike([row[pair[0]] for row in rows], [row[pair[1]] for row in rows], limits)}
+        limits = [
+            limit for limit, axis in zip(allowed, axes, strict=True) if axis is not None
+        ]
+        left = {
+            pair
+            for pair in left
+            if _alike(
+                [row[pair[0]] for row in rows], [row[pair[1]] for row in rows], limits
+            )
+        }
         if not left:
             reason = f"{call.name}: keys of {dim!r}: holds in numbers, examples that are the same give other results"
             return Verdict(True, reason)
@@ -97,14 +120,21 @@ def _tried(call: Call, dim: str, tolerance: float | None) -> Verdict:
     )
     if place is not None:
         reason += f"; they draw in {place}"
-    return Verdict(False, reason, positions=(first, second), where=None if place is None else place.where)
+    return Verdict(
+        False,
+        reason,
+        positions=(first, second),
+        where=None if place is None else place.where,
+    )
 
 
 def _same(leaf: Leaf) -> Any:
     """The first example in all places, but for keys."""
     if not isinstance(leaf.axis, int) or leaf.kind == "key" or is_raw_key(leaf):
         return leaf.value
-    return np.broadcast_to(np.asarray(leaf.value).take([0], leaf.axis), leaf.value.shape)
+    return np.broadcast_to(
+        np.asarray(leaf.value).take([0], leaf.axis), leaf.value.shape
+    )
 
 
 def _with_keys(call: Call, seed: int) -> list[Any]:
@@ -112,27 +142,42 @@ def _with_keys(call: Call, seed: int) -> list[Any]:
     return [fresh.get(number, value) for number, value in enumerate(call.values)]
 
 
-def _alike(one: Sequence[Host], other: Sequence[Host], tolerances: Sequence[float]) -> bool:
-    return not any(differs(a, b, limit).any() for a, b, limit in zip(one, other, tolerances, strict=True))
+def _alike(
+    one: Sequence[Host], other: Sequence[Host], tolerances: Sequence[float]
+) -> bool:
+    return not any(
+        differs(a, b, limit).any()
+        for a, b, limit in zip(one, other, tolerances, strict=True)
+    )
 
 
 def _by_chance(seen: list[list[Host]], at: int, tolerances: Sequence[float]) -> float:
     """How often an example gives the same with another key."""
-    pairs = list(itertools.combinations([[row[at] for row in rows] for rows in seen], 2))
+    pairs = list(
+        itertools.combinations([[row[at] for row in rows] for rows in seen], 2)
+    )
     return sum(_alike(a, b, tolerances) for a, b in pairs) / len(pairs)
 
 
 def _is_certain(seen: list[list[Host]], at: int, tolerances: Sequence[float]) -> bool:
     """Whether so many equal results cannot be chance; a few draws tell little of how often they are the same."""
-    return len(seen) >= 8 and bool(max(_by_chance(seen, at, tolerances), 1 / len(seen)) ** len(seen) < _CHANCE)
+    return len(seen) >= 8 and bool(
+        max(_by_chance(seen, at, tolerances), 1 / len(seen)) ** len(seen) < _CHANCE
+    )
 
 
-def _must_be_certain(seen: list[list[Host]], at: int, tolerances: Sequence[float]) -> None:
+def _must_be_certain(
+    seen: list[list[Host]], at: int, tolerances: Sequence[float]
+) -> None:
     chance = _by_chance(seen, at, tolerances)
     if chance == 1.0:
-        raise CannotTell("no result depends on a key: give arguments with which it draws")
+        raise CannotTell(
+            "no result depends on a key: give arguments with which it draws"
+        )
     if chance ** len(seen) >= _CHANCE:
-        raise CannotTell("its draws seldom change the result: give larger examples, or a rate of one half")
+        raise CannotTell(
+            "its draws seldom change the result: give larger examples, or a rate of one half"
+        )
 
 
 class _Drawing(Domain[Any]):
@@ -148,7 +193,9 @@ class _Drawing(Domain[Any]):
     def each(self, cell: Any, change: Callable[[Any, int], Any]) -> Any:
         return change(cell, len(self.devices))
 
-    def joined(self, cells: Sequence[Any], join: Callable[[Sequence[Any], int], Any]) -> Any:
+    def joined(
+        self, cells: Sequence[Any], join: Callable[[Sequence[Any], int], Any]
+    ) -> Any:
         return join(cells, len(self.devices))
 
     def branch(self, index: Any) -> int | None:
@@ -163,12 +210,19 @@ class _Drawing(Domain[Any]):
             self.drawn.append((path, place_of(eqn, self.calls)))
             if path == self.other and is_key(cells[0]):
                 data = jax.random.key_data(cells[0]) ^ self.change
-                cells = [jax.random.wrap_key_data(data, impl=jax.random.key_impl(cells[0])), *cells[1:]]
+                cells = [
+                    jax.random.wrap_key_data(data, impl=jax.random.key_impl(cells[0])),
+                    *cells[1:],
+                ]
         return bind(eqn, cells, self.devices)
 
 
 def _place(
-    program: Program, call: Call, axes: list[int | None], tolerances: Sequence[float], pair: tuple[int, int]
+    program: Program,
+    call: Call,
+    axes: list[int | None],
+    tolerances: Sequence[float],
+    pair: tuple[int, int],
 ) -> Place | None:
     """The first draw that both examples share: with another one both results change, and stay the same."""
     if program.jaxpr is None:
@@ -178,8 +232,12 @@ def _place(
             drawing = _Drawing()
             values = program.placed(_with_keys(call, 0))
             before = _rows(Walker(drawing).run(program.jaxpr, values), axes)
-            for (path, place), change in itertools.product(drawing.drawn, range(1, _OTHER_DRAWS)):
-                after = _rows(Walker(_Drawing(path, change)).run(program.jaxpr, values), axes)
+            for (path, place), change in itertools.product(
+                drawing.drawn, range(1, _OTHER_DRAWS)
+            ):
+                after = _rows(
+                    Walker(_Drawing(path, change)).run(program.jaxpr, values), axes
+                )
                 one, other = ([row[at] for row in after] for at in pair)
                 if not _alike(one, other, tolerances):
                     continue  # examples do not share this draw
@@ -192,4 +250,8 @@ def _place(
 
 def _rows(results: Sequence[Any], axes: list[int | None]) -> list[Host]:
     pairs = zip(results, axes, strict=True)
-    return [np.moveaxis(np.asarray(leaf), axis, 0) for leaf, axis in pairs if axis is not None]
+    return [
+        np.moveaxis(np.asarray(leaf), axis, 0)
+        for leaf, axis in pairs
+        if axis is not None
+    ]

@@ -50,20 +50,39 @@ def judged(
     return verdicts[0][1]
 
 
-def fillings(call: Call, mixed: bool = False, masks: bool = False) -> Iterator[tuple[str, Call]]:
+def fillings(
+    call: Call, mixed: bool = False, masks: bool = False
+) -> Iterator[tuple[str, Call]]:
     """The call with other truth values and integers in place of those that were made, each with words for them."""
     if mixed:
         call = replace(call, leaves=tuple(map(_mixed, call.leaves)))
-    truths: list[bool | None] = [True, False] if any(leaf.made and leaf.kind == "b" for leaf in call.leaves) else [None]
+    truths: list[bool | None] = (
+        [True, False]
+        if any(leaf.made and leaf.kind == "b" for leaf in call.leaves)
+        else [None]
+    )
     if masks and any(_is_mask(leaf) for leaf in call.leaves):
         truths = [None, True, False]
     has_numbers = any(leaf.made and leaf.kind == "i" for leaf in call.leaves)
-    ways = [(counted, truth) for counted in ((False, True) if has_numbers else (False,)) for truth in truths]
+    ways = [
+        (counted, truth)
+        for counted in ((False, True) if has_numbers else (False,))
+        for truth in truths
+    ]
     for number, (counted, truth) in enumerate(ways):
         values = [_filled(leaf, truth, counted, masks) for leaf in call.leaves]
         words = [] if truth is None else [f"all truth values {truth}"]
-        words += ["integers that count"] if counted else ["integers 0 and 1"] if has_numbers else []
-        yield " and ".join(words) or "these arguments", replace(call.with_values(values), refilled=number > 0)
+        words += (
+            ["integers that count"]
+            if counted
+            else ["integers 0 and 1"]
+            if has_numbers
+            else []
+        )
+        yield (
+            " and ".join(words) or "these arguments",
+            replace(call.with_values(values), refilled=number > 0),
+        )
 
 
 def _is_mask(leaf: Leaf) -> bool:
@@ -78,11 +97,17 @@ def _mixed(leaf: Leaf) -> Leaf:
     turns = np.arange(leaf.value.shape[leaf.axis]) % 2 == 0
     sizes = [1] * leaf.value.ndim
     sizes[leaf.axis] = turns.size
-    return replace(leaf, value=np.broadcast_to(turns.reshape(sizes), leaf.value.shape), made=False)
+    return replace(
+        leaf, value=np.broadcast_to(turns.reshape(sizes), leaf.value.shape), made=False
+    )
 
 
 def _filled(leaf: Leaf, truth: bool | None, counted: bool, masks: bool) -> Any:
-    if leaf.kind == "b" and truth is not None and (leaf.made or (masks and _is_mask(leaf))):
+    if (
+        leaf.kind == "b"
+        and truth is not None
+        and (leaf.made or (masks and _is_mask(leaf)))
+    ):
         return np.full(leaf.value.shape, truth)
     if not leaf.made or leaf.kind != "i" or not counted:
         return leaf.value

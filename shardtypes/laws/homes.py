@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 
 from shardtypes.laws.dependence import moved
-from shardtypes.laws.families import CUMULATIVE, EXCHANGES, MOVES, REDUCTIONS, SUMS_OVER_DEVICES
+from shardtypes.laws.families import (
+    CUMULATIVE,
+    EXCHANGES,
+    MOVES,
+    REDUCTIONS,
+    SUMS_OVER_DEVICES,
+)
 from shardtypes.laws.walk import Axes, Host, bind, named_axes
 
 
@@ -31,20 +37,34 @@ class Homes:
         sizes[axis] = self.canonical.size
         return np.broadcast_to(self.canonical.reshape(sizes), tuple(shape))
 
-    def of_results(self, eqn: Any, homes: list[Host], values: Sequence[Any], devices: Axes) -> list[Host]:
+    def of_results(
+        self, eqn: Any, homes: list[Host], values: Sequence[Any], devices: Axes
+    ) -> list[Host]:
         """The homes of the results of a primitive, from those of its operands and their values."""
         name, lead = eqn.primitive.name, len(devices)
-        shapes = [(*(size for _, size in devices), *variable.aval.shape) for variable in eqn.outvars]
+        shapes = [
+            (*(size for _, size in devices), *variable.aval.shape)
+            for variable in eqn.outvars
+        ]
         if name in MOVES:
             found = moved(name, eqn.params, homes, lead)
         elif name in REDUCTIONS:
-            found = [np.asarray(homes[0].all(tuple(axis + lead for axis in eqn.params["axes"])))]
+            found = [
+                np.asarray(
+                    homes[0].all(tuple(axis + lead for axis in eqn.params["axes"]))
+                )
+            ]
         elif name == "dot_general":
-            found = [_product(homes[0], homes[1], eqn.params["dimension_numbers"], lead)]
+            found = [
+                _product(homes[0], homes[1], eqn.params["dimension_numbers"], lead)
+            ]
         elif name in SUMS_OVER_DEVICES:
             names = [axis for axis, _ in devices]
             over = tuple(names.index(axis) for axis in named_axes(eqn) if axis in names)
-            found = [np.broadcast_to(home.all(over, keepdims=True), home.shape) for home in homes]
+            found = [
+                np.broadcast_to(home.all(over, keepdims=True), home.shape)
+                for home in homes
+            ]
         elif name in EXCHANGES:
             found = _asked(eqn, homes, devices)
         elif name in ("gather", "dynamic_slice", "dynamic_update_slice"):
@@ -59,7 +79,11 @@ class Homes:
 
     def _together(self, homes: list[Host], shape: tuple[int, ...]) -> Host:
         """Of operands that go with each other element by element; of those that lie otherwise what they share."""
-        alike = [np.broadcast_to(_lifted(home, shape), shape) for home in homes if _fits(home, shape)]
+        alike = [
+            np.broadcast_to(_lifted(home, shape), shape)
+            for home in homes
+            if _fits(home, shape)
+        ]
         others = [home for home in homes if not _fits(home, shape) and home.any()]
         alike += [np.full(shape, bool(home.all())) for home in others]
         alike = [home for home in alike if home.any()]
@@ -78,7 +102,9 @@ class Homes:
                 return home
         if shared != others or np.array_equal(one, other):
             return one | other
-        for axis in shared:  # shifted against each other: the one that is where it belongs says
+        for axis in (
+            shared
+        ):  # shifted against each other: the one that is where it belongs says
             if self._is_canonical(one, axis):
                 return one
             if self._is_canonical(other, axis):
@@ -86,15 +112,27 @@ class Homes:
         return one & other if shared else one | other
 
     def _is_canonical(self, home: Host, axis: int) -> bool:
-        return home.shape[axis] == self.canonical.size and bool((home == self.along(home.shape, axis)).all())
+        return home.shape[axis] == self.canonical.size and bool(
+            (home == self.along(home.shape, axis)).all()
+        )
 
     def _straightened(self, home: Host) -> Host:
         """With ``strict``, an array that lies along the dimension has its positions where they belong."""
-        varying = [axis for axis in _varying(home) if home.shape[axis] == self.canonical.size]
-        return np.array(self.along(home.shape, varying[0])) if len(varying) == 1 else home
+        varying = [
+            axis for axis in _varying(home) if home.shape[axis] == self.canonical.size
+        ]
+        return (
+            np.array(self.along(home.shape, varying[0])) if len(varying) == 1 else home
+        )
 
     def _indexed(
-        self, eqn: Any, name: str, homes: list[Host], values: Sequence[Any], devices: Axes, shape: tuple[int, ...]
+        self,
+        eqn: Any,
+        name: str,
+        homes: list[Host],
+        values: Sequence[Any],
+        devices: Axes,
+        shape: tuple[int, ...],
     ) -> list[Host]:
         count = 2 if name == "dynamic_update_slice" else 1
         found: list[Host] = []
@@ -102,7 +140,9 @@ class Homes:
             whole = [home.astype(np.float32) for home in homes[:count]]
             found += _asked(eqn, [*whole, *values[count:]], devices)
         if name == "gather" and homes[1].any():
-            found.append(_of_index(eqn, np.asarray(homes[1].all(-1)), shape, len(devices)))
+            found.append(
+                _of_index(eqn, np.asarray(homes[1].all(-1)), shape, len(devices))
+            )
         elif any(home.any() for home in homes[count:]):
             found += [np.full(shape, bool(home.all())) for home in homes[count:]]
         return [self._together(found, shape)]
@@ -122,7 +162,10 @@ def _asked(eqn: Any, arrays: Sequence[Any], devices: Axes) -> list[Host]:
     """Where a primitive puts the elements, found out with ones and zeros."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        arrays = [array.astype(np.float32) if np.result_type(array) == np.bool_ else array for array in arrays]
+        arrays = [
+            array.astype(np.float32) if np.result_type(array) == np.bool_ else array
+            for array in arrays
+        ]
         return [np.asarray(found) > 0.5 for found in bind(eqn, arrays, devices)]
 
 
@@ -133,20 +176,30 @@ def _product(left: Host, right: Host, numbers: Any, lead: int) -> Host:
     b = _arranged(right, right_sum, (*front, *(lead + at for at in right_batch)), lead)
     batch = lead + len(left_batch)
     a = a.reshape(*a.shape, *(1 for _ in range(b.ndim - batch)))
-    b = b.reshape(*b.shape[:batch], *(1 for _ in range(a.ndim - b.ndim)), *b.shape[batch:])
+    b = b.reshape(
+        *b.shape[:batch], *(1 for _ in range(a.ndim - b.ndim)), *b.shape[batch:]
+    )
     return np.asarray(a | b)
 
 
-def _arranged(home: Host, summed: Sequence[int], batch: tuple[int, ...], lead: int) -> Host:
+def _arranged(
+    home: Host, summed: Sequence[int], batch: tuple[int, ...], lead: int
+) -> Host:
     """Reduced along what is summed, the batch in front."""
     summed = tuple(lead + at for at in summed)
     free = [at for at in range(home.ndim) if at not in summed and at not in batch]
-    return np.asarray(home.transpose(*batch, *free, *summed).all(tuple(range(home.ndim - len(summed), home.ndim))))
+    return np.asarray(
+        home.transpose(*batch, *free, *summed).all(
+            tuple(range(home.ndim - len(summed), home.ndim))
+        )
+    )
 
 
 def _fits(home: Host, shape: tuple[int, ...]) -> bool:
     lifted = _lifted(home, shape)
-    return lifted.ndim == len(shape) and all(a in (1, b) for a, b in zip(lifted.shape, shape, strict=True))
+    return lifted.ndim == len(shape) and all(
+        a in (1, b) for a, b in zip(lifted.shape, shape, strict=True)
+    )
 
 
 def _lifted(home: Host, shape: tuple[int, ...]) -> Host:
@@ -158,4 +211,6 @@ def _lifted(home: Host, shape: tuple[int, ...]) -> Host:
 
 def _varying(home: Host) -> set[int]:
     """The dimensions along which a home is not the same."""
-    return {axis for axis in range(home.ndim) if not (home == home.take([0], axis)).all()}
+    return {
+        axis for axis in range(home.ndim) if not (home == home.take([0], axis)).all()
+    }

@@ -42,7 +42,9 @@ def _gathered(eqn: Any, operand: Depends, indices: Depends) -> Host:
             places[..., at] = indices.values[..., at]
         else:
             on = np.broadcast_to(on.any(dim + 1, keepdims=True), on.shape)
-    found = np.stack([_bits(bind(eqn, [bits.astype(np.float32), places], ())[0]) for bits in on])
+    found = np.stack(
+        [_bits(bind(eqn, [bits.astype(np.float32), places], ())[0]) for bits in on]
+    )
     rank = found.ndim - 1
     batch = [at for at in range(rank) if at not in numbers.offset_dims]
     chosen = indices.on.any(-1)
@@ -67,7 +69,9 @@ def _sliced(eqn: Any, cells: list[Depends]) -> Host:
     operand, *starts = cells
     on = operand.on
     cut = [slice(None)]
-    for dim, (cell, size) in enumerate(zip(starts, eqn.params["slice_sizes"], strict=True)):
+    for dim, (cell, size) in enumerate(
+        zip(starts, eqn.params["slice_sizes"], strict=True)
+    ):
         whole = on.shape[dim + 1]
         start = _start(cell)
         if start is None:
@@ -101,13 +105,25 @@ def _updated(cells: list[Depends]) -> Host:
     return on
 
 
-def _scattered(eqn: Any, operand: Depends, indices: Depends, updates: Depends) -> Host | None:
+def _scattered(
+    eqn: Any, operand: Depends, indices: Depends, updates: Depends
+) -> Host | None:
     """Where the index is known: what was there, and what is put there."""
-    if indices.values is None or not indices.known.all() or eqn.params.get("mode") is None:
+    if (
+        indices.values is None
+        or not indices.known.all()
+        or eqn.params.get("mode") is None
+    ):
         return None
     numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
     found = [
-        jax.lax.scatter_add(old.astype(np.float32), indices.values, new.astype(np.float32), numbers, mode=mode)
+        jax.lax.scatter_add(
+            old.astype(np.float32),
+            indices.values,
+            new.astype(np.float32),
+            numbers,
+            mode=mode,
+        )
         for old, new in zip(operand.on, updates.on, strict=True)
     ]
     return np.stack([_bits(array) for array in found])

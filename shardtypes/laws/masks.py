@@ -43,14 +43,23 @@ def padding(
     """
 
     def make() -> Call:
-        return _masked(call_of(f, dim, examples, named, in_axes, out_axes, sizes), dim, mask, padded)
+        return _masked(
+            call_of(f, dim, examples, named, in_axes, out_axes, sizes),
+            dim,
+            mask,
+            padded,
+        )
 
-    return judged(f, make, lambda made: _tried(made, dim, mask, padded, seeds, tolerance))
+    return judged(
+        f, make, lambda made: _tried(made, dim, mask, padded, seeds, tolerance)
+    )
 
 
 def _masked(call: Call, dim: str, mask: str, padded: bool) -> Call:
     """The call with a mask that says something, where it was made."""
-    count = call.size(dim) if any(isinstance(leaf.axis, int) for leaf in call.leaves) else 0
+    count = (
+        call.size(dim) if any(isinstance(leaf.axis, int) for leaf in call.leaves) else 0
+    )
     leaves = []
     for leaf in call.leaves:
         if leaf.name == mask and leaf.made:
@@ -68,7 +77,9 @@ def _made(leaf: Leaf, count: int, padded: bool) -> Host:
     if not isinstance(axis, int):
         return lengths.reshape(shape).astype(dtype)
     others = [size for at, size in enumerate(shape) if at != axis]
-    real = np.moveaxis((np.arange(count) < lengths[:, None]).reshape(*others, count), -1, axis)
+    real = np.moveaxis(
+        (np.arange(count) < lengths[:, None]).reshape(*others, count), -1, axis
+    )
     return np.asarray(real != padded).astype(dtype)
 
 
@@ -83,22 +94,35 @@ def _real(leaf: Leaf, count: int, padded: bool) -> Host:
 def _region(real: Host, shape: Sequence[int], axis: int) -> Host:
     """Which elements of an array are at real positions: real in any row, where rows are not in front."""
     front = tuple(shape[:axis])
-    rows = real.reshape(*(size for size in real.shape[:-1] if size != 1), real.shape[-1])
+    rows = real.reshape(
+        *(size for size in real.shape[:-1] if size != 1), real.shape[-1]
+    )
     if rows.shape[:-1] != front[: rows.ndim - 1] or rows.ndim - 1 > axis:
         rows = any_along(rows.reshape(-1, rows.shape[-1]), 0)
     lead = rows.ndim - 1
-    sizes = (*rows.shape[:-1], *(1,) * (axis - lead), rows.shape[-1], *(1,) * (len(shape) - axis - 1))
+    sizes = (
+        *rows.shape[:-1],
+        *(1,) * (axis - lead),
+        rows.shape[-1],
+        *(1,) * (len(shape) - axis - 1),
+    )
     return np.broadcast_to(rows.reshape(sizes), tuple(shape))
 
 
-def _tried(call: Call, dim: str, mask: str, padded: bool, seeds: int, tolerance: float | None) -> Verdict:
+def _tried(
+    call: Call, dim: str, mask: str, padded: bool, seeds: int, tolerance: float | None
+) -> Verdict:
     masks = [leaf for leaf in call.leaves if leaf.name == mask]
     if not masks:
-        raise CannotTell(f"no argument is named {mask!r}: say with mask= which one tells what is real")
+        raise CannotTell(
+            f"no argument is named {mask!r}: say with mask= which one tells what is real"
+        )
     count = call.size(dim)
     real = _real(masks[0], count, padded)
     if real.shape[-1] != count or real.all() or not real.any():
-        raise CannotTell(f"{mask} says that all positions are real, or none: give one that has both")
+        raise CannotTell(
+            f"{mask} says that all positions are real, or none: give one that has both"
+        )
     program = Program(lambda arrays: call(arrays), call.values)
     axes = out_axes_of(call, program.results(call.values), dim, needed=False)
     law = _Padding(call, program, mask, real, axes, count, tolerance)
@@ -107,11 +131,17 @@ def _tried(call: Call, dim: str, mask: str, padded: bool, seeds: int, tolerance:
         if found is not None:
             return _failed(call, dim, found)
     if law.is_proved():
-        assumed = f"with {mask} as given" if not call.sizes else f"with the rows of {mask} of several lengths"
+        assumed = (
+            f"with {mask} as given"
+            if not call.sizes
+            else f"with the rows of {mask} of several lengths"
+        )
         reason = f"{call.name}: padding in {dim!r} changes nothing: proved for all values, {assumed}"
         return Verdict(True, reason, proved=True, assumed=(assumed, *law.assumed))
     if not law.moved:
-        raise CannotTell(f"no result changed with any position of {dim!r}, real or padded: give other examples")
+        raise CannotTell(
+            f"no result changed with any position of {dim!r}, real or padded: give other examples"
+        )
     reason = f"{call.name}: padding in {dim!r} changes nothing: holds in numbers with {seeds} seeds"
     return Verdict(True, reason)
 
@@ -130,16 +160,23 @@ class _Padding:
         self._call, self._program, self._mask, self._real = call, program, mask, real
         self._axes, self._count = axes, count
         self._before = program.run(call.values)
-        self._tolerances = [tolerance if tolerance is not None else own for own in program.tolerances]
+        self._tolerances = [
+            tolerance if tolerance is not None else own for own in program.tolerances
+        ]
         self.assumed: tuple[str, ...] = ()
         self.moved = False
 
     def broken(self, rng: np.random.Generator) -> _Broken | None:
         """A padded position that changes a real one, or a result without positions."""
         if not self.moved:
-            everywhere = self._program.run(self._changed(np.ones(self._count, bool), False, rng))
+            everywhere = self._program.run(
+                self._changed(np.ones(self._count, bool), False, rng)
+            )
             self.moved = any(
-                differs(a, b, t).any() for a, b, t in zip(self._before, everywhere, self._tolerances, strict=True)
+                differs(a, b, t).any()
+                for a, b, t in zip(
+                    self._before, everywhere, self._tolerances, strict=True
+                )
             )
         anywhere = self._compared(self._changed(np.ones(self._count, bool), True, rng))
         if anywhere is None:
@@ -157,7 +194,9 @@ class _Padding:
         for leaf in self._call.leaves:
             value = leaf.value
             if isinstance(leaf.axis, int) and leaf.name != self._mask:
-                where = along(at, value.ndim, leaf.axis) & (~self._region(leaf) | (not padded))
+                where = along(at, value.ndim, leaf.axis) & (
+                    ~self._region(leaf) | (not padded)
+                )
                 value = changed(leaf, where, rng)
             values.append(value)
         return values
@@ -168,15 +207,24 @@ class _Padding:
 
     def _compared(self, other: list[Any]) -> tuple[int, Host, float] | None:
         after = self._program.run(other)
-        for number, (one, two, axis) in enumerate(zip(self._before, after, self._axes, strict=True)):
+        for number, (one, two, axis) in enumerate(
+            zip(self._before, after, self._axes, strict=True)
+        ):
             wrong = differs(one, two, self._tolerances[number])
             if axis is not None and one.shape[axis] == self._count:
                 wrong = wrong & _region(self._real, one.shape, axis)
             if wrong.any():
-                return number, wrong, float(np.abs(wide(one) - wide(two))[wrong].max()) / largest(one, two)
+                return (
+                    number,
+                    wrong,
+                    float(np.abs(wide(one) - wide(two))[wrong].max())
+                    / largest(one, two),
+                )
         return None
 
-    def _explained(self, other: list[Any], of: int, leaf: int, wrong: Host, error: float) -> _Broken:
+    def _explained(
+        self, other: list[Any], of: int, leaf: int, wrong: Host, error: float
+    ) -> _Broken:
         homes = [
             ~self._region(part) & (part.name != self._mask)
             if isinstance(part.axis, int)
@@ -184,12 +232,20 @@ class _Padding:
             for part in self._call.leaves
         ]
         canonical = ~any_along(self._real.reshape(-1, self._count), 0)
-        place = culprit(self._program, self._call.values, other, homes, canonical, leaf, wrong)
+        place = culprit(
+            self._program, self._call.values, other, homes, canonical, leaf, wrong
+        )
         axis = self._axes[leaf]
         at = None
         if axis is not None:
-            at = int(np.flatnonzero(wrong.any(tuple(d for d in range(wrong.ndim) if d != axis)))[0])
-        paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(self._program.tree, self._before))[0]
+            at = int(
+                np.flatnonzero(
+                    wrong.any(tuple(d for d in range(wrong.ndim) if d != axis))
+                )[0]
+            )
+        paths = jax.tree_util.tree_flatten_with_path(
+            jax.tree.unflatten(self._program.tree, self._before)
+        )[0]
         return _Broken(of, at, jax.tree_util.keystr(paths[leaf][0]), error, place)
 
     def is_proved(self) -> bool:
@@ -212,17 +268,27 @@ class _Padding:
                 bits = bits & _region(self._real, bits.shape, axis)
             if bits.any():
                 return False
-        self.assumed = tuple(text for text in dependence.assumed if not text.startswith(f"with {self._mask} "))
+        self.assumed = tuple(
+            text
+            for text in dependence.assumed
+            if not text.startswith(f"with {self._mask} ")
+        )
         return True
 
 
 class _Broken:
-    def __init__(self, of: int, at: int | None, path: str, error: float, place: Any) -> None:
+    def __init__(
+        self, of: int, at: int | None, path: str, error: float, place: Any
+    ) -> None:
         self.of, self.at, self.path, self.error, self.place = of, at, path, error, place
 
 
 def _failed(call: Call, dim: str, found: _Broken) -> Verdict:
-    what = f"result{found.path}" if found.at is None else f"position {found.at} of result{found.path}, which is real,"
+    what = (
+        f"result{found.path}"
+        if found.at is None
+        else f"position {found.at} of result{found.path}, which is real,"
+    )
     reason = (
         f"{call.name}: padding in {dim!r} changes the result: {what} depends on position {found.of}, which is padded "
         f"and moves it by {found.error:.2g} of its largest value"

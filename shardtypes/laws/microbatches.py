@@ -53,10 +53,24 @@ def accumulates(
 
     def law(call: Call) -> Verdict:
         if takes and whole is None:
-            several = call_of(step, dim, examples, {**named, argument: parts}, in_axes, None, fixed)
-            return _compared(call, several.with_values(call.values), f"{argument}={parts}", parts, tolerance)
+            several = call_of(
+                step, dim, examples, {**named, argument: parts}, in_axes, None, fixed
+            )
+            return _compared(
+                call,
+                several.with_values(call.values),
+                f"{argument}={parts}",
+                parts,
+                tolerance,
+            )
         if whole is not None:
-            return _compared(replace(call, f=_without(whole, argument)), call, "in parts", parts, tolerance)
+            return _compared(
+                replace(call, f=_without(whole, argument)),
+                call,
+                "in parts",
+                parts,
+                tolerance,
+            )
         return _split(call, dim, parts, combine, tolerance)
 
     return judged(step, make, law)
@@ -75,29 +89,49 @@ def _without(whole: Callable[..., Any], argument: str) -> Callable[..., Any]:
         return whole
 
     def plain(*args: Any, **kwargs: Any) -> Any:
-        return whole(*args, **{name: value for name, value in kwargs.items() if name != argument})
+        return whole(
+            *args, **{name: value for name, value in kwargs.items() if name != argument}
+        )
 
     return plain
 
 
-def _compared(one: Call, several: Call, words: str, parts: int, tolerance: float | None) -> Verdict:
+def _compared(
+    one: Call, several: Call, words: str, parts: int, tolerance: float | None
+) -> Verdict:
     first = Program(lambda arrays: one(arrays), one.values)
     second = Program(lambda arrays: several(arrays), several.values, wide=first.wide)
     if first.wide and not second.wide:
         first = Program(lambda arrays: one(arrays), one.values, wide=False)
     _must_not_draw(one, first)
     if first.tree != second.tree:
-        return Verdict(False, f"{one.name}: does not accumulate: {words} the result {_TREE}")
-    allowed = [max(a, b) for a, b in zip(first.tolerances, second.tolerances, strict=True)]
+        return Verdict(
+            False, f"{one.name}: does not accumulate: {words} the result {_TREE}"
+        )
+    allowed = [
+        max(a, b) for a, b in zip(first.tolerances, second.tolerances, strict=True)
+    ]
     if tolerance is not None:
         allowed = [tolerance] * len(allowed)
-    return _judged(one, first.run(one.values), second.run(several.values), words, parts, allowed, second)
+    return _judged(
+        one,
+        first.run(one.values),
+        second.run(several.values),
+        words,
+        parts,
+        allowed,
+        second,
+    )
 
 
-def _split(call: Call, dim: str, parts: int, combine: str, tolerance: float | None) -> Verdict:
+def _split(
+    call: Call, dim: str, parts: int, combine: str, tolerance: float | None
+) -> Verdict:
     count = call.size(dim)
     if count % parts:
-        raise CannotTell(f"{count} examples along {dim!r} cannot be split into {parts} parts of the same size")
+        raise CannotTell(
+            f"{count} examples along {dim!r} cannot be split into {parts} parts of the same size"
+        )
     whole = Program(lambda arrays: call(arrays), call.values)
     _must_not_draw(call, whole)
     expected = whole.run(call.values)
@@ -105,15 +139,22 @@ def _split(call: Call, dim: str, parts: int, combine: str, tolerance: float | No
     for part in range(parts):
         cut = slice(part * (count // parts), (part + 1) * (count // parts))
         values = [
-            leaf.value[(*(slice(None) for _ in range(leaf.axis)), cut)] if isinstance(leaf.axis, int) else leaf.value
+            leaf.value[(*(slice(None) for _ in range(leaf.axis)), cut)]
+            if isinstance(leaf.axis, int)
+            else leaf.value
             for leaf in call.leaves
         ]
         small = Program(lambda arrays: call(arrays), values, wide=whole.wide)
         found.append(small.run(values))
     if any(a.shape != b.shape for a, b in zip(expected, found[0], strict=True)):
-        raise CannotTell("its result has the size of the batch: give a function that returns gradients or a loss")
+        raise CannotTell(
+            "its result has the size of the batch: give a function that returns gradients or a loss"
+        )
     scale = parts if combine == "mean" else 1
-    together = [np.sum([wide(leaf) for leaf in leaves], axis=0) / scale for leaves in zip(*found, strict=True)]
+    together = [
+        np.sum([wide(leaf) for leaf in leaves], axis=0) / scale
+        for leaves in zip(*found, strict=True)
+    ]
     words = f"the {combine} over {parts} parts"
     allowed = whole.tolerances if tolerance is None else [tolerance] * len(expected)
     return _judged(call, expected, together, words, parts, allowed, whole)
@@ -125,9 +166,16 @@ def _must_not_draw(call: Call, program: Program) -> None:
     if not keys:
         return
     before = program.run(call.values)
-    after = program.run([keys.get(number, value) for number, value in enumerate(call.values)])
-    if any(differs(a, b, t).any() for a, b, t in zip(before, after, program.tolerances, strict=True)):
-        raise CannotTell("its result depends on a PRNG key: give a function without dropout")
+    after = program.run(
+        [keys.get(number, value) for number, value in enumerate(call.values)]
+    )
+    if any(
+        differs(a, b, t).any()
+        for a, b, t in zip(before, after, program.tolerances, strict=True)
+    ):
+        raise CannotTell(
+            "its result depends on a PRNG key: give a function without dropout"
+        )
 
 
 def _judged(
@@ -139,7 +187,9 @@ def _judged(
     allowed: Sequence[float],
     program: Program,
 ) -> Verdict:
-    paths = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(program.tree, list(expected)))[0]
+    paths = jax.tree_util.tree_flatten_with_path(
+        jax.tree.unflatten(program.tree, list(expected))
+    )[0]
     wrong: list[str] = []
     first: tuple[int, str] | None = None
     for number, ((path, one), two) in enumerate(zip(paths, found, strict=True)):
@@ -149,11 +199,16 @@ def _judged(
         if first is None:
             first = number, _how(one, two, parts, allowed[number])
     if first is None:
-        return Verdict(True, f"{call.name}: accumulates: holds in numbers, {words} gives what one batch gives")
+        return Verdict(
+            True,
+            f"{call.name}: accumulates: holds in numbers, {words} gives what one batch gives",
+        )
     number, how = first
     reason = f"{call.name}: does not accumulate: {words}, {wrong[0]} {how}"
     if len(wrong) > 1:
-        reason += f" (wrong as well: {', '.join(wrong[1:4])}{' …' if len(wrong) > 4 else ''})"
+        reason += (
+            f" (wrong as well: {', '.join(wrong[1:4])}{' …' if len(wrong) > 4 else ''})"
+        )
     place = maker(program, number)
     if place is not None:
         reason += f"; it is made by {place}"
@@ -184,7 +239,9 @@ def maker(program: Program, number: int) -> Place | None:
 
 
 def _maker(jaxpr: Any, variable: Any, calls: tuple[Any, ...] = ()) -> Place | None:
-    eqn = next((eqn for eqn in jaxpr.eqns if any(variable is out for out in eqn.outvars)), None)
+    eqn = next(
+        (eqn for eqn in jaxpr.eqns if any(variable is out for out in eqn.outvars)), None
+    )
     if eqn is None:
         return None
     inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))

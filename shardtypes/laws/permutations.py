@@ -49,22 +49,38 @@ def _tried(call: Call, dim: str, seeds: int, tolerance: float | None) -> Verdict
     result = program.results(call.values)
     axes = out_axes_of(call, result, dim, needed=False)
     before = program.run(call.values)
-    tolerances = [tolerance if tolerance is not None else own for own in program.tolerances]
+    tolerances = [
+        tolerance if tolerance is not None else own for own in program.tolerances
+    ]
     moved = False
     for order, words in _orders(count, seeds):
         other = [permuted(leaf, order) for leaf in call.leaves]
-        moved |= any(not np.array_equal(on_host(a), on_host(b)) for a, b in zip(call.values, other, strict=True))
+        moved |= any(
+            not np.array_equal(on_host(a), on_host(b))
+            for a, b in zip(call.values, other, strict=True)
+        )
         after = program.run(other)
-        for number, (one, two, axis) in enumerate(zip(before, after, axes, strict=True)):
-            expected = one.take(order, axis) if axis is not None and one.shape[axis] == count else one
+        for number, (one, two, axis) in enumerate(
+            zip(before, after, axes, strict=True)
+        ):
+            expected = (
+                one.take(order, axis)
+                if axis is not None and one.shape[axis] == count
+                else one
+            )
             wrong = differs(expected, two, tolerances[number])
             if wrong.any():
                 place = _place(program, call, other, order)
-                path = jax.tree_util.keystr(jax.tree_util.tree_flatten_with_path(result)[0][number][0])
+                path = jax.tree_util.keystr(
+                    jax.tree_util.tree_flatten_with_path(result)[0][number][0]
+                )
                 return _failed(call, dim, words, axis, wrong, path, place)
     if not moved:
         raise CannotTell(f"all positions of {dim!r} are the same: give other examples")
-    return Verdict(True, f"{call.name}: equivariant in {dim!r}: holds in numbers with all exchanges and {seeds} orders")
+    return Verdict(
+        True,
+        f"{call.name}: equivariant in {dim!r}: holds in numbers with all exchanges and {seeds} orders",
+    )
 
 
 def _orders(count: int, seeds: int) -> Iterator[tuple[Host, str]]:
@@ -80,23 +96,51 @@ def _orders(count: int, seeds: int) -> Iterator[tuple[Host, str]]:
 def permuted(leaf: Leaf, order: Host) -> Any:
     """An argument with its positions in another order."""
     value = leaf.value
-    axes = leaf.axis if isinstance(leaf.axis, tuple) else () if leaf.axis is None else (leaf.axis,)
+    axes = (
+        leaf.axis
+        if isinstance(leaf.axis, tuple)
+        else ()
+        if leaf.axis is None
+        else (leaf.axis,)
+    )
     for axis in axes:
-        value = jnp.take(value, order, axis) if leaf.kind == "key" else np.take(np.asarray(value), order, axis)
+        value = (
+            jnp.take(value, order, axis)
+            if leaf.kind == "key"
+            else np.take(np.asarray(value), order, axis)
+        )
     return value
 
 
-def _failed(call: Call, dim: str, words: str, axis: int | None, wrong: Host, path: str, place: Place | None) -> Verdict:
+def _failed(
+    call: Call,
+    dim: str,
+    words: str,
+    axis: int | None,
+    wrong: Host,
+    path: str,
+    place: Place | None,
+) -> Verdict:
     positions: tuple[int, ...] = ()
     if axis is None:
         what = f"changes result{path}, which has not the dimension"
     else:
-        positions = (int(np.flatnonzero(wrong.any(tuple(d for d in range(wrong.ndim) if d != axis)))[0]),)
-        what = f"does not do the same to result{path}: position {positions[0]} is another"
+        positions = (
+            int(
+                np.flatnonzero(
+                    wrong.any(tuple(d for d in range(wrong.ndim) if d != axis))
+                )[0]
+            ),
+        )
+        what = (
+            f"does not do the same to result{path}: position {positions[0]} is another"
+        )
     reason = f"{call.name}: not equivariant in {dim!r}: {words} {what}"
     if place is not None:
         reason += f"; the order first matters in {place}"
-    return Verdict(False, reason, positions=positions, where=None if place is None else place.where)
+    return Verdict(
+        False, reason, positions=positions, where=None if place is None else place.where
+    )
 
 
 class _Permuted(SideBySide):
@@ -108,7 +152,9 @@ class _Permuted(SideBySide):
         self.broken: list[Place] = []
 
     def _kept(self, eqn: Any, path: Path, cell: Lanes) -> Lanes:
-        if not self.broken and not self._is_related(on_host(cell.base), on_host(cell.other)):
+        if not self.broken and not self._is_related(
+            on_host(cell.base), on_host(cell.other)
+        ):
             self.broken.append(place_of(eqn, self.calls))
         return cell
 
@@ -120,7 +166,9 @@ class _Permuted(SideBySide):
         if not differs(base, other, tolerance).any():
             return True
         ways = [[base]] + [list(self._along(base, axis)) for axis in range(base.ndim)]
-        if any(not differs(way, other, tolerance).any() for way in itertools.chain(*ways)):
+        if any(
+            not differs(way, other, tolerance).any() for way in itertools.chain(*ways)
+        ):
             return True
         both = [
             two
@@ -142,14 +190,24 @@ class _Permuted(SideBySide):
             yield whole.take(self.order, axis + parts.index(count)).reshape(shape)
 
 
-def _place(program: Program, call: Call, other: Sequence[Any], order: Host) -> Place | None:
+def _place(
+    program: Program, call: Call, other: Sequence[Any], order: Host
+) -> Place | None:
     if program.jaxpr is None:
         return None
     domain = _Permuted(order)
     try:
         with program.surroundings():
-            pairs = zip(program.placed(call.values), program.placed(other), call.leaves, strict=True)
-            cells = [Lanes(a, b if leaf.axis is not None else a, np.zeros(np.shape(a), bool)) for a, b, leaf in pairs]
+            pairs = zip(
+                program.placed(call.values),
+                program.placed(other),
+                call.leaves,
+                strict=True,
+            )
+            cells = [
+                Lanes(a, b if leaf.axis is not None else a, np.zeros(np.shape(a), bool))
+                for a, b, leaf in pairs
+            ]
             Walker(domain).run(program.jaxpr, cells)
     except Exception:  # noqa: BLE001 - it ran as a whole; what cannot be run in pieces has no line
         return None

@@ -59,7 +59,9 @@ def independent(
     array, which goes by dtype otherwise.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
-    return judged(f, call, lambda made: _tried(made, _INDEPENDENT, dim, seeds, tolerance))
+    return judged(
+        f, call, lambda made: _tried(made, _INDEPENDENT, dim, seeds, tolerance)
+    )
 
 
 def causal(
@@ -80,7 +82,9 @@ def causal(
     are any, else integers, of several arrays those that do not only count. Masks and the numbers of positions stay.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
-    return judged(f, call, lambda made: _tried(made, _CAUSAL, dim, seeds, tolerance), masks=True)
+    return judged(
+        f, call, lambda made: _tried(made, _CAUSAL, dim, seeds, tolerance), masks=True
+    )
 
 
 @dataclass(frozen=True)
@@ -97,17 +101,24 @@ class _Leak:
     random_weights: bool
 
 
-def _tried(call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None) -> Verdict:
+def _tried(
+    call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None
+) -> Verdict:
     count = call.size(dim)
     program = Program(lambda arrays: call(arrays), call.values)
     result = program.results(call.values)
     axes = out_axes_of(call, result, dim)
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(result)]
     placed = list(zip(axes, shapes, strict=True))
-    sized = [axis if axis is not None and shape[axis] == count else None for axis, shape in placed]
+    sized = [
+        axis if axis is not None and shape[axis] == count else None
+        for axis, shape in placed
+    ]
     if all(axis is None for axis in sized):
         other = next(shape[axis] for axis, shape in placed if axis is not None)
-        raise CannotTell(f"the dimension {dim!r} has size {count} in the arguments and {other} in the result")
+        raise CannotTell(
+            f"the dimension {dim!r} has size {count} in the arguments and {other} in the result"
+        )
     search = _Search(call, program, law, sized, count, tolerance)
     leak = next(search.leaks(seeds), None)
     if leak is not None:
@@ -118,7 +129,9 @@ def _tried(call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None)
     if proof is not None:
         return _right(call, law, dim, proof)
     if not search.moved:
-        raise CannotTell(f"no result changed with any position of {dim!r}: give other examples")
+        raise CannotTell(
+            f"no result changed with any position of {dim!r}: give other examples"
+        )
     tried = ", ".join(map(str, search.positions))
     reason = f"{call.name}: {law.name} in {dim!r}: holds in numbers, positions {tried} changed with {seeds} seeds"
     return Verdict(True, reason)
@@ -126,14 +139,30 @@ def _tried(call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None)
 
 class _Search:
     def __init__(
-        self, call: Call, program: Program, law: _Law, axes: list[int | None], count: int, tolerance: float | None
+        self,
+        call: Call,
+        program: Program,
+        law: _Law,
+        axes: list[int | None],
+        count: int,
+        tolerance: float | None,
     ) -> None:
         self.moved = self.mixes = False
         steps = np.linspace(law.first, count - 1, min(_POSITIONS, count - law.first))
         self.positions = sorted({int(step) for step in np.round(steps)})
-        self._call, self._program, self._law, self._axes, self._count = call, program, law, axes, count
-        self._tolerances = [tolerance if tolerance is not None else own for own in program.tolerances]
-        self._content = content(call) if law is _CAUSAL else {leaf.name for leaf in call.leaves}
+        self._call, self._program, self._law, self._axes, self._count = (
+            call,
+            program,
+            law,
+            axes,
+            count,
+        )
+        self._tolerances = [
+            tolerance if tolerance is not None else own for own in program.tolerances
+        ]
+        self._content = (
+            content(call) if law is _CAUSAL else {leaf.name for leaf in call.leaves}
+        )
 
     def leaks(self, seeds: int) -> Iterator[_Leak]:
         for seed in range(seeds):
@@ -141,29 +170,49 @@ class _Search:
             values = self._values(seed, rng)
             call = self._call.with_values(values)
             before = self._program.run(values)
-            if not any(np.isfinite(wide(array)).any() for array in before if array.dtype.kind in "fc"):
+            if not any(
+                np.isfinite(wide(array)).any()
+                for array in before
+                if array.dtype.kind in "fc"
+            ):
                 if any(array.dtype.kind in "fc" for array in before):
-                    raise SaysNothing("no number of the result is finite: give other examples")
+                    raise SaysNothing(
+                        "no number of the result is finite: give other examples"
+                    )
             for of in self.positions:
                 other = [self._changed(leaf, of, rng) for leaf in call.leaves]
                 after = self._program.run(other)
                 found = self._compared(before, after, of)
                 if found is not None:
                     self._must_repeat(values, before)
-                    yield replace(found, base=values, other=other, random_weights=values is not self._call.values)
+                    yield replace(
+                        found,
+                        base=values,
+                        other=other,
+                        random_weights=values is not self._call.values,
+                    )
 
     def _values(self, seed: int, rng: np.random.Generator) -> list[Any]:
-        return self._call.values if seed == 0 else with_random_weights(self._call.leaves, rng)
+        return (
+            self._call.values
+            if seed == 0
+            else with_random_weights(self._call.leaves, rng)
+        )
 
     def _changed(self, leaf: Any, of: int, rng: np.random.Generator) -> Any:
         if not isinstance(leaf.axis, int) or leaf.name not in self._content:
             return leaf.value
-        where = np.broadcast_to(along(np.arange(self._count) == of, leaf.value.ndim, leaf.axis), leaf.value.shape)
+        where = np.broadcast_to(
+            along(np.arange(self._count) == of, leaf.value.ndim, leaf.axis),
+            leaf.value.shape,
+        )
         return changed(leaf, where, rng)
 
     def _compared(self, before: list[Host], after: list[Host], of: int) -> _Leak | None:
         at = np.arange(self._count)
-        for number, (one, two, axis) in enumerate(zip(before, after, self._axes, strict=True)):
+        for number, (one, two, axis) in enumerate(
+            zip(before, after, self._axes, strict=True)
+        ):
             if axis is None:
                 continue
             moved = differs(one, two, self._tolerances[number])
@@ -171,7 +220,11 @@ class _Search:
             self.mixes |= bool((moved & along(at != of, moved.ndim, axis)).any())
             wrong = moved & along(~self._law.may(at, of), moved.ndim, axis)
             if wrong.any():
-                places = np.flatnonzero(wrong.any(tuple(other for other in range(wrong.ndim) if other != axis)))
+                places = np.flatnonzero(
+                    wrong.any(
+                        tuple(other for other in range(wrong.ndim) if other != axis)
+                    )
+                )
                 place = int(places[np.argmin(np.abs(places - of))])
                 wrong = wrong & along(at == place, wrong.ndim, axis)
                 difference = np.abs(wide(one) - wide(two))[wrong]
@@ -187,25 +240,42 @@ class _Search:
 
 
 def _failed(
-    call: Call, program: Program, law: _Law, dim: str, axes: list[int | None], leak: _Leak, paths: list[str]
+    call: Call,
+    program: Program,
+    law: _Law,
+    dim: str,
+    axes: list[int | None],
+    leak: _Leak,
+    paths: list[str],
 ) -> Verdict:
     canonical = law.may(np.arange(call.size(dim)), leak.of)
     homes = [
-        np.broadcast_to(along(canonical, on_host(leaf.value).ndim, leaf.axis), leaf.value.shape)
+        np.broadcast_to(
+            along(canonical, on_host(leaf.value).ndim, leaf.axis), leaf.value.shape
+        )
         if isinstance(leaf.axis, int)
         else np.zeros(np.shape(leaf.value), bool)
         for leaf in call.leaves
     ]
-    place = culprit(program, leak.base, leak.other, homes, canonical, leak.leaf, leak.where)
+    place = culprit(
+        program, leak.base, leak.other, homes, canonical, leak.leaf, leak.where
+    )
     reason = (
         f"{call.name}: not {law.name} in {dim!r}: position {leak.at} of result{paths[leak.leaf]} depends on "
         f"position {leak.of}, which moves it by {leak.error:.2g} of its largest value"
     )
     if place is not None:
         reason += f"; they first mix in {place}"
-    if leak.random_weights and any(a is not b for a, b in zip(call.values, leak.base, strict=True)):
+    if leak.random_weights and any(
+        a is not b for a, b in zip(call.values, leak.base, strict=True)
+    ):
         reason += f" ({RANDOM_WEIGHTS})"
-    return Verdict(False, reason, positions=(leak.at, leak.of), where=None if place is None else place.where)
+    return Verdict(
+        False,
+        reason,
+        positions=(leak.at, leak.of),
+        where=None if place is None else place.where,
+    )
 
 
 def _right(call: Call, law: _Law, dim: str, proof: Dependence) -> Verdict:
@@ -216,13 +286,16 @@ def _right(call: Call, law: _Law, dim: str, proof: Dependence) -> Verdict:
     return Verdict(True, "; ".join([reason, *assumed]), proved=True, assumed=assumed)
 
 
-def _proved(call: Call, program: Program, law: _Law, axes: list[int | None], count: int) -> Dependence | None:
+def _proved(
+    call: Call, program: Program, law: _Law, axes: list[int | None], count: int
+) -> Dependence | None:
     """What was found to depend on what, if that proves the law."""
     if program.jaxpr is None or not affordable(program.jaxpr, count):
         return None
     at = np.arange(count)
     on = [
-        at.reshape(-1, *(1,) * np.ndim(leaf.value)) == along(at, np.ndim(leaf.value), leaf.axis)
+        at.reshape(-1, *(1,) * np.ndim(leaf.value))
+        == along(at, np.ndim(leaf.value), leaf.axis)
         if isinstance(leaf.axis, int)
         else np.zeros((count, *(1,) * np.ndim(leaf.value)), bool)
         for leaf in call.leaves
@@ -253,14 +326,18 @@ def content(call: Call) -> set[str]:
             found = [leaf for leaf in numbers if not leaf.made and not _counts(leaf)]
         if len(numbers) > 1 and not found:
             names = ", ".join(leaf.name for leaf in numbers)
-            raise CannotTell(f"which of {names} are positions is not known: give examples")
+            raise CannotTell(
+                f"which of {names} are positions is not known: give examples"
+            )
     return {leaf.name for leaf in found}
 
 
 def _counts(leaf: Leaf) -> bool:
     """Whether numbers never go down along the dimension, as positions and the numbers of segments do."""
     assert isinstance(leaf.axis, int)
-    return bool((np.diff(on_host(leaf.value).astype(np.int64), axis=leaf.axis) >= 0).all())
+    return bool(
+        (np.diff(on_host(leaf.value).astype(np.int64), axis=leaf.axis) >= 0).all()
+    )
 
 
 def along(values: Host, rank: int, axis: int) -> Host:
@@ -271,4 +348,7 @@ def along(values: Host, rank: int, axis: int) -> Host:
 
 
 def _paths(result: Any) -> list[str]:
-    return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(result)[0]]
+    return [
+        jax.tree_util.keystr(path)
+        for path, _ in jax.tree_util.tree_flatten_with_path(result)[0]
+    ]

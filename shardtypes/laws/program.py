@@ -10,7 +10,9 @@ import jax
 import jax.experimental
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
+from jax._src.core import (
+    jaxprs_in_params,
+)  # no public way to find the programs inside a program
 from jax.sharding import NamedSharding
 
 from shardtypes.kept_meshes import forgetting_meshes
@@ -32,7 +34,9 @@ class Program:
     Raises ``CannotTell`` where the function does not run at all.
     """
 
-    def __init__(self, call: Callable[[list[Any]], Any], leaves: Sequence[Any], wide: bool = True) -> None:
+    def __init__(
+        self, call: Callable[[list[Any]], Any], leaves: Sequence[Any], wide: bool = True
+    ) -> None:
         self._call = call
         self._places = [getattr(leaf, "sharding", None) for leaf in leaves]
         self._types = [getattr(leaf, "dtype", None) for leaf in leaves]
@@ -43,12 +47,16 @@ class Program:
         if error is not None and wide:
             self.wide = False
             error = self._prepared(leaves)
-        self._run: Callable[[list[Any]], Any] = call if error is not None else jax.jit(call)
+        self._run: Callable[[list[Any]], Any] = (
+            call if error is not None else jax.jit(call)
+        )
         try:
             results = self.results(leaves)
         except Exception as broken:
             text = str(broken).splitlines()[0] if str(broken) else ""
-            raise CannotTell(f"it does not run with these arguments: {type(broken).__name__}: {text}") from broken
+            raise CannotTell(
+                f"it does not run with these arguments: {type(broken).__name__}: {text}"
+            ) from broken
         self.tree = jax.tree.structure(results)
         self.tolerances = [self._tolerance(leaf) for leaf in jax.tree.leaves(results)]
 
@@ -73,7 +81,10 @@ class Program:
 
     def placed(self, leaves: Sequence[Any]) -> list[Any]:
         """The arrays in the precision that it runs in, where they were in the example."""
-        return [self._placed(leaf, place) for leaf, place in zip(leaves, self._places, strict=True)]
+        return [
+            self._placed(leaf, place)
+            for leaf, place in zip(leaves, self._places, strict=True)
+        ]
 
     def _placed(self, leaf: Any, place: Any) -> Any:
         if not hasattr(leaf, "dtype") or is_key(leaf):

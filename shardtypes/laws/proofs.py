@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
+from jax._src.core import (
+    jaxprs_in_params,
+)  # no public way to find the programs inside a program
 
 from shardtypes.laws.arguments import Call
 from shardtypes.laws.cells import Depends
@@ -27,14 +29,24 @@ def affordable(jaxpr: Any, count: int) -> bool:
 def _elements(jaxpr: Any) -> float:
     total = 0.0
     for eqn in jaxpr.eqns:
-        times = float(eqn.params.get("length", 1) or 1) if eqn.primitive.name == "scan" else 1.0
+        times = (
+            float(eqn.params.get("length", 1) or 1)
+            if eqn.primitive.name == "scan"
+            else 1.0
+        )
         inside = sum(_elements(inner) for inner in jaxprs_in_params(eqn.params))
-        total += times * (inside + sum(math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars))
+        total += times * (
+            inside + sum(math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars)
+        )
     return total
 
 
 def depends(
-    program: Program, call: Call, on: Sequence[Host], count: int, fixed: str | None = None
+    program: Program,
+    call: Call,
+    on: Sequence[Host],
+    count: int,
+    fixed: str | None = None,
 ) -> tuple[Dependence, list[Host]] | None:
     """For each leaf of the result on what it may depend, of what ``on`` names in the arguments; None where the program
     cannot be followed. Truth values and integers that were given and do not have the dimension are as they are, and so
@@ -44,7 +56,9 @@ def depends(
     with program.surroundings():
         values = [on_host(value) for value in program.placed(call.values)]
     for leaf, value, bits in zip(call.leaves, values, on, strict=True):
-        if leaf.name == fixed or (leaf.kind in "bi" and not isinstance(leaf.axis, int) and not leaf.made):
+        if leaf.name == fixed or (
+            leaf.kind in "bi" and not isinstance(leaf.axis, int) and not leaf.made
+        ):
             cells.append(dependence.constant(value))
             dependence.assumed[f"with {leaf.name} as given"] = None
         else:

@@ -48,12 +48,24 @@ def restores(
         for before, after in itertools.product(built, built):
             reason = _tried(save, load, state, before, after, place or _placed)
             if reason is not None:
-                on = "" if before is None else f", saved on {_shown(before)} and loaded on {_shown(after)}"
-                return Verdict(False, f"{name}: does not restore what was saved{on}: {reason}", where=_line(load))
+                on = (
+                    ""
+                    if before is None
+                    else f", saved on {_shown(before)} and loaded on {_shown(after)}"
+                )
+                return Verdict(
+                    False,
+                    f"{name}: does not restore what was saved{on}: {reason}",
+                    where=_line(load),
+                )
             tried += 1
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
-    on = "" if meshes is None else f" from each of {len(built)} meshes to each ({tried} pairs)"
+    on = (
+        ""
+        if meshes is None
+        else f" from each of {len(built)} meshes to each ({tried} pairs)"
+    )
     return Verdict(True, f"{name}: restores what was saved{on}")
 
 
@@ -81,7 +93,9 @@ def _mesh(wanted: Mesh | Mapping[str, int] | str) -> Mesh:
             raise CannotTell(f"{wanted!r} is no mesh: write one as d=2,t=4") from None
     count = math.prod(wanted.values())
     if count > jax.device_count():
-        raise CannotTell(f"a mesh of {count} devices is asked for, and there are {jax.device_count()}")
+        raise CannotTell(
+            f"a mesh of {count} devices is asked for, and there are {jax.device_count()}"
+        )
     devices = np.array(jax.devices()[:count]).reshape(tuple(wanted.values()))
     return Mesh(devices, tuple(wanted))
 
@@ -133,7 +147,11 @@ def _takes_like(load: Callable[..., Any]) -> bool:
 def _abstract(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else leaf
+    return (
+        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        if isinstance(leaf, np.ndarray)
+        else leaf
+    )
 
 
 def _different(wanted: Any, found: Any, shardings: bool) -> str | None:

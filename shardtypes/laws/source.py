@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jax._src.core import jaxprs_in_params  # no public way to find the programs inside a program
+from jax._src.core import (
+    jaxprs_in_params,
+)  # no public way to find the programs inside a program
 
 from shardtypes.user_lines import Calls, frame_of
 
@@ -27,7 +29,9 @@ class Place:
         if not self.file:
             return None
         path = Path(self.file)
-        shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        shown = (
+            path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        )
         return f"{shown}:{self.line}"
 
     def __str__(self) -> str:

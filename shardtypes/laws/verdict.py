@@ -45,4 +45,6 @@ class Verdict:
         return self.reason
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: use .ok, which is True, False or None")
+        raise TypeError(
+            "a verdict has three values: use .ok, which is True, False or None"
+        )

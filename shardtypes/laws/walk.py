@@ -50,7 +50,9 @@ class Domain(ABC, Generic[Cell]):
         """Change the arrays of a cell; the number says how many dimensions each has in front of the value's own."""
 
     @abstractmethod
-    def joined(self, cells: Sequence[Cell], join: Callable[[Sequence[Any], int], Any]) -> Cell:
+    def joined(
+        self, cells: Sequence[Cell], join: Callable[[Sequence[Any], int], Any]
+    ) -> Cell:
         """Make one cell of several of the same kind, array by array."""
 
     def carried(self, carry: list[Cell], items: list[Cell]) -> list[Cell]:
@@ -65,7 +67,9 @@ class Domain(ABC, Generic[Cell]):
         """What comes of several branches of which it is not known which is taken; None to take the whole as opaque."""
         return None
 
-    def looped(self, eqn: Any, path: Path, cells: list[Cell], walker: Walker[Cell]) -> list[Cell]:
+    def looped(
+        self, eqn: Any, path: Path, cells: list[Cell], walker: Walker[Cell]
+    ) -> list[Cell]:
         """What comes of a loop whose length is not known."""
         return self.opaque(eqn, path, cells)
 
@@ -80,7 +84,9 @@ class Walker(Generic[Cell]):
         """The cells of the results of a closed jaxpr."""
         return self.evaluate(program.jaxpr, program.consts, list(arguments), ())
 
-    def evaluate(self, jaxpr: Any, consts: Sequence[Any], arguments: list[Cell], path: Path) -> list[Cell]:
+    def evaluate(
+        self, jaxpr: Any, consts: Sequence[Any], arguments: list[Cell], path: Path
+    ) -> list[Cell]:
         """The same of an open one."""
         environment: dict[Any, Cell] = {}
         for variable, value in zip(jaxpr.constvars, consts, strict=True):
@@ -93,7 +99,9 @@ class Walker(Generic[Cell]):
             return environment[atom]
 
         for number, eqn in enumerate(jaxpr.eqns):
-            results = self._equation(eqn, (*path, number), [read(atom) for atom in eqn.invars])
+            results = self._equation(
+                eqn, (*path, number), [read(atom) for atom in eqn.invars]
+            )
             environment.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
@@ -108,7 +116,9 @@ class Walker(Generic[Cell]):
             before = lead - len(sizes)
             shape = array.shape
             array = array.reshape(*shape[:before], *(1 for _ in sizes), *shape[before:])
-            return _np(array).broadcast_to(array, (*shape[:before], *sizes, *shape[before:]))
+            return _np(array).broadcast_to(
+                array, (*shape[:before], *sizes, *shape[before:])
+            )
 
         return self.domain.each(cell, repeated)
 
@@ -125,7 +135,12 @@ class Walker(Generic[Cell]):
             self.domain.calls = (*self.domain.calls, eqn)
         if name in CALLS and CALLS[name] in eqn.params:
             inner = eqn.params[CALLS[name]]
-            return self.evaluate(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), cells, path)
+            return self.evaluate(
+                getattr(inner, "jaxpr", inner),
+                getattr(inner, "consts", ()),
+                cells,
+                path,
+            )
         if name == "scan" and eqn.params["length"] <= _LONGEST_LOOP:
             return self._scan(eqn.params, cells, path)
         if name == "cond":
@@ -134,27 +149,44 @@ class Walker(Generic[Cell]):
             return self.domain.looped(eqn, path, cells, self)
         if name == "shard_map":
             return self._shard_map(eqn.params, cells, path)
-        if any(hasattr(value, "eqns") or hasattr(value, "jaxpr") for value in eqn.params.values()):
+        if any(
+            hasattr(value, "eqns") or hasattr(value, "jaxpr")
+            for value in eqn.params.values()
+        ):
             return self.domain.opaque(eqn, path, cells)
         return self.domain.equation(eqn, path, cells)
 
     def _scan(self, params: Any, cells: list[Cell], path: Path) -> list[Cell]:
         body = params["jaxpr"]
         consts, carries = _counts(params, len(cells))
-        fixed, carry, sequences = cells[:consts], cells[consts : consts + carries], cells[consts + carries :]
+        fixed, carry, sequences = (
+            cells[:consts],
+            cells[consts : consts + carries],
+            cells[consts + carries :],
+        )
         steps = range(params["length"])
         made: list[list[Cell]] = []
         for step in reversed(steps) if params["reverse"] else steps:
-            items = [self.domain.each(cell, functools.partial(_item, step)) for cell in sequences]
+            items = [
+                self.domain.each(cell, functools.partial(_item, step))
+                for cell in sequences
+            ]
             carry = self.domain.carried(carry, items)
-            results = self.evaluate(body.jaxpr, body.consts, [*fixed, *carry, *items], (*path, step))
+            results = self.evaluate(
+                body.jaxpr, body.consts, [*fixed, *carry, *items], (*path, step)
+            )
             carry = results[:carries]
             made.append(results[carries:])
         if params["reverse"]:
             made.reverse()
-        outputs = [self.domain.joined(cells, _stacked) for cells in zip(*made, strict=True)]
+        outputs = [
+            self.domain.joined(cells, _stacked) for cells in zip(*made, strict=True)
+        ]
         if not made:
-            return [*carry, *(self._empty(v.aval) for v in body.jaxpr.outvars[carries:])]
+            return [
+                *carry,
+                *(self._empty(v.aval) for v in body.jaxpr.outvars[carries:]),
+            ]
         return [*carry, *outputs]
 
     def _empty(self, aval: Any) -> Cell:
@@ -168,15 +200,22 @@ class Walker(Generic[Cell]):
             body = branches[min(max(chosen, 0), len(branches) - 1)]
             return self.evaluate(body.jaxpr, body.consts, operands, (*path, chosen))
         results = [
-            self.evaluate(body.jaxpr, body.consts, operands, (*path, number)) for number, body in enumerate(branches)
+            self.evaluate(body.jaxpr, body.consts, operands, (*path, number))
+            for number, body in enumerate(branches)
         ]
         together = self.domain.branches(index, results)
         return self.domain.opaque(eqn, path, cells) if together is None else together
 
     def _shard_map(self, params: Any, cells: list[Cell], path: Path) -> list[Cell]:
         mesh = params["mesh"]
-        names = params.get("manual_axes") or params.get("newly_manual_axes") or frozenset(mesh.axis_names)
-        axes = tuple((name, mesh.shape[name]) for name in mesh.axis_names if name in names)
+        names = (
+            params.get("manual_axes")
+            or params.get("newly_manual_axes")
+            or frozenset(mesh.axis_names)
+        )
+        axes = tuple(
+            (name, mesh.shape[name]) for name in mesh.axis_names if name in names
+        )
         body = params["jaxpr"]
         split = [
             self.domain.each(cell, functools.partial(_split, axes, spec))
@@ -199,7 +238,9 @@ def _counts(params: Any, count: int) -> tuple[int, int]:
     """How many of the operands of a ``scan`` are the same in each step, and how many are carried."""
     if "num_carry" in params:
         return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].update(list(range(count))).unpack()  # since JAX 0.12
+    consts, carry, _ = (
+        params["ft_in"].update(list(range(count))).unpack()
+    )  # since JAX 0.12
     return len(list(consts)), len(list(carry))
 
 
@@ -226,9 +267,16 @@ def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
         return jax.lax.psum(arguments[0], params["axes"])
     if name.startswith("all_gather_"):
         axis = params.get("all_gather_dimension", 0)
-        return jax.lax.all_gather(arguments[0], params["axis_name"], axis=axis, tiled=params.get("tiled", False))
+        return jax.lax.all_gather(
+            arguments[0],
+            params["axis_name"],
+            axis=axis,
+            tiled=params.get("tiled", False),
+        )
     ready = eqn.primitive.get_bind_params(params)
-    functions, rest = ready if isinstance(ready, tuple) else ((), ready)  # by the version of JAX
+    functions, rest = (
+        ready if isinstance(ready, tuple) else ((), ready)
+    )  # by the version of JAX
     return eqn.primitive.bind(*functions, *arguments, **rest)
 
 
@@ -267,7 +315,9 @@ def _split(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
     """Give an array a dimension for each axis, after the ``lead`` first."""
     shape = list(array.shape[:lead])
     places: dict[str, int] = {}
-    for size, entry in zip(array.shape[lead:], _entries(axes, spec, array.ndim - lead), strict=True):
+    for size, entry in zip(
+        array.shape[lead:], _entries(axes, spec, array.ndim - lead), strict=True
+    ):
         for name, count in entry:
             places[name] = len(shape)
             shape.append(count)
@@ -275,12 +325,18 @@ def _split(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
         shape.append(size)
     array = array.reshape(shape)
     others = [at for at in range(lead, array.ndim) if at not in places.values()]
-    array = array.transpose(*range(lead), *(places[name] for name, _ in axes if name in places), *others)
+    array = array.transpose(
+        *range(lead), *(places[name] for name, _ in axes if name in places), *others
+    )
     for number, (name, _) in enumerate(axes):
         if name not in places:
-            array = array.reshape(*array.shape[: lead + number], 1, *array.shape[lead + number :])
+            array = array.reshape(
+                *array.shape[: lead + number], 1, *array.shape[lead + number :]
+            )
     sizes = tuple(size for _, size in axes)
-    return _np(array).broadcast_to(array, (*array.shape[:lead], *sizes, *array.shape[lead + len(axes) :]))
+    return _np(array).broadcast_to(
+        array, (*array.shape[:lead], *sizes, *array.shape[lead + len(axes) :])
+    )
 
 
 def _merged(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
@@ -288,7 +344,12 @@ def _merged(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
     entries = list(_entries(axes, spec, array.ndim - lead - len(axes)))
     used = [name for entry in entries for name, _ in entry]
     kept = [name for name, _ in axes if name in used]
-    array = array[(*(slice(None) for _ in range(lead)), *(slice(None) if name in used else 0 for name, _ in axes))]
+    array = array[
+        (
+            *(slice(None) for _ in range(lead)),
+            *(slice(None) if name in used else 0 for name, _ in axes),
+        )
+    ]
     order = list(range(lead))
     shape = list(array.shape[:lead])
     for dim, entry in enumerate(entries, lead + len(kept)):

@@ -20,7 +20,9 @@ def aligned(many: Program, one: Program) -> tuple[Pairs, list[tuple[Step, Step]]
     return names, steps
 
 
-def _align(many: Program, one: Program, names: Pairs, steps: list[tuple[Step, Step]]) -> None:
+def _align(
+    many: Program, one: Program, names: Pairs, steps: list[tuple[Step, Step]]
+) -> None:
     if len(many.inputs) == len(one.inputs):
         names.update(zip(many.inputs, one.inputs, strict=True))
     for left, right in _pairs(many, one):
@@ -34,7 +36,10 @@ def _align(many: Program, one: Program, names: Pairs, steps: list[tuple[Step, St
 
 
 def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
-    left, right = [_key(step, many) for step in many.steps], [_key(step, one) for step in one.steps]
+    left, right = (
+        [_key(step, many) for step in many.steps],
+        [_key(step, one) for step in one.steps],
+    )
     if [key[0] for key in left] == [key[0] for key in right]:
         yield from zip(many.steps, one.steps, strict=True)
         return
@@ -42,7 +47,13 @@ def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
     end = _common(left[start:][::-1], right[start:][::-1])
     yield from zip(many.steps[:start], one.steps[:start], strict=True)
     if (len(left) - start - end) * (len(right) - start - end) <= _MOST:
-        yield from _blocks(many.steps[start : len(left) - end], one.steps[start : len(right) - end], left, right, start)
+        yield from _blocks(
+            many.steps[start : len(left) - end],
+            one.steps[start : len(right) - end],
+            left,
+            right,
+            start,
+        )
     if end:
         yield from zip(many.steps[-end:], one.steps[-end:], strict=True)
 
@@ -56,7 +67,11 @@ def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> 
 
 
 def _blocks(
-    many: list[Step], one: list[Step], left: list[tuple[object, ...]], right: list[tuple[object, ...]], start: int
+    many: list[Step],
+    one: list[Step],
+    left: list[tuple[object, ...]],
+    right: list[tuple[object, ...]],
+    start: int,
 ) -> Iterator[tuple[Step, Step]]:
     a, b = left[start : start + len(many)], right[start : start + len(one)]
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
@@ -66,8 +81,15 @@ def _blocks(
 
 
 def _key(step: Step, program: Program) -> tuple[object, ...]:
-    ranks = tuple(len(getattr(program.types[name], "shape", ())) for name in step.results)
-    return _SAME.get(step.primitive, step.primitive), step.place, ranks, len(step.operands)
+    ranks = tuple(
+        len(getattr(program.types[name], "shape", ())) for name in step.results
+    )
+    return (
+        _SAME.get(step.primitive, step.primitive),
+        step.place,
+        ranks,
+        len(step.operands),
+    )
 
 
 def paired(operand: Operand, names: Pairs) -> Operand | None:

@@ -44,7 +44,9 @@ class Layout:
         if self.how == "same":
             return value
         arrays: Any = jnp if is_key(value) else np
-        array = arrays.moveaxis(value if is_key(value) else np.asarray(value), self.dim, 0)
+        array = arrays.moveaxis(
+            value if is_key(value) else np.asarray(value), self.dim, 0
+        )
         if self.how == "copies":
             array = array[np.repeat(np.arange(len(array)), self.count)]
         else:
@@ -52,7 +54,9 @@ class Layout:
         return arrays.moveaxis(array, 0, self.dim)
 
 
-def layouts(program: Program, examples: Sequence[Any], mapped: frozenset[str]) -> list[Layout]:
+def layouts(
+    program: Program, examples: Sequence[Any], mapped: frozenset[str]
+) -> list[Layout]:
     """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies if they are equal, shards otherwise."""
     found = [Layout()] * len(examples)
     places = {name: number for number, name in enumerate(program.inputs)}
@@ -83,13 +87,23 @@ def _how(example: Any, dim: int) -> str:
 def draws(examples: Sequence[Any], count: int) -> list[list[Any]]:
     """Arguments like the examples: first the examples themselves, where they are arrays, then random ones."""
     rng = np.random.default_rng(20)
-    concrete = any(not isinstance(example, jax.ShapeDtypeStruct) for example in examples)
+    concrete = any(
+        not isinstance(example, jax.ShapeDtypeStruct) for example in examples
+    )
     own = [[_filled(example, rng) for example in examples]] if concrete else []
-    return [*own, *([_drawn(example, rng) for example in examples] for _ in range(count - len(own)))]
+    return [
+        *own,
+        *(
+            [_drawn(example, rng) for example in examples]
+            for _ in range(count - len(own))
+        ),
+    ]
 
 
 def _filled(example: Any, rng: np.random.Generator) -> Any:
-    return _drawn(example, rng) if isinstance(example, jax.ShapeDtypeStruct) else example
+    return (
+        _drawn(example, rng) if isinstance(example, jax.ShapeDtypeStruct) else example
+    )
 
 
 def _drawn(example: Any, rng: np.random.Generator) -> Any:
@@ -99,18 +113,27 @@ def _drawn(example: Any, rng: np.random.Generator) -> Any:
         return _keys(example, rng)
     if not known and jnp.issubdtype(example.dtype, jnp.unsignedinteger):
         return rng.integers(0, 2**16, example.shape).astype(example.dtype)
-    dtype, shape = np.dtype(jax.dtypes.canonicalize_dtype(example.dtype)), tuple(np.shape(example))
+    dtype, shape = (
+        np.dtype(jax.dtypes.canonicalize_dtype(example.dtype)),
+        tuple(np.shape(example)),
+    )
     if dtype == np.bool_:
         return rng.random(shape) < 0.5
     if jnp.issubdtype(dtype, jnp.integer):
         if known:
             values = np.asarray(example).ravel()
-            return rng.choice(values, shape).astype(dtype) if values.size else np.asarray(example)
+            return (
+                rng.choice(values, shape).astype(dtype)
+                if values.size
+                else np.asarray(example)
+            )
         return rng.integers(0, 4, shape).astype(dtype)
     values = np.asarray(example, np.float64).ravel() if known else np.zeros(0)
     values = values[np.isfinite(values)]
     scale = float(np.std(values)) if values.size and np.ptp(values) else 1.0
-    if values.size and values.min() >= 0:  # second moments and counts must not become negative
+    if (
+        values.size and values.min() >= 0
+    ):  # second moments and counts must not become negative
         return rng.uniform(0.5, 1.5, shape) * (float(values.mean()) or 0.1)
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return rng.normal(size=shape) * scale + 1j * rng.normal(size=shape) * scale
@@ -121,21 +144,35 @@ def _keys(example: Any, rng: np.random.Generator) -> Any:
     if not isinstance(example, jax.ShapeDtypeStruct):
         return example
     seeds = rng.integers(0, 2**31, example.shape)
-    return jnp.reshape(jax.vmap(jax.random.key)(jnp.asarray(seeds.ravel(), jnp.uint32)), example.shape)
+    return jnp.reshape(
+        jax.vmap(jax.random.key)(jnp.asarray(seeds.ravel(), jnp.uint32)), example.shape
+    )
 
 
-def states(program: Program, places: Sequence[Layout], ones: Sequence[Any]) -> dict[Name, State | None]:
+def states(
+    program: Program, places: Sequence[Layout], ones: Sequence[Any]
+) -> dict[Name, State | None]:
     """Of what ``pmap`` and ``vmap`` hand to each device: how it is related to what one device gets."""
     numbers = {name: number for number, name in enumerate(program.inputs)}
     found: dict[Name, State | None] = {}
     for step in program.taken_apart:
         (operand,) = step.operands
-        if not isinstance(operand, int) or operand not in numbers or places[numbers[operand]].how == "same":
+        if (
+            not isinstance(operand, int)
+            or operand not in numbers
+            or places[numbers[operand]].how == "same"
+        ):
             continue
         place = places[numbers[operand]]
-        whole = tuple(np.shape(ones[numbers[operand]])) if not is_key(ones[numbers[operand]]) else ()
+        whole = (
+            tuple(np.shape(ones[numbers[operand]]))
+            if not is_key(ones[numbers[operand]])
+            else ()
+        )
         dims: list[tuple[str, ...]] = [()] * len(whole)
         if place.how == "shards":
             dims[1 if place.dim == 0 else 0] = tuple(step.params["sizes"])
-        found[step.results[0]] = None if place.how == "own" else State(whole, tuple(dims))
+        found[step.results[0]] = (
+            None if place.how == "own" else State(whole, tuple(dims))
+        )
     return found

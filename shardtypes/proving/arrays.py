@@ -29,7 +29,9 @@ def _stretched(arrays: list[Host], lead: int) -> list[Host]:
     return [
         array
         if array.ndim == rank
-        else array.reshape(array.shape[:lead] + (1,) * (rank - array.ndim) + array.shape[lead:])
+        else array.reshape(
+            array.shape[:lead] + (1,) * (rank - array.ndim) + array.shape[lead:]
+        )
         for array in arrays
     ]
 
@@ -48,18 +50,28 @@ def _remainder(x: Host, y: Host) -> Host:
     return np.fmod(x, y)
 
 
-def _integer_power(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _integer_power(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     power = params["y"]
-    return [arrays[0] ** power if power >= 0 or arrays[0].dtype.kind in "iu" else 1 / arrays[0] ** -power]
+    return [
+        arrays[0] ** power
+        if power >= 0 or arrays[0].dtype.kind in "iu"
+        else 1 / arrays[0] ** -power
+    ]
 
 
-def _round(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _round(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     away = int(params["rounding_method"]) == 0
     x = arrays[0]
     return [np.trunc(x + np.copysign(0.5, x)) if away else np.rint(x)]
 
 
-def _converted(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _converted(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     dtype = params["new_dtype"]
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return [arrays[0].astype(np.complex128)]
@@ -74,7 +86,9 @@ def _converted(arrays: list[Host], params: dict[str, Any], lead: int, types: Seq
     return [array.astype(dtype)]
 
 
-def _select(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _select(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     which, *cases = arrays
     rank = max(case.ndim for case in cases)
     which = which.reshape(which.shape + (1,) * (rank - which.ndim))
@@ -87,23 +101,36 @@ def _select(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequen
 
 
 def _reduction(function: Callable[..., Any]) -> Rule:
-    def rule(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    def rule(
+        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    ) -> list[Host]:
         axes = tuple(axis + lead for axis in params["axes"])
-        return [np.asarray(function(array, axis=axes)).astype(array.dtype, copy=False) for array in arrays]
+        return [
+            np.asarray(function(array, axis=axes)).astype(array.dtype, copy=False)
+            for array in arrays
+        ]
 
     return rule
 
 
 def _argument(function: Callable[..., Any]) -> Rule:
-    def rule(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    def rule(
+        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    ) -> list[Host]:
         (axis,) = params["axes"]
-        return [np.asarray(function(arrays[0], axis=axis + lead)).astype(params["index_dtype"])]
+        return [
+            np.asarray(function(arrays[0], axis=axis + lead)).astype(
+                params["index_dtype"]
+            )
+        ]
 
     return rule
 
 
 def _cumulative(function: Callable[..., Any]) -> Rule:
-    def rule(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+    def rule(
+        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    ) -> list[Host]:
         axis = params["axis"] + lead
         array = np.flip(arrays[0], axis) if params["reverse"] else arrays[0]
         found = function(array, axis=axis).astype(array.dtype, copy=False)
@@ -112,16 +139,22 @@ def _cumulative(function: Callable[..., Any]) -> Rule:
     return rule
 
 
-def _reshape(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _reshape(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     return [arrays[0].reshape(arrays[0].shape[:lead] + tuple(types[0].shape))]
 
 
-def _transpose(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _transpose(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     order = [*range(lead), *(dim + lead for dim in params["permutation"])]
     return [np.transpose(arrays[0], order)]
 
 
-def _broadcast(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _broadcast(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     array = arrays[0]
     shape, places = params["shape"], params["broadcast_dimensions"]
     sizes = [1] * len(shape)
@@ -131,47 +164,76 @@ def _broadcast(arrays: list[Host], params: dict[str, Any], lead: int, types: Seq
     return [np.broadcast_to(whole, array.shape[:lead] + tuple(shape))]
 
 
-def _concatenate(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _concatenate(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
     whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
     return [np.concatenate(whole, axis=params["dimension"] + lead)]
 
 
-def _stack(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _stack(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     axis = params["axis"] + lead
     first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
     whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
     return [np.stack(whole, axis=axis)]
 
 
-def _unstack(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _unstack(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     axis = params["axis"] + lead
-    return [np.take(arrays[0], number, axis=axis) for number in range(arrays[0].shape[axis])]
+    return [
+        np.take(arrays[0], number, axis=axis) for number in range(arrays[0].shape[axis])
+    ]
 
 
-def _tile(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _tile(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     return [np.tile(arrays[0], (*(1,) * lead, *params["reps"]))]
 
 
-def _slice(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _slice(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     strides = params["strides"] or (1,) * len(params["start_indices"])
-    parts = [slice(*part) for part in zip(params["start_indices"], params["limit_indices"], strides, strict=True)]
+    parts = [
+        slice(*part)
+        for part in zip(
+            params["start_indices"], params["limit_indices"], strides, strict=True
+        )
+    ]
     return [arrays[0][(slice(None),) * lead + tuple(parts)]]
 
 
-def _split(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _split(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     ends = np.cumsum(params["sizes"])[:-1]
     return list(np.split(arrays[0], ends, axis=params["axis"] + lead))
 
 
-def _iota(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _iota(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     shape, dim = params["shape"], params["dimension"]
-    dtype = np.dtype(np.float64) if jnp.issubdtype(params["dtype"], jnp.floating) else params["dtype"]
-    row = np.arange(shape[dim], dtype=dtype).reshape([-1 if i == dim else 1 for i in range(len(shape))])
+    dtype = (
+        np.dtype(np.float64)
+        if jnp.issubdtype(params["dtype"], jnp.floating)
+        else params["dtype"]
+    )
+    row = np.arange(shape[dim], dtype=dtype).reshape(
+        [-1 if i == dim else 1 for i in range(len(shape))]
+    )
     return [np.broadcast_to(row, shape)]
 
 
-def _dot(arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]) -> list[Host]:
+def _dot(
+    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+) -> list[Host]:
     (left_over, right_over), (left_batch, right_batch) = params["dimension_numbers"]
     left, m = _matrix(arrays[0], lead, left_batch, left_over, last=True)
     right, n = _matrix(arrays[1], lead, right_batch, right_over, last=False)
@@ -191,7 +253,9 @@ def _matrix(
     sizes = tuple(array.shape[lead + dim] for dim in kept)
     count = math.prod(array.shape[lead + dim] for dim in batch)
     many, inner = math.prod(sizes), math.prod(array.shape[lead + dim] for dim in over)
-    return moved.reshape(*array.shape[:lead], count, *((many, inner) if last else (inner, many))), sizes
+    return moved.reshape(
+        *array.shape[:lead], count, *((many, inner) if last else (inner, many))
+    ), sizes
 
 
 def _unary_sign(x: Host) -> Host:
@@ -278,7 +342,9 @@ QUICK: dict[str, Rule] = {
     "unstack": _unstack,
     "tile": _tile,
     "split": _split,
-    "rev": lambda arrays, params, lead, types: [np.flip(arrays[0], tuple(dim + lead for dim in params["dimensions"]))],
+    "rev": lambda arrays, params, lead, types: [
+        np.flip(arrays[0], tuple(dim + lead for dim in params["dimensions"]))
+    ],
     "iota": _iota,
     "dot_general": _dot,
 }

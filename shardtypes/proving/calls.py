@@ -51,19 +51,31 @@ def _with_gradients(flat: Callable[..., Any]) -> Callable[..., Any]:
     """The results, and the gradients for cotangents that are the results themselves."""
 
     def both(arrays: Sequence[Any]) -> Any:
-        floats = [number for number, array in enumerate(arrays) if jnp.issubdtype(array.dtype, jnp.inexact)]
+        floats = [
+            number
+            for number, array in enumerate(arrays)
+            if jnp.issubdtype(array.dtype, jnp.inexact)
+        ]
 
         def loss(chosen: Sequence[Any]) -> Any:
             full = list(arrays)
             for number, array in zip(floats, chosen, strict=True):
                 full[number] = array
             results = flat(full)
-            leaves = [leaf for leaf in jax.tree_util.tree_leaves(results) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
+            leaves = [
+                leaf
+                for leaf in jax.tree_util.tree_leaves(results)
+                if jnp.issubdtype(leaf.dtype, jnp.inexact)
+            ]
             if not leaves:
                 raise TypeError("grad=True needs a function with a float result")
-            return sum(jnp.sum(leaf * jax.lax.stop_gradient(leaf)) for leaf in leaves), results
+            return sum(
+                jnp.sum(leaf * jax.lax.stop_gradient(leaf)) for leaf in leaves
+            ), results
 
-        gradients, results = jax.grad(loss, has_aux=True)([arrays[number] for number in floats])
+        gradients, results = jax.grad(loss, has_aux=True)(
+            [arrays[number] for number in floats]
+        )
         return results, gradients
 
     return both

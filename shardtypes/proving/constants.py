@@ -20,11 +20,15 @@ MOST = 1 << 16
 _LARGEST = 10_000
 
 
-def state_of(held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]) -> State:
+def state_of(
+    held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]
+) -> State:
     """The relation of a value that is known on devices and on one; ``rounding`` is relative. Raises ``Unknown``."""
     array, axes = _numbers(held.array), held.axes
     whole = _numbers(whole)
-    refuse(array.ndim - len(axes) != whole.ndim, "a constant of another rank on one device")
+    refuse(
+        array.ndim - len(axes) != whole.ndim, "a constant of another rank on one device"
+    )
     for axis in axes:
         at = axes.index(axis)
         first = np.take(array, [0], axis=at)
@@ -32,16 +36,24 @@ def state_of(held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]) 
             array = np.take(array, 0, axis=at)
             axes = tuple(name for name in axes if name != axis)
     rank, lead = whole.ndim, len(axes)
-    uniform = frozenset(dim for dim in range(rank) if _constant(array, lead + dim) and _constant(whole, dim))
+    uniform = frozenset(
+        dim
+        for dim in range(rank)
+        if _constant(array, lead + dim) and _constant(whole, dim)
+    )
     refuse(not array.size or not whole.size, "a constant without entries")
     if not array.any() and not whole.any():
-        return State(whole.shape, ((),) * rank, uniform=frozenset(range(rank)), zero=True)
+        return State(
+            whole.shape, ((),) * rank, uniform=frozenset(range(rank)), zero=True
+        )
     small = _first(array, [lead + dim for dim in uniform])
     short = _first(whole, list(uniform))
     if not axes:
         factor = _factor(small, short, rounding)
         return State(whole.shape, ((),) * rank, factor=factor, uniform=uniform)
-    return State(whole.shape, _sharding(array, axes, whole, rounding, sizes), uniform=frozenset())
+    return State(
+        whole.shape, _sharding(array, axes, whole, rounding, sizes), uniform=frozenset()
+    )
 
 
 def _numbers(array: Any) -> Any:
@@ -65,13 +77,17 @@ def _factor(small: Any, short: Any, rounding: float) -> Fraction:
     if _near(small, short, rounding):
         return Fraction(1)
     refuse(
-        np.iscomplexobj(small) or not (np.isfinite(small).all() and np.isfinite(short).all()),
+        np.iscomplexobj(small)
+        or not (np.isfinite(small).all() and np.isfinite(short).all()),
         "another constant on one device",
     )
     at = np.unravel_index(int(np.argmax(np.abs(short))), short.shape)
     refuse(not short[at] or not small[at], "another constant on one device")
     found = Fraction(float(small[at]) / float(short[at])).limit_denominator(_LARGEST)
-    refuse(not found or not _near(small, short * float(found), rounding), "another constant on one device")
+    refuse(
+        not found or not _near(small, short * float(found), rounding),
+        "another constant on one device",
+    )
     return found
 
 
@@ -80,22 +96,40 @@ def _near(a: Any, b: Any, rounding: float) -> bool:
         return bool(np.array_equal(a, b))
     # Entry by entry: beside the -1e9 of a mask, every other entry would be near.
     with np.errstate(invalid="ignore"):
-        return bool(np.all((a == b) | (np.abs(a - b) <= rounding * np.abs(b)) | (np.isnan(a) & np.isnan(b))))
+        return bool(
+            np.all(
+                (a == b)
+                | (np.abs(a - b) <= rounding * np.abs(b))
+                | (np.isnan(a) & np.isnan(b))
+            )
+        )
 
 
 def _sharding(
-    array: Any, axes: tuple[str, ...], whole: Any, rounding: float, sizes: Mapping[str, int]
+    array: Any,
+    axes: tuple[str, ...],
+    whole: Any,
+    rounding: float,
+    sizes: Mapping[str, int],
 ) -> tuple[tuple[str, ...], ...]:
     """Which dimension each axis shards."""
     lead = len(axes)
-    ratios = [many / few if few else 0 for few, many in zip(array.shape[lead:], whole.shape, strict=True)]
+    ratios = [
+        many / few if few else 0
+        for few, many in zip(array.shape[lead:], whole.shape, strict=True)
+    ]
     for chosen in itertools.product(range(whole.ndim), repeat=lead):
         groups: dict[int, list[str]] = {}
         for axis, dim in zip(axes, chosen, strict=True):
             groups.setdefault(dim, []).append(axis)
-        if any(math.prod(sizes[a] for a in groups.get(dim, ())) != ratio for dim, ratio in enumerate(ratios)):
+        if any(
+            math.prod(sizes[a] for a in groups.get(dim, ())) != ratio
+            for dim, ratio in enumerate(ratios)
+        ):
             continue
-        for order in itertools.product(*(itertools.permutations(group) for group in groups.values())):
+        for order in itertools.product(
+            *(itertools.permutations(group) for group in groups.values())
+        ):
             dims = dict(zip(groups, order, strict=True))
             if _near(joined(array, list(axes), dims, 0), whole, rounding):
                 return tuple(tuple(dims.get(dim, ())) for dim in range(whole.ndim))

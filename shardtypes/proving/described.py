@@ -9,7 +9,14 @@ from shardtypes.proving.program import Operand, Step
 from shardtypes.proving.relation import Related
 from shardtypes.proving.verdict import Where
 from shardtypes.proving.walk import COLLECTIVES, Culprit, Walk
-from shardtypes.proving.words import applied_here, arises, in_each_round, last_collective, operation, what_happens
+from shardtypes.proving.words import (
+    applied_here,
+    arises,
+    in_each_round,
+    last_collective,
+    operation,
+    what_happens,
+)
 
 _CALLERS = 2
 
@@ -18,7 +25,11 @@ def described(walk: Walk, found: Culprit) -> Where:
     """A culprit at the line of its operation."""
     place = line_of(walk, found.step)
     what = what_happens(found, walk.sizes)
-    beside = [*_of_operands(walk, found), *_exchanges(found.step), *_callers(found.step)]
+    beside = [
+        *_of_operands(walk, found),
+        *_exchanges(found.step),
+        *_callers(found.step),
+    ]
     return Where(place, operation(found.step), what, tuple(dict.fromkeys(beside)))
 
 
@@ -49,7 +60,9 @@ def _of_operands(walk: Walk, found: Culprit) -> Iterator[tuple[Place, str]]:
         yield from _history(walk, found.step, operand, relation)
 
 
-def _history(walk: Walk, step: Step, operand: Operand, relation: Related) -> Iterator[tuple[Place, str]]:
+def _history(
+    walk: Walk, step: Step, operand: Operand, relation: Related
+) -> Iterator[tuple[Place, str]]:
     arose = walk.origin(operand)
     if arose is not None and arose.place.file and arose.place != step.place:
         yield arose.place, arises(relation, walk.sizes)
@@ -61,7 +74,9 @@ def _history(walk: Walk, step: Step, operand: Operand, relation: Related) -> Ite
 def _exchanges(step: Step) -> list[tuple[Place, str]]:
     """The collectives of a loop, between which nothing is known."""
     inside = [one for program in step.inside for one in program.all_steps()]
-    collectives = [one for one in inside if one.primitive in COLLECTIVES and one.place.file]
+    collectives = [
+        one for one in inside if one.primitive in COLLECTIVES and one.place.file
+    ]
     return [(one.place, in_each_round(one)) for one in collectives]
 
 
@@ -69,5 +84,7 @@ def _callers(step: Step) -> list[tuple[Place, str]]:
     """Where the function was called in which an operation is, in the same file."""
     if step.caller is None:
         return []
-    near = [caller for caller in callers_of(step.caller) if caller.file == step.place.file]
+    near = [
+        caller for caller in callers_of(step.caller) if caller.file == step.place.file
+    ]
     return [(caller, "called from here") for caller in near[:_CALLERS]]

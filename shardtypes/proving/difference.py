@@ -13,7 +13,12 @@ from shardtypes.proving.verdict import Numbers
 
 
 def difference(
-    number: int, paths: Sequence[str], found: list[Values], wanted: list[Host], many: list[list[Any]], on: str
+    number: int,
+    paths: Sequence[str],
+    found: list[Values],
+    wanted: list[Host],
+    many: list[list[Any]],
+    on: str,
 ) -> Numbers:
     """Of one result, where it differs most: ``found`` is on devices and ``wanted`` ``on`` fewer, for each of several
     draws of the arguments, which are ``many``."""
@@ -42,7 +47,10 @@ def _beside(array: Host, whole: Host) -> Host:
         return whole
     if array.size == whole.size:
         return whole.reshape(array.shape)
-    fits = all(mine == his or his == 1 for mine, his in zip(array.shape, whole.shape, strict=True))
+    fits = all(
+        mine == his or his == 1
+        for mine, his in zip(array.shape, whole.shape, strict=True)
+    )
     return np.broadcast_to(whole, array.shape) if fits else whole
 
 

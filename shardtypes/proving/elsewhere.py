@@ -17,8 +17,15 @@ def other_meshes(sizes: Mapping[str, int]) -> list[dict[str, int]]:
     """Meshes of the same axes: one axis is twice or half as long, or two change places."""
     axes = list(sizes)
     found = [{**sizes, axis: 2 * size} for axis, size in sizes.items()]
-    found += [{**sizes, axis: size // 2} for axis, size in sizes.items() if size > 2 and size % 2 == 0]
-    found += [{**sizes, a: sizes[b], b: sizes[a]} for a, b in zip(axes, axes[1:], strict=False)]
+    found += [
+        {**sizes, axis: size // 2}
+        for axis, size in sizes.items()
+        if size > 2 and size % 2 == 0
+    ]
+    found += [
+        {**sizes, a: sizes[b], b: sizes[a]}
+        for a, b in zip(axes, axes[1:], strict=False)
+    ]
     different: list[dict[str, int]] = []
     for mesh in found:
         if mesh != dict(sizes) and mesh not in different:
@@ -26,7 +33,9 @@ def other_meshes(sizes: Mapping[str, int]) -> list[dict[str, int]]:
     return different
 
 
-def larger(shapes: Shapes, factor: int, can_be: Callable[[Shapes], bool]) -> Shapes | None:
+def larger(
+    shapes: Shapes, factor: int, can_be: Callable[[Shapes], bool]
+) -> Shapes | None:
     """Shapes in which as many sizes as the program bears are ``factor`` times as large, those that are equal together;
     None where it bears no other. ``can_be`` says whether the program takes arguments of some shapes."""
     sizes = {size for shape in shapes for size in shape if size > 1}
@@ -40,5 +49,10 @@ def larger(shapes: Shapes, factor: int, can_be: Callable[[Shapes], bool]) -> Sha
     return _grown(shapes, free, factor) if free else None
 
 
-def _grown(shapes: Sequence[Sequence[int]], chosen: Collection[int], factor: int) -> Shapes:
-    return tuple(tuple(size * factor if size in chosen else size for size in shape) for shape in shapes)
+def _grown(
+    shapes: Sequence[Sequence[int]], chosen: Collection[int], factor: int
+) -> Shapes:
+    return tuple(
+        tuple(size * factor if size in chosen else size for size in shape)
+        for shape in shapes
+    )

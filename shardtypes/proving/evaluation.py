@@ -63,7 +63,13 @@ def evaluate(
     with np.errstate(all="ignore"):
         try:
             results = run.program(program, [Held(wide(value)) for value in given])
-        except (ArithmeticError, LookupError, TypeError, ValueError, MemoryError) as error:
+        except (
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            MemoryError,
+        ) as error:
             raise Unevaluated(f"{type(error).__name__}: {error}") from error
     return results, run.recorded
 
@@ -86,11 +92,15 @@ def wide(value: Any) -> Any:
 def _wide_type(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return np.dtype(np.complex128)
-    return np.dtype(np.float64) if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
+    return (
+        np.dtype(np.float64) if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
+    )
 
 
 class _Run:
-    def __init__(self, keep: Collection[Name] | None, drawn: Mapping[Name, Any] | None = None) -> None:
+    def __init__(
+        self, keep: Collection[Name] | None, drawn: Mapping[Name, Any] | None = None
+    ) -> None:
         self.keep = keep
         self.drawn = drawn or {}
         self.recorded: Recorded = {}
@@ -119,11 +129,15 @@ class _Run:
         if rule is not None:
             return rule(step, operands)
         if step.primitive in _LOOPS:
-            loop: Callable[[Step, list[Held]], list[Held]] = getattr(self, f"_{step.primitive}")
+            loop: Callable[[Step, list[Held]], list[Held]] = getattr(
+                self, f"_{step.primitive}"
+            )
             return loop(step, operands)
         types = [program.types[name] for name in step.results]
         narrow = [
-            operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+            operand.dtype
+            if isinstance(operand, Constant)
+            else program.types[operand].dtype
             for operand in step.operands
         ]
         return _ordinary(step, operands, narrow, types)
@@ -138,7 +152,10 @@ class _Run:
         stacked: list[list[Held]] = []
         for number in reversed(order) if params["reverse"] else order:
             inner = _Run(self.keep)
-            row = [Held(np.take(held.array, number, axis=len(held.axes)), held.axes) for held in rows]
+            row = [
+                Held(np.take(held.array, number, axis=len(held.axes)), held.axes)
+                for held in rows
+            ]
             results = inner.program(body, [*consts, *carry, *row])
             carry = results[:carried]
             seen.append(inner.recorded)
@@ -147,10 +164,21 @@ class _Run:
             seen.reverse()
             stacked.reverse()
         if seen:
-            self.recorded |= {name: rounds([one[name] for one in seen], step) for name in seen[0]}
-            return [*carry, *(rounds([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
+            self.recorded |= {
+                name: rounds([one[name] for one in seen], step) for name in seen[0]
+            }
+            return [
+                *carry,
+                *(
+                    rounds([one[i] for one in stacked], step)
+                    for i in range(len(stacked[0]))
+                ),
+            ]
         types = [self.types[name] for name in step.results[carried:]]
-        return [*carry, *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types)]
+        return [
+            *carry,
+            *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types),
+        ]
 
     def _while(self, step: Step, operands: list[Held]) -> list[Held]:
         params = step.params
@@ -163,8 +191,13 @@ class _Run:
             if not np.any(wanted.array):
                 return carry
             after = inner.program(step.inside[1], [*body_consts, *carry])
-            carry = [_chosen(wanted, new, old, step.axes) for new, old in zip(after, carry, strict=True)]
-        raise Unevaluated(f"{step.primitive} ({step.place}): more than {_MOST_ROUNDS} rounds")
+            carry = [
+                _chosen(wanted, new, old, step.axes)
+                for new, old in zip(after, carry, strict=True)
+            ]
+        raise Unevaluated(
+            f"{step.primitive} ({step.place}): more than {_MOST_ROUNDS} rounds"
+        )
 
     def _cond(self, step: Step, operands: list[Held]) -> list[Held]:
         index, *given = operands
@@ -177,7 +210,10 @@ class _Run:
                 results = found
                 continue
             chosen = Held(which == number, index.axes)
-            results = [_chosen(chosen, new, old, step.axes) for new, old in zip(found, results, strict=True)]
+            results = [
+                _chosen(chosen, new, old, step.axes)
+                for new, old in zip(found, results, strict=True)
+            ]
         return results
 
 
@@ -197,7 +233,9 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Hel
     """The new value on devices on which it is wanted."""
     if not wanted.axes:
         return new if wanted.array else old
-    axes = tuple(axis for axis in sizes if any(axis in held.axes for held in (wanted, new, old)))
+    axes = tuple(
+        axis for axis in sizes if any(axis in held.axes for held in (wanted, new, old))
+    )
     mask = aligned_to(wanted, axes)
     mask = mask.reshape(mask.shape + (1,) * new.rank)
     return Held(np.where(mask, aligned_to(new, axes), aligned_to(old, axes)), axes)
@@ -207,7 +245,10 @@ def rounds(seen: Sequence[Held], step: Step) -> Held:
     """What a loop made in each round, stacked behind the devices."""
     axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in seen))
     sizes = {axis: step.axes[axis] for axis in axes}
-    return Held(np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)), axes)
+    return Held(
+        np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)),
+        axes,
+    )
 
 
 def aligned_to(held: Held, axes: tuple[str, ...]) -> Any:
@@ -225,11 +266,14 @@ def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
     if held.axes == axes:
         return held
     order = [axis for axis in axes if axis in held.axes]
-    array = np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+    array = np.moveaxis(
+        held.array, [held.axes.index(axis) for axis in order], range(len(order))
+    )
     for number, axis in enumerate(axes):
         if axis not in held.axes:
             array = np.broadcast_to(
-                np.expand_dims(array, number), (*array.shape[:number], sizes[axis], *array.shape[number:])
+                np.expand_dims(array, number),
+                (*array.shape[:number], sizes[axis], *array.shape[number:]),
             )
     return Held(array, axes)
 
@@ -244,21 +288,34 @@ _EXACT = frozenset(
 _SHARDINGS = frozenset({"sharding", "out_sharding", "dimensions_sharding"})
 
 
-def _ordinary(step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]) -> list[Held]:
+def _ordinary(
+    step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]
+) -> list[Held]:
     quick = QUICK.get(step.primitive)
     if quick is not None and not any(is_key(held.array) for held in operands):
-        present = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
+        present = tuple(
+            axis for axis in step.axes if any(axis in held.axes for held in operands)
+        )
         arrays = [aligned_to(held, present) for held in operands]
-        return [Held(array, present) for array in quick(arrays, step.params, len(present), types)]
+        return [
+            Held(array, present)
+            for array in quick(arrays, step.params, len(present), types)
+        ]
     return _asked_of_jax(step, operands, narrow)
 
 
-def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> list[Held]:
+def _asked_of_jax(
+    step: Step, operands: list[Held], narrow: Sequence[Any]
+) -> list[Held]:
     """An operation as JAX itself carries it out, for all devices at once."""
     primitive = step.source.primitive
     params = dict(primitive.get_bind_params(step.params))
-    params = {name: None if name in _SHARDINGS else value for name, value in params.items()}
-    axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in operands))
+    params = {
+        name: None if name in _SHARDINGS else value for name, value in params.items()
+    }
+    axes = tuple(
+        axis for axis in step.axes if any(axis in held.axes for held in operands)
+    )
     own = tuple(dict.fromkeys(axis for held in operands for axis in held.axes))
     axes = axes if set(axes) == set(own) else own
 
@@ -270,7 +327,9 @@ def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> li
         for axis in reversed(axes):
             places = [0 if axis in held.axes else None for held in operands]
             once = jax.vmap(once, in_axes=places, out_axes=0)
-        return [array if is_key(array) else np.asarray(array) for array in once(*arrays)]
+        return [
+            array if is_key(array) else np.asarray(array) for array in once(*arrays)
+        ]
 
     ordered = [_ordered(held, axes) for held in operands]
     if step.primitive not in _EXACT:
@@ -280,7 +339,9 @@ def _asked_of_jax(step: Step, operands: list[Held], narrow: Sequence[Any]) -> li
         except (TypeError, ValueError, NotImplementedError, AssertionError):
             pass  # it insists on the types that it was traced with
     cast = [
-        array if dtype is None or is_key(array) or array.dtype == dtype else array.astype(dtype)
+        array
+        if dtype is None or is_key(array) or array.dtype == dtype
+        else array.astype(dtype)
         for array, dtype in zip(ordered, narrow, strict=True)
     ]
     try:
@@ -293,11 +354,15 @@ def _ordered(held: Held, axes: tuple[str, ...]) -> Any:
     order = [axis for axis in axes if axis in held.axes]
     if tuple(order) == held.axes:
         return held.array
-    return np.moveaxis(held.array, [held.axes.index(axis) for axis in order], range(len(order)))
+    return np.moveaxis(
+        held.array, [held.axes.index(axis) for axis in order], range(len(order))
+    )
 
 
 def _widened(value: Any) -> Any:
-    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+    if isinstance(value, np.dtype) or (
+        isinstance(value, type) and issubclass(value, np.generic)
+    ):
         return _wide_type(value)
     if isinstance(value, jex.ClosedJaxpr):
         return _wider(value)
@@ -308,7 +373,10 @@ def _widened(value: Any) -> Any:
 
 def _wider(closed: Any) -> Any:
     """What an operation does with two elements, for elements in double precision."""
-    zeros = [jnp.zeros(var.aval.shape, _wide_type(var.aval.dtype)) for var in closed.jaxpr.invars]
+    zeros = [
+        jnp.zeros(var.aval.shape, _wide_type(var.aval.dtype))
+        for var in closed.jaxpr.invars
+    ]
     return jax.make_jaxpr(jex.jaxpr_as_fun(closed))(*zeros)
 
 
@@ -321,13 +389,25 @@ def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[i
     names = step.over
     if any(not isinstance(name, str) for name in names):
         raise Unevaluated(f"{step.primitive} ({step.place}): over positions")
-    sizes = {axis: size for axis, size in step.axes.items() if axis in names or axis in held.axes}
+    sizes = {
+        axis: size
+        for axis, size in step.axes.items()
+        if axis in names or axis in held.axes
+    }
     whole = _everywhere(held, sizes)
     rest = tuple(axis for axis in whole.axes if axis not in names)
-    array = np.moveaxis(whole.array, [whole.axes.index(axis) for axis in (*names, *rest)], range(len(whole.axes)))
+    array = np.moveaxis(
+        whole.array,
+        [whole.axes.index(axis) for axis in (*names, *rest)],
+        range(len(whole.axes)),
+    )
     count = math.prod(sizes[name] for name in names)
     groups = step.params.get("axis_index_groups")
-    devices = [list(group) for group in groups] if groups is not None else [list(range(count))]
+    devices = (
+        [list(group) for group in groups]
+        if groups is not None
+        else [list(range(count))]
+    )
     return array.reshape(count, *array.shape[len(names) :]), rest, devices
 
 
@@ -338,10 +418,17 @@ def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
     whole = array.reshape(*(sizes[name] for name in names), *array.shape[1:])
     wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
     present = (*names, *rest)
-    return Held(np.moveaxis(whole, [present.index(axis) for axis in wanted], range(len(wanted))), wanted)
+    return Held(
+        np.moveaxis(
+            whole, [present.index(axis) for axis in wanted], range(len(wanted))
+        ),
+        wanted,
+    )
 
 
-def _by_group(step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True) -> list[Held]:
+def _by_group(
+    step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True
+) -> list[Held]:
     """``combine`` takes what the devices of a group hold in a leading dimension; what it gives is all of theirs, or has
     a leading dimension for them."""
     results = []
@@ -355,7 +442,13 @@ def _by_group(step: Step, operands: list[Held], combine: Callable[[Any], Any], a
             found = combine(array[group])
             for number, device in enumerate(group):
                 parts[device] = found if alike else found[number]
-        results.append(_back(np.stack([parts[device] for device in range(array.shape[0])]), step, rest))
+        results.append(
+            _back(
+                np.stack([parts[device] for device in range(array.shape[0])]),
+                step,
+                rest,
+            )
+        )
     return results
 
 
@@ -364,7 +457,9 @@ def _at(held: Held, step: Step, dim: int) -> int:
     return dim + len([axis for axis in held.axes if axis not in step.over])
 
 
-def _reduction(function: Callable[[Any], Any]) -> Callable[[Step, list[Held]], list[Held]]:
+def _reduction(
+    function: Callable[[Any], Any],
+) -> Callable[[Step, list[Held]], list[Held]]:
     return lambda step, operands: _by_group(step, operands, function)
 
 
@@ -394,7 +489,9 @@ def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
 def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
     # ``tiled`` says nothing here: JAX has made the dimensions that an untiled exchange adds and removes.
     (held,) = operands
-    apart, together = (_at(held, step, step.params[name]) for name in ("split_axis", "concat_axis"))
+    apart, together = (
+        _at(held, step, step.params[name]) for name in ("split_axis", "concat_axis")
+    )
 
     def exchange(array: Any) -> Any:
         count = array.shape[0]
@@ -414,7 +511,9 @@ def _ppermute(step: Step, operands: list[Held]) -> list[Held]:
         found = np.zeros_like(array)
         for source, target in step.params["perm"]:
             if max(source, target) >= len(found):
-                raise Unevaluated(f"{step.primitive} ({step.place}) names device {max(source, target)} of {len(found)}")
+                raise Unevaluated(
+                    f"{step.primitive} ({step.place}) names device {max(source, target)} of {len(found)}"
+                )
             found[target] = array[source]
         results.append(_back(found, step, rest))
     return results
@@ -437,7 +536,9 @@ def _same(step: Step, operands: list[Held]) -> list[Held]:
 
 def _no_sums(step: Step) -> None:
     if step.params["unreduced"]:
-        raise Unevaluated(f"shard_map ({step.place}) is given or returns partial sums over {step.params['unreduced']}")
+        raise Unevaluated(
+            f"shard_map ({step.place}) is given or returns partial sums over {step.params['unreduced']}"
+        )
 
 
 def _shard(step: Step, operands: list[Held]) -> list[Held]:
@@ -450,12 +551,20 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
         for name in names:
             at = len(axes) + dim
             array = array.reshape(
-                *array.shape[:at], sizes[name], array.shape[at] // sizes[name], *array.shape[at + 1 :]
+                *array.shape[:at],
+                sizes[name],
+                array.shape[at] // sizes[name],
+                *array.shape[at + 1 :],
             )
             array = np.moveaxis(array, at, len(axes))
             axes.append(name)
     order = tuple(axis for axis in step.axes if axis in axes)
-    return [Held(np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))), order)]
+    return [
+        Held(
+            np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))),
+            order,
+        )
+    ]
 
 
 def _unshard(step: Step, operands: list[Held]) -> list[Held]:
@@ -468,7 +577,10 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     for axis in [axis for axis in axes if axis in sizes and axis not in named]:
         array = np.take(array, 0, axis=axes.index(axis))
         axes.remove(axis)
-    whole = _everywhere(Held(array, tuple(axes)), {a: s for a, s in step.axes.items() if a in axes or a in named})
+    whole = _everywhere(
+        Held(array, tuple(axes)),
+        {a: s for a, s in step.axes.items() if a in axes or a in named},
+    )
     array, axes = whole.array, list(whole.axes)
     for dim, names in enumerate(dims):
         for name in reversed(names):
@@ -477,7 +589,9 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
             axes.remove(name)
             place = len(axes) + dim
             array = array.reshape(
-                *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
+                *array.shape[:place],
+                array.shape[place] * array.shape[place + 1],
+                *array.shape[place + 2 :],
             )
     return [Held(array, tuple(axes))]
 

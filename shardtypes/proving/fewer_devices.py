@@ -14,13 +14,20 @@ from shardtypes.proving.numbers import Numbers, Values
 
 def fewer(size: int) -> int:
     """The most devices below a size in which groups of devices can stand; 1 if there is but one group."""
-    return next(count for count in range(size // 2, 0, -1) if size % count == 0) if size > 1 else 1
+    return (
+        next(count for count in range(size // 2, 0, -1) if size % count == 0)
+        if size > 1
+        else 1
+    )
 
 
 def in_groups(numbers: Numbers, axis: str, groups: int) -> Numbers:
     """Of the devices along an axis, groups as if they were further draws: each is compared with its own."""
     results = [_in_groups(values, axis, groups) for values in numbers.results]
-    inside = {name: _in_groups(values, axis, groups) for name, values in numbers.inside.items()}
+    inside = {
+        name: _in_groups(values, axis, groups)
+        for name, values in numbers.inside.items()
+    }
     return Numbers(results, inside)
 
 
@@ -32,5 +39,9 @@ def _in_groups(values: Values, axis: str, groups: int) -> Values:
     each = array.shape[at] // groups
     array = array.reshape(*array.shape[:at], groups, each, *array.shape[at + 1 :])
     array = np.moveaxis(array, at, lead)  # before the draws
-    shape = (*array.shape[:lead], groups * array.shape[lead + 1], *array.shape[lead + 2 :])
+    shape = (
+        *array.shape[:lead],
+        groups * array.shape[lead + 1],
+        *array.shape[lead + 2 :],
+    )
     return Values(array.reshape(shape), values.axes)

@@ -40,7 +40,10 @@ class Intermediate:
         if self.relation is None:
             return array_text(self.dtype, self.shape)
         dims = [self.relation.sharding(dim) for dim in range(len(self.shape))]
-        whole = [size * self._count(axes) for size, axes in zip(self.shape, dims, strict=True)]
+        whole = [
+            size * self._count(axes)
+            for size, axes in zip(self.shape, dims, strict=True)
+        ]
         pending = self.relation.parts if self.relation.monoid == "sum" else ()
         text = format_shape([str(size) for size in whole], dims, pending)
         sums = text[text.index("{") :] if pending else ""
@@ -58,19 +61,32 @@ class Intermediate:
     @property
     def remark(self) -> str:
         """The words, where ``array`` does not say as much."""
-        plain = self.relation is not None and not self.relation.held_on and self.relation.factor == 1
+        plain = (
+            self.relation is not None
+            and not self.relation.held_on
+            and self.relation.factor == 1
+        )
         sums = self.relation is not None and self.relation.monoid in (None, "sum")
         return "" if plain and sums and self.proved else self.words
 
     @property
     def text(self) -> str:
         """The line of the program, or which argument comes in there."""
-        return self.operation if self.operation.startswith("argument ") else self.place.text
+        return (
+            self.operation
+            if self.operation.startswith("argument ")
+            else self.place.text
+        )
 
     @property
     def row(self) -> tuple[str, str, str, str]:
         """Where, the array, the line of the program, and what else is to say."""
-        return str(self.place) if self.place.file else "shard_map", self.array, self.text, self.remark
+        return (
+            str(self.place) if self.place.file else "shard_map",
+            self.array,
+            self.text,
+            self.remark,
+        )
 
     def __str__(self) -> str:
         return f"{self.place}: {self.array}: {self.words}"
@@ -89,7 +105,9 @@ class Intermediates(tuple[Intermediate, ...]):
 
     def __str__(self) -> str:
         rows = [each.row for each in self]
-        left, middle = (max((len(row[column]) for row in rows), default=0) for column in (0, 1))
+        left, middle = (
+            max((len(row[column]) for row in rows), default=0) for column in (0, 1)
+        )
         lines = []
         for place, array, text, remark in rows:
             line = f"{place:<{left}}  {array:<{middle}}  {text}"
@@ -98,7 +116,10 @@ class Intermediates(tuple[Intermediate, ...]):
 
 
 def intermediates(
-    program: Program, claims: Mapping[Name, tuple[State, Name]], walk: Walk | None, sizes: Mapping[str, int]
+    program: Program,
+    claims: Mapping[Name, tuple[State, Name]],
+    walk: Walk | None,
+    sizes: Mapping[str, int],
 ) -> Intermediates:
     """The last value of each line, in the order in which the program computes them. ``claims`` are proved; a ``walk``
     has the numbers of the others."""
@@ -107,9 +128,26 @@ def intermediates(
         name = step.results[0]
         type_ = program.types[name]
         proved = name in claims
-        compared, relation = (True, claims[name][0].related()) if proved else _seen(walk, name)
-        what = f"argument {step.params['number'] + 1} of shard_map" if step.primitive == "shard" else operation(step)
-        found.append(Intermediate(step.place, what, str(type_.dtype), type_.shape, relation, proved, compared, sizes))
+        compared, relation = (
+            (True, claims[name][0].related()) if proved else _seen(walk, name)
+        )
+        what = (
+            f"argument {step.params['number'] + 1} of shard_map"
+            if step.primitive == "shard"
+            else operation(step)
+        )
+        found.append(
+            Intermediate(
+                step.place,
+                what,
+                str(type_.dtype),
+                type_.shape,
+                relation,
+                proved,
+                compared,
+                sizes,
+            )
+        )
     return Intermediates(found)
 
 
@@ -127,9 +165,15 @@ def _last_of_lines(program: Program) -> Iterator[Step]:
     last: Step | None = None
     for step in program.all_steps():
         known = bool(step.place.file) or step.primitive == "shard"
-        if step.primitive == "unshard" or step.inside or not (step.manual and known and step.results):
+        if (
+            step.primitive == "unshard"
+            or step.inside
+            or not (step.manual and known and step.results)
+        ):
             continue
-        if last is not None and (last.primitive == "shard" or not _on_one_line(last, step)):
+        if last is not None and (
+            last.primitive == "shard" or not _on_one_line(last, step)
+        ):
             yield last
         last = step
     if last is not None:

@@ -33,11 +33,15 @@ class Interval:
 
     def within(self, other: Interval) -> bool:
         empty = self.low >= self.high
-        return bool(np.all(empty | ((self.low >= other.low) & (self.high <= other.high))))
+        return bool(
+            np.all(empty | ((self.low >= other.low) & (self.high <= other.high)))
+        )
 
     def meet(self, other: Interval) -> Interval:
         one = max(self.one[0], other.one[0]), min(self.one[1], other.one[1])
-        return Interval(np.maximum(self.low, other.low), np.minimum(self.high, other.high), one)
+        return Interval(
+            np.maximum(self.low, other.low), np.minimum(self.high, other.high), one
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,15 @@ def _rooted(operand: Operand, like: Own) -> Shifted:
         raise Unknown("no lookup")
     zero = np.zeros_like(like)
     always = _everywhere(zero - _FAR, zero + _FAR)
-    return Shifted(operand.name, state, operand.shape, tuple(range(len(operand.shape))), zero, 0, always)
+    return Shifted(
+        operand.name,
+        state,
+        operand.shape,
+        tuple(range(len(operand.shape))),
+        zero,
+        0,
+        always,
+    )
 
 
 def _pair(site: Site) -> tuple[Shifted, Own, int, bool]:
@@ -155,13 +167,23 @@ def _moved(site: Site) -> Symbol:
     if site.primitive == "sub" and first:
         raise Unknown("a number minus an index")
     sign = -1 if site.primitive == "sub" else 1
-    least = value.least + min(int(np.min(own * sign)), sign * one) if value.least > -_FAR else -_FAR
-    return replace(value, by=value.by + sign * own, one=value.one + sign * one, least=least)
+    least = (
+        value.least + min(int(np.min(own * sign)), sign * one)
+        if value.least > -_FAR
+        else -_FAR
+    )
+    return replace(
+        value, by=value.by + sign * own, one=value.one + sign * one, least=least
+    )
 
 
 def _compared(site: Site) -> Symbol:
     value, own, one, first = _pair(site)
-    name = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[site.primitive] if first else site.primitive
+    name = (
+        {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[site.primitive]
+        if first
+        else site.primitive
+    )
     if name == "lt" and value.least >= max(int(np.max(own)), one):
         return Never(value.root, value.state, value.shape, value.view)
     far = np.zeros_like(own) + _FAR
@@ -183,14 +205,22 @@ def _is_always(interval: Interval) -> bool:
 
 def _both(site: Site) -> Symbol:
     a, b = (operand.symbol for operand in site.operands)
-    if not isinstance(a, Mask) or not isinstance(b, Mask) or (a.root, a.view) != (b.root, b.view):
+    if (
+        not isinstance(a, Mask)
+        or not isinstance(b, Mask)
+        or (a.root, a.view) != (b.root, b.view)
+    ):
         raise Unknown("no lookup")
     return replace(a, where=a.where.meet(b.where))
 
 
 def _extreme(site: Site) -> Symbol:
     value, own, one, _ = _pair(site)
-    return _clipped(value, own, None, one, None) if site.primitive == "max" else _clipped(value, None, own, None, one)
+    return (
+        _clipped(value, own, None, one, None)
+        if site.primitive == "max"
+        else _clipped(value, None, own, None, one)
+    )
 
 
 def _clamped(site: Site) -> Symbol:
@@ -201,7 +231,11 @@ def _clamped(site: Site) -> Symbol:
 
 
 def _clipped(
-    value: Shifted, low: Own | None, high: Own | None, one_low: int | None = None, one_high: int | None = None
+    value: Shifted,
+    low: Own | None,
+    high: Own | None,
+    one_low: int | None = None,
+    one_high: int | None = None,
 ) -> Symbol:
     valid, least = value.valid, value.least
     if low is not None:
@@ -212,7 +246,9 @@ def _clipped(
     if high is not None:
         single = one_high if one_high is not None else int(np.max(high))
         far = np.zeros_like(high) - _FAR
-        valid = valid.meet(Interval(far, high - value.by + 1, (-_FAR, single - value.one + 1)))
+        valid = valid.meet(
+            Interval(far, high - value.by + 1, (-_FAR, single - value.one + 1))
+        )
         if min(int(np.min(high)), single) < least:
             least = -_FAR
     return replace(value, valid=valid, least=least)
@@ -242,13 +278,22 @@ def _selected(site: Site) -> Symbol | State:
         and mask.view == _leading(mask.view)
         and len(mask.view) == len(site.shape)
     ):
-        return Masked(mask.root, mask.state, mask.shape, mask.view, mask.where, _beside(mask, on.state, site))
+        return Masked(
+            mask.root,
+            mask.state,
+            mask.shape,
+            mask.view,
+            mask.where,
+            _beside(mask, on.state, site),
+        )
     raise Unknown("no lookup")
 
 
 def _beside(mask: Mask, value: State, site: Site) -> State:
     """A value that is constant along a dimension is any shard of it: that of the mask."""
-    dims: list[tuple[str, ...]] = list(value.dims) if value.rank else [()] * len(site.shape)
+    dims: list[tuple[str, ...]] = (
+        list(value.dims) if value.rank else [()] * len(site.shape)
+    )
     for dim, source in enumerate(mask.view):
         axes = () if source is None else mask.state.dims[source]
         if (
@@ -271,8 +316,15 @@ def _masked_index(mask: Mask, value: Shifted, off: Operand) -> Symbol:
     if (mask.root, mask.view) != (value.root, value.view):
         raise Unknown("a mask of other indices")
     valid = mask.where.meet(value.valid)
-    inside = int(np.min(np.where(mask.where.low > -_FAR, mask.where.low + value.by, -_FAR)))
-    least = min(inside, mask.where.one[0] + value.one, int(np.min(np.asarray(off.own))), off.one or 0)
+    inside = int(
+        np.min(np.where(mask.where.low > -_FAR, mask.where.low + value.by, -_FAR))
+    )
+    least = min(
+        inside,
+        mask.where.one[0] + value.one,
+        int(np.min(np.asarray(off.own))),
+        off.one or 0,
+    )
     return replace(value, valid=valid, least=least)
 
 
@@ -287,19 +339,33 @@ def _complete(site: Site, mask: Mask, rows: Rows) -> State:
     return replace(result, parts=tuple(sorted((axis, "sum") for axis in rows.axes)))
 
 
-def _tiles(where: Interval, valid: Interval, axes: tuple[str, ...], sizes: Mapping[str, int]) -> None:
+def _tiles(
+    where: Interval, valid: Interval, axes: tuple[str, ...], sizes: Mapping[str, int]
+) -> None:
     """Raises ``Unknown`` unless each index of one device falls to just one of the devices along the axes, where it is
     valid."""
-    if not where.within(valid) or where.one[0] < valid.one[0] or where.one[1] > valid.one[1]:
+    if (
+        not where.within(valid)
+        or where.one[0] < valid.one[0]
+        or where.one[1] > valid.one[1]
+    ):
         raise Unknown("a mask that lets indices of other devices through")
     order = list(sizes)
     places = [order.index(axis) for axis in axes]
     for bound in (where.low, where.high):
         for number in range(len(order)):
-            if number not in places and np.any(bound != np.take(bound, [0], axis=number)):
+            if number not in places and np.any(
+                bound != np.take(bound, [0], axis=number)
+            ):
                 raise Unknown("a mask that depends on other axes")
     pick = tuple(slice(None) if number in places else 0 for number in range(len(order)))
-    pairs = sorted(zip(where.low[pick].ravel().tolist(), where.high[pick].ravel().tolist(), strict=True))
+    pairs = sorted(
+        zip(
+            where.low[pick].ravel().tolist(),
+            where.high[pick].ravel().tolist(),
+            strict=True,
+        )
+    )
     at = where.one[0]
     for low, high in pairs:
         if low != at or high < low:
@@ -316,20 +382,29 @@ def _viewed(site: Site) -> Symbol:
         raise Unknown("no lookup")
     sources = _sources(site)
     view = tuple(None if source is None else symbol.view[source] for source in sources)
-    if sum(dim is not None for dim in view) != sum(dim is not None for dim in symbol.view):
+    if sum(dim is not None for dim in view) != sum(
+        dim is not None for dim in symbol.view
+    ):
         raise Unknown("indices are reshaped")
     for source, size in zip(view, site.whole, strict=True):
         if source is not None and symbol.state.whole[source] != size:
             raise Unknown("indices are reshaped")
     if isinstance(symbol, Rows):
-        return replace(symbol, view=view, result=_rearranged(site, symbol.result, sources))
+        return replace(
+            symbol, view=view, result=_rearranged(site, symbol.result, sources)
+        )
     if isinstance(symbol, Masked):
-        return replace(symbol, view=view, value=_rearranged(site, symbol.value, sources))
+        return replace(
+            symbol, view=view, value=_rearranged(site, symbol.value, sources)
+        )
     return replace(symbol, view=view)
 
 
 def _rearranged(site: Site, state: State, sources: Sequence[int | None]) -> State:
-    if any(source is None and size != 1 for source, size in zip(sources, site.shape, strict=True)):
+    if any(
+        source is None and size != 1
+        for source, size in zip(sources, site.shape, strict=True)
+    ):
         raise Unknown("rows are repeated")
     dims = tuple(() if source is None else state.dims[source] for source in sources)
     if sum(map(len, dims)) != sum(map(len, state.dims)):
@@ -365,7 +440,9 @@ def _sources(site: Site) -> list[int | None]:
 
 def _kept(site: Site) -> Symbol:
     symbol = site.operands[0].symbol
-    if not isinstance(symbol, Shifted) or "int" not in str(site.params.get("new_dtype")):
+    if not isinstance(symbol, Shifted) or "int" not in str(
+        site.params.get("new_dtype")
+    ):
         raise Unknown("no lookup")
     return symbol
 
@@ -376,15 +453,24 @@ def _looked_up(site: Site) -> Symbol:
     if state is None or not isinstance(index, Shifted) or not state.exact or state.zero:
         raise Unknown("no lookup")
     numbers = site.params["dimension_numbers"]
-    if str(numbers) != str(site.single["dimension_numbers"]) or len(numbers.start_index_map) != 1:
+    if (
+        str(numbers) != str(site.single["dimension_numbers"])
+        or len(numbers.start_index_map) != 1
+    ):
         raise Unknown("no lookup")
     (dim,) = numbers.start_index_map
     axes = state.dims[dim]
     here, there = tuple(site.params["slice_sizes"]), tuple(site.single["slice_sizes"])
     batching = tuple(numbers.operand_batching_dims)
-    if dim not in numbers.collapsed_slice_dims or not axes or tuple(numbers.collapsed_slice_dims) != (dim,):
+    if (
+        dim not in numbers.collapsed_slice_dims
+        or not axes
+        or tuple(numbers.collapsed_slice_dims) != (dim,)
+    ):
         raise Unknown("no lookup")
-    valid = index.valid.meet(_within(index, axes, table.shape[dim], state.whole[dim], site.sizes))
+    valid = index.valid.meet(
+        _within(index, axes, table.shape[dim], state.whole[dim], site.sizes)
+    )
     rank = len(site.shape)
     batch = [d for d in range(rank) if d not in numbers.offset_dims]
     if index.view[-1:] != (None,) or len(batch) != len(index.view) - 1:
@@ -404,10 +490,24 @@ def _looked_up(site: Site) -> Symbol:
             raise Unknown("operands are sharded differently")
     if set(axes) & (index.state.axes | index.state.over):
         raise Unknown("indices are sharded as the table is")
-    return Rows(index.root, index.state, index.shape, tuple(view), valid, axes, State(site.whole, tuple(dims)))
+    return Rows(
+        index.root,
+        index.state,
+        index.shape,
+        tuple(view),
+        valid,
+        axes,
+        State(site.whole, tuple(dims)),
+    )
 
 
-def _within(index: Shifted, axes: tuple[str, ...], rows: int, whole: int, sizes: Mapping[str, int]) -> Interval:
+def _within(
+    index: Shifted,
+    axes: tuple[str, ...],
+    rows: int,
+    whole: int,
+    sizes: Mapping[str, int],
+) -> Interval:
     """Where the index is a row of the device's, and the very row of one device. Raises ``Unknown``."""
     if rows * count(axes, sizes) != whole or index.one != 0:
         raise Unknown("an index that is no row of one device")
@@ -425,21 +525,37 @@ def _added_at(site: Site) -> State:
     """Masked updates of the rows of a table: each device has those of its own."""
     table, indices, updates = site.operands
     state, index, masked = table.state, indices.symbol, updates.symbol
-    if state is None or not state.zero or not isinstance(index, Shifted) or not isinstance(masked, Masked):
+    if (
+        state is None
+        or not state.zero
+        or not isinstance(index, Shifted)
+        or not isinstance(masked, Masked)
+    ):
         raise Unknown("no lookup")
     numbers = site.params["dimension_numbers"]
-    if str(numbers) != str(site.single["dimension_numbers"]) or len(numbers.scatter_dims_to_operand_dims) != 1:
+    if (
+        str(numbers) != str(site.single["dimension_numbers"])
+        or len(numbers.scatter_dims_to_operand_dims) != 1
+    ):
         raise Unknown("no lookup")
     (dim,) = numbers.scatter_dims_to_operand_dims
     batching = tuple(numbers.operand_batching_dims)
-    if tuple(numbers.inserted_window_dims) != (dim,) or masked.root != index.root or masked.value.parts:
+    if (
+        tuple(numbers.inserted_window_dims) != (dim,)
+        or masked.root != index.root
+        or masked.value.parts
+    ):
         raise Unknown("no lookup")
     axes = _owners(index, site, dim)
-    valid = index.valid.meet(_within(index, axes, table.shape[dim], site.whole[dim], site.sizes))
+    valid = index.valid.meet(
+        _within(index, axes, table.shape[dim], site.whole[dim], site.sizes)
+    )
     _tiles(masked.where, valid, axes, site.sizes)
     value = masked.value
     rows = [d for d in range(value.rank) if d not in numbers.update_window_dims]
-    if tuple(masked.view[d] for d in rows) != index.view[:-1] or index.view[-1:] != (None,):
+    if tuple(masked.view[d] for d in rows) != index.view[:-1] or index.view[-1:] != (
+        None,
+    ):
         raise Unknown("updates of other indices")
     parts = _row_parts(index, value, rows, set(numbers.scatter_indices_batching_dims))
     dims: list[tuple[str, ...]] = [()] * len(site.shape)
@@ -447,7 +563,10 @@ def _added_at(site: Site) -> State:
         dims[mine] = value.dims[rows[his]]
     window = [d for d in range(len(site.shape)) if d != dim and d not in batching]
     for source, place in zip(window, numbers.update_window_dims, strict=True):
-        if updates.shape[place] != table.shape[source] or value.whole[place] != site.whole[source]:
+        if (
+            updates.shape[place] != table.shape[source]
+            or value.whole[place] != site.whole[source]
+        ):
             raise Unknown("a part of a row")
         dims[source] = value.dims[place]
     dims[dim] = axes
@@ -456,7 +575,9 @@ def _added_at(site: Site) -> State:
     return State(site.whole, tuple(dims), tuple(sorted(parts.items())), value.factor)
 
 
-def _row_parts(index: Shifted, value: State, rows: Sequence[int], kept: set[int]) -> dict[str, Any]:
+def _row_parts(
+    index: Shifted, value: State, rows: Sequence[int], kept: set[int]
+) -> dict[str, Any]:
     """The axes over which updates are added up: those that shard the updates, in places that the table has not."""
     parts: dict[str, Any] = {}
     for number, place in enumerate(rows):
@@ -471,7 +592,11 @@ def _row_parts(index: Shifted, value: State, rows: Sequence[int], kept: set[int]
 def _owners(index: Shifted, site: Site, dim: int) -> tuple[str, ...]:
     """The axes that share the rows, by the offsets."""
     order = list(site.sizes)
-    axes = tuple(axis for number, axis in enumerate(order) if np.any(index.by != np.take(index.by, [0], axis=number)))
+    axes = tuple(
+        axis
+        for number, axis in enumerate(order)
+        if np.any(index.by != np.take(index.by, [0], axis=number))
+    )
     if not axes:
         raise Unknown("an offset that does not depend on the device")
     return axes

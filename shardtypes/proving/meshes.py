@@ -23,11 +23,20 @@ def mesh_of(mesh: Any) -> tuple[Any, dict[str, int]]:
     if isinstance(mesh, str):
         mesh = _parsed(mesh)
     if isinstance(mesh, Mapping):
-        if not mesh or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in mesh.values()):
-            raise ValueError(f"mesh={dict(mesh)!r}: axes have sizes of at least 1, as in {{'d': 2, 't': 4}}")
-        mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh))
+        if not mesh or any(
+            isinstance(n, bool) or not isinstance(n, int) or n < 1
+            for n in mesh.values()
+        ):
+            raise ValueError(
+                f"mesh={dict(mesh)!r}: axes have sizes of at least 1, as in {{'d': 2, 't': 4}}"
+            )
+        mesh = AbstractMesh(
+            tuple(mesh.values()), tuple(mesh), axis_types=(AxisType.Auto,) * len(mesh)
+        )
     if not isinstance(mesh, (Mesh, AbstractMesh)):
-        raise TypeError(f"mesh is a mesh, a dict of axis sizes or a string like 'd=2,t=4', not {type(mesh).__name__}")
+        raise TypeError(
+            f"mesh is a mesh, a dict of axis sizes or a string like 'd=2,t=4', not {type(mesh).__name__}"
+        )
     return mesh, dict(mesh.shape)
 
 
@@ -36,6 +45,8 @@ def _parsed(text: str) -> dict[str, int]:
     for entry in text.split(","):
         name, equals, size = (piece.strip() for piece in entry.partition("="))
         if not equals or not name or not size.isdecimal():
-            raise ValueError(f"{entry.strip()!r} in mesh={text!r} is not an axis; write axes like 'd=2,t=4'")
+            raise ValueError(
+                f"{entry.strip()!r} in mesh={text!r} is not an axis; write axes like 'd=2,t=4'"
+            )
         axes[name] = int(size)
     return axes

@@ -44,7 +44,11 @@ def awaiting(found: Culprit) -> Part | None:
     if found.relation is not None and not takes_parts:
         return None
     pairs = zip(step.operands, found.operands, strict=True)
-    parts = [Part(name, relation) for name, relation in pairs if _is_name(name) and _is_partial_sum(relation)]
+    parts = [
+        Part(name, relation)
+        for name, relation in pairs
+        if _is_name(name) and _is_partial_sum(relation)
+    ]
     if not parts:
         return None
     return parts[-1] if step.primitive == "div" else parts[0]
@@ -78,7 +82,11 @@ class MissingReduction:
         if self.part.relation.factor == 1:
             return None
         arose = self.walk.origin(self.part.name)
-        if arose is None or not reduced_axes(arose) or not self._is_on_another_line(arose):
+        if (
+            arose is None
+            or not reduced_axes(arose)
+            or not self._is_on_another_line(arose)
+        ):
             return None
         return self._arises_at(arose)
 
@@ -96,7 +104,9 @@ class MissingReduction:
             return None
         if not self.part.axes <= after <= before:
             return None
-        return moved(self.used, passed, leaves(passed, axes, self.part.relation, self.used.what))
+        return moved(
+            self.used, passed, leaves(passed, axes, self.part.relation, self.used.what)
+        )
 
     def _parts_of(self, operand: Operand) -> set[str] | None:
         """The axes over which a value is a part; None where nothing is known of it."""
@@ -108,7 +118,11 @@ class MissingReduction:
         if self.found.step.primitive == "unshard":
             return self._where_result_was_made()
         arose = self.walk.origin(self.part.name)
-        if arose is None or arose.primitive == "shard" or not self._is_on_another_line(arose):
+        if (
+            arose is None
+            or arose.primitive == "shard"
+            or not self._is_on_another_line(arose)
+        ):
             return None
         if _is_backward(arose) or _is_backward(self.found.step):
             return None
@@ -123,12 +137,20 @@ class MissingReduction:
         return None if maker is None else replace(self.used, place=maker.place)
 
     def _arises_at(self, step: Step) -> Where:
-        return moved(self.used, step, goes_on(self.part.relation, self.used.what, self.walk.sizes))
+        return moved(
+            self.used,
+            step,
+            goes_on(self.part.relation, self.used.what, self.walk.sizes),
+        )
 
     def _is_on_another_line(self, step: Step) -> bool:
         """Whether an operation is elsewhere in the file of the culprit."""
         place = step.place
-        return bool(place.file) and place.file == self.used.place.file and place != self.used.place
+        return (
+            bool(place.file)
+            and place.file == self.used.place.file
+            and place != self.used.place
+        )
 
     def _is_reduced_later(self) -> bool:
         """Whether a reduction follows, past operations that keep sums."""
@@ -148,7 +170,11 @@ class MissingReduction:
     def _forward_users(self, name: Name) -> list[tuple[Name, Step | None]]:
         """What is made of a value, but for gradients."""
         users = self.walk.users(name)
-        return [(user, step) for user, step in users if step is None or not _is_backward(step)]
+        return [
+            (user, step)
+            for user, step in users
+            if step is None or not _is_backward(step)
+        ]
 
     def _keeps_sums(self, step: Step) -> bool:
         """Whether a sum of operands is taken to the sum of results. A product with a shard is reduced for itself."""

@@ -42,8 +42,18 @@ def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
     total = 0
     for step in program.steps:
         times = step.params["length"] if step.primitive == "scan" else 1
-        names = [*step.results, *(name for inner in step.inside for one in inner.all_steps() for name in one.results)]
-        each = sum(8 * math.prod(getattr(program.types[name], "shape", ())) for name in names)
+        names = [
+            *step.results,
+            *(
+                name
+                for inner in step.inside
+                for one in inner.all_steps()
+                for name in one.results
+            ),
+        ]
+        each = sum(
+            8 * math.prod(getattr(program.types[name], "shape", ())) for name in names
+        )
         total += each * times * (count if step.manual else 1)
     return total
 
@@ -62,7 +72,10 @@ def run(
             evaluate(program, [_double(value) for value in draw], keep, instead)
             for draw, instead in zip(draws, others, strict=True)
         ]
-    results = [_stacked([results[i] for results, _ in found]) for i in range(len(program.outputs))]
+    results = [
+        _stacked([results[i] for results, _ in found])
+        for i in range(len(program.outputs))
+    ]
     inside = {name: _stacked([kept[name] for _, kept in found]) for name in found[0][1]}
     return Numbers(results, inside)
 
@@ -75,14 +88,21 @@ def _stacked(seen: Sequence[Held]) -> Values:
     axes = max((held.axes for held in seen), key=len)
     arrays = [_plain(held.array) for held in seen]
     shape = max((array.shape for array in arrays), key=len)
-    return Values(np.stack([np.broadcast_to(array, shape) for array in arrays], axis=len(axes)), axes)
+    return Values(
+        np.stack([np.broadcast_to(array, shape) for array in arrays], axis=len(axes)),
+        axes,
+    )
 
 
 def _plain(array: Any) -> Host:
     if is_key(array):
         data = np.asarray(jax.random.key_data(array)).astype(np.int64)
         # The last dimension is of the key itself: folded into one number, so that ranks are those of the program.
-        return np.asarray(np.tensordot(data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1))
+        return np.asarray(
+            np.tensordot(
+                data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1
+            )
+        )
     return np.asarray(array)
 
 

@@ -16,7 +16,15 @@ from shardtypes.semantics.relation import Monoid
 Host = np.ndarray[Any, np.dtype[Any]]
 
 _CLOSE = 1e-7
-_POWERS = (Fraction(0), Fraction(1), Fraction(-1), Fraction(2), Fraction(-2), Fraction(1, 2), Fraction(-1, 2))
+_POWERS = (
+    Fraction(0),
+    Fraction(1),
+    Fraction(-1),
+    Fraction(2),
+    Fraction(-2),
+    Fraction(1, 2),
+    Fraction(-1, 2),
+)
 _COMBINED: dict[Monoid, Callable[[Host, int], Any]] = {
     "sum": lambda array, axis: np.sum(array, axis=axis),
     "max": lambda array, axis: np.max(array, axis=axis),
@@ -25,7 +33,13 @@ _COMBINED: dict[Monoid, Callable[[Host, int], Any]] = {
 _MOST = 1_500
 
 
-def observed(held: Host, axes: tuple[str, ...], whole: Host, sizes: Mapping[str, int], before: int) -> Related | None:
+def observed(
+    held: Host,
+    axes: tuple[str, ...],
+    whole: Host,
+    sizes: Mapping[str, int],
+    before: int,
+) -> Related | None:
     """The relation of ``held``, which has leading dimensions for ``axes``, to ``whole``; None if there is none.
 
     ``before`` dimensions of both, after those of the devices, are not the value's own: draws, and rounds of loops.
@@ -70,7 +84,11 @@ def _numbers(array: Host) -> Host:
         return array.astype(np.int64)
     if array.dtype.kind in "ui":
         return array.astype(np.int64)
-    return array if np.isfinite(array).all() else np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
+    return (
+        array
+        if np.isfinite(array).all()
+        else np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
+    )
 
 
 def _unlike(held: Host, axes: tuple[str, ...]) -> tuple[Host, tuple[str, ...]]:
@@ -112,17 +130,26 @@ Guess = tuple[dict[int, tuple[str, ...]], dict[str, str]]
 
 
 def guesses(
-    axes: tuple[str, ...], alike: tuple[str, ...], ratios: list[int], sizes: Mapping[str, int]
+    axes: tuple[str, ...],
+    alike: tuple[str, ...],
+    ratios: list[int],
+    sizes: Mapping[str, int],
 ) -> Iterator[Guess]:
     """Which axes shard which dimension, in which order, and how the others are combined; the likeliest first. Along
     those that are ``alike`` all devices hold the same: nothing of theirs is combined."""
-    places: list[int | None] = [None, *(dim for dim, ratio in enumerate(ratios) if ratio > 1)]
+    places: list[int | None] = [
+        None,
+        *(dim for dim, ratio in enumerate(ratios) if ratio > 1),
+    ]
     for chosen in itertools.product(places, repeat=len(axes) + len(alike)):
         groups: dict[int, list[str]] = {}
         for axis, dim in zip((*axes, *alike), chosen, strict=True):
             if dim is not None:
                 groups.setdefault(dim, []).append(axis)
-        counts = [math.prod(sizes[axis] for axis in groups.get(dim, ())) for dim in range(len(ratios))]
+        counts = [
+            math.prod(sizes[axis] for axis in groups.get(dim, ()))
+            for dim in range(len(ratios))
+        ]
         if counts != ratios:
             continue
         rest = [axis for axis, dim in zip(axes, chosen, strict=False) if dim is None]
@@ -142,7 +169,12 @@ def _ways(rest: list[str]) -> Iterator[dict[str, str]]:
 
 
 def _tried(
-    held: Host, axes: tuple[str, ...], whole: Host, guess: Guess, before: int, factors: Mapping[float, Fraction | float]
+    held: Host,
+    axes: tuple[str, ...],
+    whole: Host,
+    guess: Guess,
+    before: int,
+    factors: Mapping[float, Fraction | float],
 ) -> Related | None:
     dims, how = guess
     left, array = list(axes), held
@@ -159,7 +191,9 @@ def _tried(
     return related(dims, dict.fromkeys(how, monoid), factor)
 
 
-def joined(array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], before: int) -> Host:
+def joined(
+    array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], before: int
+) -> Host:
     """The shards put together along their dimensions."""
     left = list(left)
     for dim, names in dims.items():
@@ -169,13 +203,20 @@ def joined(array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], be
             array = np.moveaxis(array, at, place)
             left.remove(name)
             array = array.reshape(
-                *array.shape[:place], array.shape[place] * array.shape[place + 1], *array.shape[place + 2 :]
+                *array.shape[:place],
+                array.shape[place] * array.shape[place + 1],
+                *array.shape[place + 2 :],
             )
     return array
 
 
 def _one_holder(
-    held: Host, axes: tuple[str, ...], whole: Host, guess: Guess, before: int, factors: Mapping[float, Fraction | float]
+    held: Host,
+    axes: tuple[str, ...],
+    whole: Host,
+    guess: Guess,
+    before: int,
+    factors: Mapping[float, Fraction | float],
 ) -> Related | None:
     """One device along the axes has the value, the others something else."""
     dims, how = guess
@@ -184,7 +225,10 @@ def _one_holder(
     moved = np.moveaxis(held, [left.index(axis) for axis in found], range(len(found)))
     rest = [axis for axis in left if axis not in how]
     for at in np.ndindex(*moved.shape[: len(found)]):
-        if _compared(joined(moved[at], rest, dims, before), whole, {1.0: 1}) is not None:
+        if (
+            _compared(joined(moved[at], rest, dims, before), whole, {1.0: 1})
+            is not None
+        ):
             return Related(related(dims).over, 1, held_on=tuple(found))
     return None
 
@@ -193,13 +237,20 @@ def _factors(sizes: Mapping[str, int]) -> dict[float, Fraction | float]:
     """Products of powers of the numbers of devices."""
     found: dict[float, Fraction | float] = {}
     for powers in itertools.product(_POWERS, repeat=len(sizes)):
-        value = math.prod(float(size) ** float(power) for size, power in zip(sizes.values(), powers, strict=True))
+        value = math.prod(
+            float(size) ** float(power)
+            for size, power in zip(sizes.values(), powers, strict=True)
+        )
         exact = Fraction(value).limit_denominator(10_000)
-        found.setdefault(value, exact if math.isclose(float(exact), value, rel_tol=1e-12) else value)
+        found.setdefault(
+            value, exact if math.isclose(float(exact), value, rel_tol=1e-12) else value
+        )
     return found
 
 
-def _compared(array: Host, whole: Host, factors: Mapping[float, Fraction | float]) -> Fraction | float | None:
+def _compared(
+    array: Host, whole: Host, factors: Mapping[float, Fraction | float]
+) -> Fraction | float | None:
     """The factor between two arrays; only one that a number of devices explains."""
     if array.shape != whole.shape:
         return None

@@ -17,7 +17,9 @@ _EACH_ITS_OWN = ("counts", "picks")
 """Purposes for which a result of ``shard_map`` still is what its specs say."""
 
 
-def certainly_wrong(walk: Walk, drawn: Collection[Name], mapped: Collection[str]) -> Where | None:
+def certainly_wrong(
+    walk: Walk, drawn: Collection[Name], mapped: Collection[str]
+) -> Where | None:
     """The first place; ``drawn`` are random numbers of which one device would draw more, ``mapped`` the axes along
     which each device returns its own."""
     return _same_draws(walk, drawn) or _returned_otherwise(walk, mapped)
@@ -31,7 +33,9 @@ def _same_draws(walk: Walk, drawn: Collection[Name]) -> Where | None:
             continue
         if walk.draws_the_same(step):
             _, key = walk.standing(step.operands[0])
-            return described(walk, Culprit(step, name, None, (key,), walk.others.get(step)))
+            return described(
+                walk, Culprit(step, name, None, (key,), walk.others.get(step))
+            )
     return None
 
 
@@ -39,7 +43,11 @@ def _returned_otherwise(walk: Walk, mapped: Collection[str]) -> Where | None:
     """Where a result of ``shard_map`` is not what its specs say."""
     for step in walk.many.steps:
         purpose = walk.on_purpose.get(step.results[0])
-        if step.primitive != "unshard" or purpose is None or purpose.kind not in _EACH_ITS_OWN:
+        if (
+            step.primitive != "unshard"
+            or purpose is None
+            or purpose.kind not in _EACH_ITS_OWN
+        ):
             continue
         if set(step.params["sizes"]) & set(mapped):
             continue
@@ -65,7 +73,9 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
     if not held.array.size or not np.ptp(finite(held.array)):
         return None
     alone = [(dim, axes[0]) for dim, axes in enumerate(dims) if len(axes) == 1]
-    same = [(dim, axis) for dim, axis in alone if sizes[axis] > 1 and axis not in varying]
+    same = [
+        (dim, axis) for dim, axis in alone if sizes[axis] > 1 and axis not in varying
+    ]
     for dim, axis in same:
         if not _repeats(walk, maker, dim, sizes[axis]):
             return _returned_alike(walk, maker, axis, dim)
@@ -83,7 +93,10 @@ def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
     whole = walk.whole(maker.results[0])
     if whole is None:
         return True
-    if whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape) or whole.shape[dim + 1] % count:
+    if (
+        whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape)
+        or whole.shape[dim + 1] % count
+    ):
         return True
     shards = np.stack(np.split(whole, count, axis=dim + 1))
     return agree(shards, np.broadcast_to(shards[:1], shards.shape))
@@ -101,14 +114,20 @@ def _returned_alike(walk: Walk, step: Step, axis: str, dim: int) -> Where:
     return _returned(walk, step, last, alike(step.params["number"], axis, dim))
 
 
-def _last_reduction(walk: Walk, step: Step, fits: Callable[[tuple[str, ...]], bool]) -> Step | None:
+def _last_reduction(
+    walk: Walk, step: Step, fits: Callable[[tuple[str, ...]], bool]
+) -> Step | None:
     """The last reduction over fitting axes on the way of what is returned."""
     makers = (one for one in walk.makers(step.operands) if one.place.file)
-    return next((one for one in makers if reduced_axes(one) and fits(reduced_axes(one))), None)
+    return next(
+        (one for one in makers if reduced_axes(one) and fits(reduced_axes(one))), None
+    )
 
 
 def _returned(walk: Walk, step: Step, last: Step | None, what: str) -> Where:
     if last is None:
         return Where(line_of(walk, step), operation(step), what)
     returned = ((step.place, "returned here"),) if step.place.file else ()
-    return Where(last.place, operation(last), reduces(last, reduced_axes(last), what), returned)
+    return Where(
+        last.place, operation(last), reduces(last, reduced_axes(last), what), returned
+    )

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from shardtypes.proving import constants
-from shardtypes.proving.evaluation import UNCHANGED, Held, Unevaluated, constant, one_step
+from shardtypes.proving.evaluation import (
+    UNCHANGED,
+    Held,
+    Unevaluated,
+    constant,
+    one_step,
+)
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 
 _ALIASES = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
@@ -32,14 +38,21 @@ class OneDevice:
                     self.alias[name] = self.resolved(operand)
                 continue
             operands = [self.resolved(operand) for operand in step.operands]
-            keys = {tuple(map(self._key, operands)), tuple(literal_key(operand) for operand in operands)}
+            keys = {
+                tuple(map(self._key, operands)),
+                tuple(literal_key(operand) for operand in operands),
+            }
             self._keys[step] = keys
             for key in keys:
                 self._by_operands.setdefault((_kind(step), key), []).append(step)
             self._compute(step)
 
     def _key(self, operand: Operand) -> Any:
-        return CONSTANT if isinstance(operand, Constant) or operand in self.values else operand
+        return (
+            CONSTANT
+            if isinstance(operand, Constant) or operand in self.values
+            else operand
+        )
 
     def like(self, step: Step, pattern: Any) -> list[Step]:
         """The operations of this kind by these operands."""
@@ -83,7 +96,9 @@ class OneDevice:
         except Unevaluated:
             return
         for name, held in zip(step.results, found, strict=True):
-            self.values[name] = np.asarray(held.array).reshape(self.program.types[name].shape)
+            self.values[name] = np.asarray(held.array).reshape(
+                self.program.types[name].shape
+            )
 
 
 def number_in(value: Any) -> int | None:
@@ -122,7 +137,9 @@ def is_small(step: Step, program: Program, devices: int) -> bool:
     """Whether what an operation makes of constants is computed."""
     if step.inside or step.primitive in ("shard", "unshard"):
         return False
-    entries = sum(math.prod(getattr(program.types[name], "shape", ())) for name in step.results)
+    entries = sum(
+        math.prod(getattr(program.types[name], "shape", ())) for name in step.results
+    )
     return entries * devices <= constants.MOST and step.primitive in _COMPUTED
 
 

@@ -19,7 +19,11 @@ class Place:
     function: str = ""
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}" if self.file else "an unknown line"
+        return (
+            f"{os.path.basename(self.file)}:{self.line}"
+            if self.file
+            else "an unknown line"
+        )
 
     @property
     def text(self) -> str:

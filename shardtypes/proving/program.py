@@ -66,7 +66,11 @@ class Step:
     @cached_property
     def said(self) -> frozenset[tuple[str, str]]:
         """The parameters in words, but for shardings, which change no number: those of equal operations are equal."""
-        told = {name: value for name, value in self.params.items() if name not in _SHARDINGS and value is not None}
+        told = {
+            name: value
+            for name, value in self.params.items()
+            if name not in _SHARDINGS and value is not None
+        }
         return frozenset((name, str(value)) for name, value in told.items())
 
 
@@ -134,7 +138,11 @@ class _Reader:
         return name
 
     def body(
-        self, jaxpr: Any, consts: Sequence[Any], given: list[Operand], manual: tuple[tuple[str, int], ...]
+        self,
+        jaxpr: Any,
+        consts: Sequence[Any],
+        given: list[Operand],
+        manual: tuple[tuple[str, int], ...],
     ) -> tuple[list[Step], list[Operand]]:
         """The steps of a jaxpr for these operands, and its results."""
         known: dict[Any, Operand] = dict(zip(jaxpr.invars, given, strict=True))
@@ -166,18 +174,35 @@ class _Reader:
                 return self._called(eqn, jaxpr, consts, operands, manual)
         if name == "custom_linear_solve":
             jaxpr, consts = _opened(eqn.params["jaxprs"].solve)
-            lengths = tuple(eqn.params["const_lengths"])  # of the product, its transpose, and the solution
+            lengths = tuple(
+                eqn.params["const_lengths"]
+            )  # of the product, its transpose, and the solution
             before = sum(lengths[:2])
             given = [*operands[before : before + lengths[2]], *operands[sum(lengths) :]]
             return self._called(eqn, jaxpr, consts, given, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
         caller = self._calls.line_of(eqn)
-        step = Step(name, _params(eqn), operands, results, place_of(caller), eqn, inside, manual, caller)
+        step = Step(
+            name,
+            _params(eqn),
+            operands,
+            results,
+            place_of(caller),
+            eqn,
+            inside,
+            manual,
+            caller,
+        )
         return [step], list(results)
 
     def _called(
-        self, eqn: Any, jaxpr: Any, consts: Sequence[Any], operands: list[Operand], manual: tuple[tuple[str, int], ...]
+        self,
+        eqn: Any,
+        jaxpr: Any,
+        consts: Sequence[Any],
+        operands: list[Operand],
+        manual: tuple[tuple[str, int], ...],
     ) -> tuple[list[Step], list[Operand]]:
         """The steps of a function that is called; those of a library's function are where the user calls it."""
         with self._called_by(eqn, jaxpr):
@@ -204,24 +229,42 @@ class _Reader:
         params = eqn.params
         jaxpr, consts = _opened(params["jaxpr"])
         mesh = params["mesh"]
-        own = params.get("newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names)))
+        own = params.get(
+            "newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names))
+        )
         sizes = {axis: size for axis, size in dict(mesh.shape).items() if axis in own}
         inner = (*manual, *sizes.items())
         place = place_of(self._calls.line_of(eqn))
         steps, given = [], []
-        for number, (operand, spec, var) in enumerate(zip(operands, params["in_specs"], jaxpr.invars, strict=True)):
+        for number, (operand, spec, var) in enumerate(
+            zip(operands, params["in_specs"], jaxpr.invars, strict=True)
+        ):
             name = self.new(var.aval)
-            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number, "unreduced": _unreduced(spec)}
+            about = {
+                "dims": dims_of(spec, var.aval),
+                "sizes": sizes,
+                "number": number,
+                "unreduced": _unreduced(spec),
+            }
             steps.append(Step("shard", about, [operand], [name], place, eqn, (), inner))
             given.append(name)
         with self._called_by(eqn, jaxpr):
             body, results = self.body(jaxpr, consts, list(given), inner)
         steps += body
         outputs: list[Operand] = []
-        for number, (result, spec, var) in enumerate(zip(results, params["out_specs"], eqn.outvars, strict=True)):
+        for number, (result, spec, var) in enumerate(
+            zip(results, params["out_specs"], eqn.outvars, strict=True)
+        ):
             name = self.new(var.aval)
-            about = {"dims": dims_of(spec, var.aval), "sizes": sizes, "number": number, "unreduced": _unreduced(spec)}
-            steps.append(Step("unshard", about, [result], [name], place, eqn, (), inner))
+            about = {
+                "dims": dims_of(spec, var.aval),
+                "sizes": sizes,
+                "number": number,
+                "unreduced": _unreduced(spec),
+            }
+            steps.append(
+                Step("unshard", about, [result], [name], place, eqn, (), inner)
+            )
             outputs.append(name)
         return steps, outputs
 
@@ -233,7 +276,10 @@ def _unreduced(spec: Any) -> tuple[str, ...]:
 
 def dims_of(spec: Any, aval: Any) -> tuple[tuple[str, ...], ...]:
     """The mesh axes of each dimension, major to minor."""
-    entries = [() if entry is None else entry if isinstance(entry, tuple) else (entry,) for entry in tuple(spec)]
+    entries = [
+        () if entry is None else entry if isinstance(entry, tuple) else (entry,)
+        for entry in tuple(spec)
+    ]
     return (*map(tuple, entries), *[()] * (len(aval.shape) - len(entries)))
 
 
@@ -269,12 +315,18 @@ def needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
     for step in reversed(steps):
         if not wanted.isdisjoint(step.results):
             kept.append(step)
-            wanted.update(operand for operand in step.operands if isinstance(operand, int))
+            wanted.update(
+                operand for operand in step.operands if isinstance(operand, int)
+            )
     kept.reverse()
     return kept
 
 
 def shape_of(program: Program, operand: Operand) -> tuple[int, ...]:
     if isinstance(operand, Constant):
-        return tuple(operand.value.shape) if is_key(operand.value) else tuple(np.shape(operand.value))
+        return (
+            tuple(operand.value.shape)
+            if is_key(operand.value)
+            else tuple(np.shape(operand.value))
+        )
     return tuple(program.types[operand].shape)

@@ -22,7 +22,14 @@ from shardtypes.proving.alignment import Pairs, aligned
 from shardtypes.proving.evaluation import Held, Unevaluated, constant, one_step
 from shardtypes.proving.exact.evaluation import Number
 from shardtypes.proving.exact.region import DRAWS, MOST, NotExact, Region
-from shardtypes.proving.one_device import CONSTANT, OneDevice, is_identity, is_small, name_of, number_in
+from shardtypes.proving.one_device import (
+    CONSTANT,
+    OneDevice,
+    is_identity,
+    is_small,
+    name_of,
+    number_in,
+)
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.random_draws import Drawn
 from shardtypes.proving.rules import RULES, Case
@@ -68,12 +75,26 @@ def propagated(
     ``drawn`` are random numbers that one device takes over from the devices."""
     pairs, _ = aligned(many, one)
     run = _Propagation(sizes, mapped or {}, mapped_axes, pairs, drawn or {})
-    outputs = run.program(many, one, [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)])
+    outputs = run.program(
+        many,
+        one,
+        [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)],
+    )
     for number, output in enumerate(many.outputs):
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
-    ends = [(step, why) for step, why in run.ends if step.results[0] not in run.returned]
-    return Proved(outputs, run.known + len(run.returned), run.all, ends, run.claims, run.identities, run.draws)
+    ends = [
+        (step, why) for step, why in run.ends if step.results[0] not in run.returned
+    ]
+    return Proved(
+        outputs,
+        run.known + len(run.returned),
+        run.all,
+        ends,
+        run.claims,
+        run.identities,
+        run.draws,
+    )
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,12 @@ class _Propagation:
         pairs: Pairs,
         drawn: Drawn,
     ) -> None:
-        self.sizes, self.mapped, self.mapped_axes, self.pairs = sizes, mapped, mapped_axes, pairs
+        self.sizes, self.mapped, self.mapped_axes, self.pairs = (
+            sizes,
+            mapped,
+            mapped_axes,
+            pairs,
+        )
         self.drawn = drawn
         self.taken_over = {partner for _, partner in drawn.values()}
         self.draws = False
@@ -124,11 +150,15 @@ class _Propagation:
         self.regions: list[Region] = []
         self.identities = False
 
-    def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> list[State | None]:
+    def program(
+        self, many: Program, one: Program, given: Sequence[_Fact]
+    ) -> list[State | None]:
         facts, single = self._facts(many, one, given)
         return self._outputs(many, one, facts, single)
 
-    def _outputs(self, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> list[State | None]:
+    def _outputs(
+        self, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
+    ) -> list[State | None]:
         found = []
         for output, other in zip(many.outputs, one.outputs, strict=False):
             fact = self._fact(output, single.resolved(other), facts, single)
@@ -136,11 +166,17 @@ class _Propagation:
         return found
 
     def _fact(
-        self, operand: Operand, other: Operand | None, facts: dict[Name, _Fact], single: OneDevice
+        self,
+        operand: Operand,
+        other: Operand | None,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
     ) -> State | None:
         """What is known of an operand, if it is this one on one device."""
         if isinstance(operand, Constant):
-            return self._constant(Held(constant(operand)), single.value(other), operand.dtype)
+            return self._constant(
+                Held(constant(operand)), single.value(other), operand.dtype
+            )
         fact = facts.get(operand)
         if fact is not None and fact.state is not None and fact.partner == other:
             return fact.state
@@ -157,7 +193,9 @@ class _Propagation:
         except Unknown:
             return None
 
-    def _facts(self, many: Program, one: Program, given: Sequence[_Fact]) -> tuple[dict[Name, _Fact], OneDevice]:
+    def _facts(
+        self, many: Program, one: Program, given: Sequence[_Fact]
+    ) -> tuple[dict[Name, _Fact], OneDevice]:
         single = OneDevice(one)
         facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
         self.regions.append(Region(many, one, single, self.sizes, self.left))
@@ -166,7 +204,14 @@ class _Propagation:
         self.regions.pop()
         return facts, single
 
-    def _step(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> None:
+    def _step(
+        self,
+        step: Step,
+        many: Program,
+        one: Program,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
+    ) -> None:
         if is_identity(step):
             for name, operand in zip(step.results, step.operands, strict=True):
                 self._pass_on(name, operand, facts, single)
@@ -181,9 +226,13 @@ class _Propagation:
             return
         try:
             other = self._other(step, facts, single)
-            states = self._fitting(step, self._states(step, other, many, one, facts, single), many)
+            states = self._fitting(
+                step, self._states(step, other, many, one, facts, single), many
+            )
         except Unknown as error:
-            if self._look_up(step, many, one, facts, single) or self._in_exact(step, many, facts):
+            if self._look_up(step, many, one, facts, single) or self._in_exact(
+                step, many, facts
+            ):
                 self.known += 1
                 return
             states = [None] * len(step.results)
@@ -192,7 +241,8 @@ class _Propagation:
             elif self._operands_known(step, facts):
                 self.ends.append((step, str(error)))
             partners: Sequence[Name | None] = [
-                self.kept[name].one if name in self.kept else None for name in step.results
+                self.kept[name].one if name in self.kept else None
+                for name in step.results
             ]
         else:
             partners = other.results
@@ -214,16 +264,31 @@ class _Propagation:
     def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
         """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
         region = self.regions[-1]
-        own = set(step.results) <= self.computed.keys() | self.kept.keys() | self.mapped.keys()
-        if own or not step.manual or step.params.get("unreduced") or set(step.axes) & self.mapped_axes:
+        own = (
+            set(step.results)
+            <= self.computed.keys() | self.kept.keys() | self.mapped.keys()
+        )
+        if (
+            own
+            or not step.manual
+            or step.params.get("unreduced")
+            or set(step.axes) & self.mapped_axes
+        ):
             return False
         try:
-            operands = [self._exact_operand(operand, many, facts, region) for operand in step.operands]
+            operands = [
+                self._exact_operand(operand, many, facts, region)
+                for operand in step.operands
+            ]
             region.run(step, operands)
             found = [self._exact_fact(name, region) for name in step.results]
         except (NotExact, Unknown, ValueError, IndexError, OverflowError):
             return False
-        related = [name for name, fact in zip(step.results, found, strict=True) if fact.state is not None]
+        related = [
+            name
+            for name, fact in zip(step.results, found, strict=True)
+            if fact.state is not None
+        ]
         for name, fact in zip(step.results, found, strict=True):
             facts[name] = fact
             self._claim(name, fact)
@@ -233,7 +298,9 @@ class _Propagation:
             self.ends = [end for end in self.ends if end[0] not in rests]
         return len(related) == len(found)
 
-    def _exact_operand(self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region) -> list[Number]:
+    def _exact_operand(
+        self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region
+    ) -> list[Number]:
         """What an operand is on devices. Raises ``NotExact``."""
         found = self._exact_constant(operand, many)
         if found is not None:
@@ -255,14 +322,18 @@ class _Propagation:
             return False
         return bool(jnp.issubdtype(many.types[name].dtype, jnp.inexact))
 
-    def _take(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+    def _take(
+        self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region
+    ) -> None:
         """Anything that is related as is known."""
         fact = facts.get(name, _NOTHING)
         if fact.state is None or fact.partner is None:
             raise NotExact("nothing is known of an operand")
         region.known(name, fact.state, fact.partner, _shape(name, many))
 
-    def _follow(self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region) -> None:
+    def _follow(
+        self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region
+    ) -> None:
         """A part, or what has no relation, is computed from what it is made of, if that is near: parts of one value
         are the same numbers wherever they are used."""
         order: dict[Step, None] = {}
@@ -279,7 +350,11 @@ class _Propagation:
             order[maker] = None
             if len(order) > _NEAR:
                 return
-            left += [self._origin(o) for o in maker.operands if self._exact_constant(o, many) is None]
+            left += [
+                self._origin(o)
+                for o in maker.operands
+                if self._exact_constant(o, many) is None
+            ]
         try:
             for one in rest:
                 if region.maker(one) not in order:
@@ -287,7 +362,13 @@ class _Propagation:
             for step in sorted(order, key=region.place):
                 if is_identity(step):
                     continue
-                region.run(step, [self._exact_operand(o, many, facts, region) for o in step.operands])
+                region.run(
+                    step,
+                    [
+                        self._exact_operand(o, many, facts, region)
+                        for o in step.operands
+                    ],
+                )
         except NotExact:
             return
 
@@ -299,7 +380,10 @@ class _Propagation:
             held, shape = self.repeated[operand], _shape(operand, many)
             array = np.asarray(held.array)
             held = Held(
-                np.broadcast_to(array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape), held.axes
+                np.broadcast_to(
+                    array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape
+                ),
+                held.axes,
             )
         return None if held is None else [held] * DRAWS
 
@@ -318,7 +402,9 @@ class _Propagation:
             operand = self.passed[operand]
         return operand if isinstance(operand, int) else -1
 
-    def _pass_on(self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: OneDevice) -> None:
+    def _pass_on(
+        self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: OneDevice
+    ) -> None:
         if isinstance(operand, Constant):
             self.computed[name] = Held(constant(operand))
             facts[name] = _Fact(None, None)
@@ -332,20 +418,29 @@ class _Propagation:
 
     def _operands_known(self, step: Step, facts: dict[Name, _Fact]) -> bool:
         return all(
-            isinstance(operand, Constant) or operand in self.computed or facts[operand].state is not None
+            isinstance(operand, Constant)
+            or operand in self.computed
+            or facts[operand].state is not None
             for operand in step.operands
         )
 
     def _compute(self, step: Step, many: Program) -> None:
         given = []
         for operand in step.operands:
-            held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
+            held = (
+                Held(constant(operand))
+                if isinstance(operand, Constant)
+                else self.computed.get(operand)
+            )
             if held is None or is_key(held.array):
                 return
             given.append(held)
         own = step.primitive == "axis_index" or any(held.axes for held in given)
         if not is_small(step, many, math.prod(self.sizes.values()) if own else 1):
-            if step.primitive == "broadcast_in_dim" and _shape(step.operands[0], many) == ():
+            if (
+                step.primitive == "broadcast_in_dim"
+                and _shape(step.operands[0], many) == ()
+            ):
                 self.repeated[step.results[0]] = given[0]
             return
         try:
@@ -356,14 +451,21 @@ class _Propagation:
 
     def _other(self, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> Step:
         """The same operation on one device. Raises ``Unknown``."""
-        written = [CONSTANT if isinstance(one, Constant) else facts[one].partner for one in step.operands]
+        written = [
+            CONSTANT if isinstance(one, Constant) else facts[one].partner
+            for one in step.operands
+        ]
         partners = [
             CONSTANT if isinstance(one, int) and one in self.computed else partner
             for one, partner in zip(step.operands, written, strict=True)
         ]
         beside = single.makers.get(self.pairs.get(step.results[0], -1))
         for pattern in dict.fromkeys((tuple(partners), tuple(written))):
-            if beside is not None and single.is_of(beside, pattern) and self._is_same(beside, step, facts, single):
+            if (
+                beside is not None
+                and single.is_of(beside, pattern)
+                and self._is_same(beside, step, facts, single)
+            ):
                 return beside
             found = self._best(step, pattern, beside, facts, single)
             if found is not None:
@@ -372,7 +474,14 @@ class _Propagation:
             raise Unknown("nothing is known of an operand")
         raise Unknown("one device does not do this")
 
-    def _look_up(self, step: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+    def _look_up(
+        self,
+        step: Step,
+        many: Program,
+        one: Program,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
+    ) -> bool:
         """An operation on indices of a sharded table."""
         if len(step.results) != 1 or not step.manual or step.inside:
             return False
@@ -384,8 +493,19 @@ class _Propagation:
                 self._looked_at(a, single.resolved(b), many, facts, single)
                 for a, b in zip(step.operands, other.operands, strict=True)
             ]
-            local, whole = tuple(many.types[step.results[0]].shape), tuple(one.types[other.results[0]].shape)
-            site = lookups.Site(step.primitive, step.params, other.params, operands, local, whole, self.sizes)
+            local, whole = (
+                tuple(many.types[step.results[0]].shape),
+                tuple(one.types[other.results[0]].shape),
+            )
+            site = lookups.Site(
+                step.primitive,
+                step.params,
+                other.params,
+                operands,
+                local,
+                whole,
+                self.sizes,
+            )
             found = lookups.follow(site)
             if isinstance(found, State):
                 found = checked(found, local, self.sizes)
@@ -412,26 +532,45 @@ class _Propagation:
         if dims != other.params["dims"]:
             return False
         if step.primitive == "unshard":
-            whole = {axis for axes in dims for axis in axes} == set(step.params["sizes"])
+            whole = {axis for axes in dims for axis in axes} == set(
+                step.params["sizes"]
+            )
             if operand not in self.symbols or not whole:
                 return False
             self.carried[name] = dims, self.symbols[operand], other.results[0]
         else:
             put, symbol, one = self.carried.get(origin, (None, None, None))
-            if symbol is None or put != dims or one != single.resolved(other.operands[0]):
+            if (
+                symbol is None
+                or put != dims
+                or one != single.resolved(other.operands[0])
+            ):
                 return False
             self.symbols[name] = symbol
         facts[name] = _Fact(None, other.results[0])
         return True
 
     def _looked_at(
-        self, operand: Operand, other: Operand, many: Program, facts: dict[Name, _Fact], single: OneDevice
+        self,
+        operand: Operand,
+        other: Operand,
+        many: Program,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
     ) -> lookups.Operand:
         shape = _shape(operand, many)
         state = self._fact(operand, other, facts, single)
         name = operand if isinstance(operand, int) else None
-        symbol = self.symbols.get(operand) if isinstance(operand, int) and facts[operand].partner == other else None
-        held = Held(constant(operand)) if isinstance(operand, Constant) else self.computed.get(operand)
+        symbol = (
+            self.symbols.get(operand)
+            if isinstance(operand, int) and facts[operand].partner == other
+            else None
+        )
+        held = (
+            Held(constant(operand))
+            if isinstance(operand, Constant)
+            else self.computed.get(operand)
+        )
         value = single.value(other)
         if held is None and name in self.repeated:
             held = self.repeated[name]
@@ -455,12 +594,22 @@ class _Propagation:
         shape = [size if axis in axes else 1 for axis, size in self.sizes.items()]
         return np.broadcast_to(numbers.reshape(shape), tuple(self.sizes.values()))
 
-    def _alone(self, step: Step, many: Program, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+    def _alone(
+        self, step: Step, many: Program, facts: dict[Name, _Fact], single: OneDevice
+    ) -> bool:
         """An operation that changes nothing on one device, and which JAX leaves out there."""
-        if step.primitive not in _LEFT_OUT or len(step.results) != 1 or isinstance(step.operands[0], Constant):
+        if (
+            step.primitive not in _LEFT_OUT
+            or len(step.results) != 1
+            or isinstance(step.operands[0], Constant)
+        ):
             return False
         fact = facts[step.operands[0]]
-        if fact.state is None or fact.partner is None or step.operands[0] in self.computed:
+        if (
+            fact.state is None
+            or fact.partner is None
+            or step.operands[0] in self.computed
+        ):
             return False
         try:
             self._other(step, facts, single)
@@ -493,7 +642,12 @@ class _Propagation:
         return True
 
     def _best(
-        self, step: Step, pattern: Any, beside: Step | None, facts: dict[Name, _Fact], single: OneDevice
+        self,
+        step: Step,
+        pattern: Any,
+        beside: Step | None,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
     ) -> Step | None:
         """Of several with these operands the one with the same parameters, and of these the one in the same line."""
         like = single.like(step, pattern)
@@ -502,19 +656,39 @@ class _Propagation:
         candidates = single.equal(step, pattern) or like
         if beside in candidates and self._is_known(beside, step, facts, single):
             return beside
-        return next((one for one in candidates if self._is_known(one, step, facts, single)), None)
+        return next(
+            (one for one in candidates if self._is_known(one, step, facts, single)),
+            None,
+        )
 
-    def _is_same(self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+    def _is_same(
+        self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice
+    ) -> bool:
         """Whether it is the same operation, of operands whose relation is known."""
-        fits = name_of(one) == name_of(step) and _alike(one, step) and _same_params(one, step)
+        fits = (
+            name_of(one) == name_of(step)
+            and _alike(one, step)
+            and _same_params(one, step)
+        )
         return fits and self._is_known(one, step, facts, single)
 
-    def _is_known(self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+    def _is_known(
+        self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice
+    ) -> bool:
         operands = [single.resolved(operand) for operand in one.operands]
-        return all(self._fact(a, b, facts, single) is not None for a, b in zip(step.operands, operands, strict=True))
+        return all(
+            self._fact(a, b, facts, single) is not None
+            for a, b in zip(step.operands, operands, strict=True)
+        )
 
     def _states(
-        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
+        self,
+        step: Step,
+        other: Step,
+        many: Program,
+        one: Program,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
     ) -> Sequence[State | None]:
         operands = [single.resolved(operand) for operand in other.operands]
         if step.params.get("unreduced"):
@@ -527,9 +701,14 @@ class _Propagation:
         ]
         if all(state is not None for state in found):
             return found
-        states = [self._fact(a, b, facts, single) for a, b in zip(step.operands, operands, strict=True)]
+        states = [
+            self._fact(a, b, facts, single)
+            for a, b in zip(step.operands, operands, strict=True)
+        ]
         if step.primitive in ("scan", "while", "cond"):
-            loop: Callable[..., list[State | None]] = getattr(self, f"_{step.primitive}")
+            loop: Callable[..., list[State | None]] = getattr(
+                self, f"_{step.primitive}"
+            )
             return loop(step, other, states)
         if any(state is None for state in states):
             raise Unknown("nothing is known of an operand")
@@ -537,43 +716,74 @@ class _Propagation:
             return [self._unshard(step, other, states[0], many, one)]
         return self._ruled(step, other, states, many, one)  # type: ignore[arg-type]
 
-    def _fitting(self, step: Step, states: Sequence[State | None], many: Program) -> Sequence[State | None]:
+    def _fitting(
+        self, step: Step, states: Sequence[State | None], many: Program
+    ) -> Sequence[State | None]:
         """Of a loop or of branches, the states that fit the shapes."""
         if not step.inside:
             return states
         found: list[State | None] = []
         for name, state in zip(step.results, states, strict=True):
             try:
-                found.append(state and checked(state, tuple(many.types[name].shape), self.sizes))
+                found.append(
+                    state and checked(state, tuple(many.types[name].shape), self.sizes)
+                )
             except Unknown:
                 found.append(None)
         return found
 
-    def _computed_state(self, name: Name, partner: Name, single: OneDevice) -> State | None:
+    def _computed_state(
+        self, name: Name, partner: Name, single: OneDevice
+    ) -> State | None:
         held, whole = self.computed.get(name), single.values.get(partner)
-        return None if held is None or whole is None else self._constant(held, whole, None)
+        return (
+            None if held is None or whole is None else self._constant(held, whole, None)
+        )
 
-    def _ruled(self, step: Step, other: Step, states: list[State], many: Program, one: Program) -> list[State]:
+    def _ruled(
+        self, step: Step, other: Step, states: list[State], many: Program, one: Program
+    ) -> list[State]:
         shapes = [_shape(operand, many) for operand in step.operands]
         results = [tuple(many.types[name].shape) for name in step.results]
         wholes = [tuple(one.types[name].shape) for name in other.results]
         case = Case(
-            step.primitive, step.params, other.params, states, shapes, results, wholes, self.sizes, _floats(step, many)
+            step.primitive,
+            step.params,
+            other.params,
+            states,
+            shapes,
+            results,
+            wholes,
+            self.sizes,
+            _floats(step, many),
         )
         rule = RULES.get(step.primitive)
         try:
             found = rule(case) if rule is not None else self._opaque(step, other, case)
-            return [checked(state, shape, self.sizes) for state, shape in zip(found, results, strict=True)]
+            return [
+                checked(state, shape, self.sizes)
+                for state, shape in zip(found, results, strict=True)
+            ]
         except Unknown:
             if rule is not None and _is_plain(case) and _same_params(step, other):
                 return [same(whole) for whole in wholes]
             raise
-        except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+        except (
+            ValueError,
+            IndexError,
+            KeyError,
+            TypeError,
+            ZeroDivisionError,
+        ) as error:
             raise Unknown(f"{step.primitive} could not be followed: {error}") from error
 
     def _opaque(self, step: Step, other: Step, case: Case) -> list[State]:
         """An operation without a rule gives the same for the same."""
-        if not _is_plain(case) or not _same_params(step, other) or other.results[0] in self.taken_over:
+        if (
+            not _is_plain(case)
+            or not _same_params(step, other)
+            or other.results[0] in self.taken_over
+        ):
             raise Unknown(f"no rule for {step.primitive}")
         exact(case.states)
         return [same(whole) for whole in case.wholes]
@@ -581,7 +791,13 @@ class _Propagation:
     # --- into and out of shard_map -----------------------------------------------------------------------------------
 
     def _shard(
-        self, step: Step, other: Step, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
+        self,
+        step: Step,
+        other: Step,
+        many: Program,
+        one: Program,
+        facts: dict[Name, _Fact],
+        single: OneDevice,
     ) -> State:
         (name,) = step.results
         if name in self.mapped:
@@ -593,19 +809,28 @@ class _Propagation:
         if step.params["dims"] != other.params["dims"]:
             raise Unknown("sharded otherwise on one device")
         kept = self.kept.get(self._origin(operand))
-        if kept is not None and kept.dims == step.params["dims"] and kept.one == single.resolved(partner):
+        if (
+            kept is not None
+            and kept.dims == step.params["dims"]
+            and kept.one == single.resolved(partner)
+        ):
             return kept.state
         state = self._fact(operand, single.resolved(partner), facts, single)
         if state is None:
             raise Unknown("nothing is known of an operand")
         if {axis for axes in step.params["dims"] for axis in axes} & state.over:
             raise Unknown("a partial result is taken apart")
-        dims = tuple((*mine, *more) for mine, more in zip(state.dims, step.params["dims"], strict=True))
+        dims = tuple(
+            (*mine, *more)
+            for mine, more in zip(state.dims, step.params["dims"], strict=True)
+        )
         whole = tuple(one.types[other.results[0]].shape)
         found = State(whole, dims, state.parts, state.factor, state.uniform, state.zero)
         return checked(found, tuple(many.types[name].shape), self.sizes)
 
-    def _unshard(self, step: Step, other: Step, state: State | None, many: Program, one: Program) -> State:
+    def _unshard(
+        self, step: Step, other: Step, state: State | None, many: Program, one: Program
+    ) -> State:
         assert state is not None
         if step.params["dims"] != other.params["dims"]:
             raise Unknown("put together otherwise on one device")
@@ -614,8 +839,12 @@ class _Propagation:
             self.returned[step.results[0]] = state
             raise Unknown("each device returns its own")
         named = [axis for axes in step.params["dims"] for axis in axes]
-        if (state.axes | state.over) & own <= set(named):  # every device's own is in there
-            self.kept[step.results[0]] = _Kept(step.params["dims"], state, other.results[0])
+        if (state.axes | state.over) & own <= set(
+            named
+        ):  # every device's own is in there
+            self.kept[step.results[0]] = _Kept(
+                step.params["dims"], state, other.results[0]
+            )
         if state.over & own and not state.zero:
             raise Unknown("a partial result is returned")
         dims = []
@@ -626,20 +855,30 @@ class _Propagation:
             if mine[len(mine) - len(axes) :] != axes:
                 raise Unknown("returned as sharded otherwise")
             dims.append(mine[: len(mine) - len(axes)])
-        if any(axis in own for axes in dims for axis in axes) or len(set(named)) != len(named):
+        if any(axis in own for axes in dims for axis in axes) or len(set(named)) != len(
+            named
+        ):
             raise Unknown("sharded, but returned as replicated")
         parts = tuple(pair for pair in state.parts if pair[0] not in own)
         whole = tuple(one.types[other.results[0]].shape)
-        found = State(whole, tuple(dims), parts, state.factor, state.uniform, state.zero)
+        found = State(
+            whole, tuple(dims), parts, state.factor, state.uniform, state.zero
+        )
         return checked(found, tuple(many.types[step.results[0]].shape), self.sizes)
 
     # --- loops and branches --------------------------------------------------------------------------------------
 
-    def _inner(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
-        given = [_Fact(state, name) for state, name in zip(states, one.inputs, strict=True)]
+    def _inner(
+        self, many: Program, one: Program, states: Sequence[State | None]
+    ) -> list[State | None]:
+        given = [
+            _Fact(state, name) for state, name in zip(states, one.inputs, strict=True)
+        ]
         return self.program(many, one, given)
 
-    def _tried(self, many: Program, one: Program, states: Sequence[State | None]) -> list[State | None]:
+    def _tried(
+        self, many: Program, one: Program, states: Sequence[State | None]
+    ) -> list[State | None]:
         """Without counting: what comes of these states."""
         saved = self.known, self.all, len(self.ends)
         found = self._inner(many, one, states)
@@ -648,36 +887,59 @@ class _Propagation:
             del self.ends[saved[2] :]
         return found
 
-    def _fixed(self, step: Step, carry: list[State | None], again: Any) -> list[State | None]:
+    def _fixed(
+        self, step: Step, carry: list[State | None], again: Any
+    ) -> list[State | None]:
         """What holds of what a loop carries, in every round."""
         for _ in range(_MOST_ROUNDS):
             after = again(carry)
-            merged = [either(old, new, self.sizes) for old, new in zip(carry, after, strict=True)]
-            if any(m is None and a is not None and b is not None for m, a, b in zip(merged, carry, after, strict=True)):
-                self.ends.append((step, "what the loop carries has another relation after a round"))
+            merged = [
+                either(old, new, self.sizes)
+                for old, new in zip(carry, after, strict=True)
+            ]
+            if any(
+                m is None and a is not None and b is not None
+                for m, a, b in zip(merged, carry, after, strict=True)
+            ):
+                self.ends.append(
+                    (step, "what the loop carries has another relation after a round")
+                )
             if merged == carry:
                 return carry
             carry = merged
         return [None] * len(carry)
 
-    def _scan(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+    def _scan(
+        self, step: Step, other: Step, states: list[State | None]
+    ) -> list[State | None]:
         for name in ("length", "reverse", "num_consts", "num_carry"):
             if step.params[name] != other.params[name]:
                 raise Unknown(f"the loop has another {name} on one device")
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
         (body,), (single,) = step.inside, other.inside
-        consts, rows = states[:fixed], [row(state) for state in states[fixed + carried :]]
+        consts, rows = (
+            states[:fixed],
+            [row(state) for state in states[fixed + carried :]],
+        )
 
         def again(carry: list[State | None]) -> list[State | None]:
             return self._tried(body, single, [*consts, *carry, *rows])[:carried]
 
         carry = self._fixed(step, states[fixed : fixed + carried], again)
         last = self._inner(body, single, [*consts, *carry, *rows])
-        return [*carry, *(stacked(state, step.params["length"]) for state in last[carried:])]
+        return [
+            *carry,
+            *(stacked(state, step.params["length"]) for state in last[carried:]),
+        ]
 
-    def _while(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+    def _while(
+        self, step: Step, other: Step, states: list[State | None]
+    ) -> list[State | None]:
         asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
-        if (asked, done) != (other.params["cond_nconsts"], other.params["body_nconsts"]):
+        if (asked, done) != (
+            other.params["cond_nconsts"],
+            other.params["body_nconsts"],
+        ):
             raise Unknown("another loop on one device")
         cond, body = states[:asked], states[asked : asked + done]
 
@@ -691,7 +953,9 @@ class _Propagation:
             raise Unknown("how often the loop runs depends on the device")
         return carry
 
-    def _cond(self, step: Step, other: Step, states: list[State | None]) -> list[State | None]:
+    def _cond(
+        self, step: Step, other: Step, states: list[State | None]
+    ) -> list[State | None]:
         which, *given = states
         if which is None or not which.plain or len(step.inside) != len(other.inside):
             raise Unknown("which branch is taken depends on the device")
@@ -699,7 +963,12 @@ class _Propagation:
         for a, b in zip(step.inside, other.inside, strict=True):
             results = self._inner(a, b, given)
             found = (
-                results if found is None else [either(x, y, self.sizes) for x, y in zip(found, results, strict=True)]
+                results
+                if found is None
+                else [
+                    either(x, y, self.sizes)
+                    for x, y in zip(found, results, strict=True)
+                ]
             )
         return found or []
 
@@ -712,7 +981,11 @@ _LEFT_OUT = frozenset(
 def _scaled(state: State, step: Step) -> State:
     """Multiplied or divided by a number."""
     number = step.operands[1]
-    if not isinstance(number, Constant) or np.ndim(number.value) or state.monoid not in (None, "sum"):
+    if (
+        not isinstance(number, Constant)
+        or np.ndim(number.value)
+        or state.monoid not in (None, "sum")
+    ):
         raise Unknown("one device does not do this")
     if (
         not jnp.issubdtype(number.dtype, jnp.inexact)
@@ -721,9 +994,16 @@ def _scaled(state: State, step: Step) -> State:
     ):
         raise Unknown("one device does not do this")
     factor = Fraction(float(number.value)).limit_denominator(10_000)
-    if abs(float(factor) - float(number.value)) > _rounding(number.dtype) * abs(float(number.value)):
+    if abs(float(factor) - float(number.value)) > _rounding(number.dtype) * abs(
+        float(number.value)
+    ):
         raise Unknown("one device does not do this")
-    return replace(state, factor=state.factor * factor if step.primitive == "mul" else state.factor / factor)
+    return replace(
+        state,
+        factor=state.factor * factor
+        if step.primitive == "mul"
+        else state.factor / factor,
+    )
 
 
 def _alike(one: Step, step: Step) -> bool:
@@ -736,8 +1016,13 @@ def _same_params(a: Step, b: Step) -> bool:
 
 def _is_plain(case: Case) -> bool:
     """Whether all operands are the very same as on one device, and the results as large."""
-    operands = all(state.plain and shape == state.whole for state, shape in zip(case.states, case.shapes, strict=True))
-    collective = ("axes" in case.params and case.primitive.startswith("p")) or "axis_name" in case.params
+    operands = all(
+        state.plain and shape == state.whole
+        for state, shape in zip(case.states, case.shapes, strict=True)
+    )
+    collective = (
+        "axes" in case.params and case.primitive.startswith("p")
+    ) or "axis_name" in case.params
     return operands and not collective and list(case.results) == list(case.wholes)
 
 
@@ -754,12 +1039,16 @@ def _floats(step: Step, program: Program) -> bool:
     if step.primitive == "convert_element_type":
         if operands[0] == np.bool_ or result == np.bool_:
             return False
-        return jnp.issubdtype(result, jnp.inexact) or not jnp.issubdtype(operands[0], jnp.inexact)
+        return jnp.issubdtype(result, jnp.inexact) or not jnp.issubdtype(
+            operands[0], jnp.inexact
+        )
     return bool(jnp.issubdtype(result, jnp.inexact))
 
 
 def _dtype(operand: Operand, program: Program) -> Any:
-    return operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+    return (
+        operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+    )
 
 
 def _rounding(dtype: Any) -> float:

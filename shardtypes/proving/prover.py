@@ -23,7 +23,14 @@ from shardtypes.proving.fewer_devices import fewer, in_groups
 from shardtypes.proving.garbage import rarely_collected
 from shardtypes.proving.intermediates import Intermediates, intermediates
 from shardtypes.proving.meshes import mesh_of
-from shardtypes.proving.numbers import MOST_BYTES, Values, agree, bytes_of, run, without_axes
+from shardtypes.proving.numbers import (
+    MOST_BYTES,
+    Values,
+    agree,
+    bytes_of,
+    run,
+    without_axes,
+)
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step
@@ -60,52 +67,85 @@ def prove(
     raises on the mesh.
     """
     if not callable(f):
-        raise TypeError(f"prove takes a function and its example arguments, not {type(f).__name__}")
+        raise TypeError(
+            f"prove takes a function and its example arguments, not {type(f).__name__}"
+        )
     if reference is not None and not callable(reference):
-        raise TypeError(f"reference is a function of the same arguments, not {type(reference).__name__}")
+        raise TypeError(
+            f"reference is a function of the same arguments, not {type(reference).__name__}"
+        )
     call = Call.of(f, examples, named, grad)
     with rarely_collected():
         asked = _asked(call, mesh, reference)
         if isinstance(asked, Proof):
             return replace(asked, shapes=_shapes(call.arrays))
         why = mesh_dependent or dependence_of(f)
-        return replace(asked.verdict(why), follow=asked.intermediates, others=cache(partial(asked.elsewhere, why)))
+        return replace(
+            asked.verdict(why),
+            follow=asked.intermediates,
+            others=cache(partial(asked.elsewhere, why)),
+        )
 
 
-def follow(f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any) -> Intermediates:
+def follow(
+    f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any
+) -> Intermediates:
     """How the arrays of a function that maps over devices move over the mesh, as far as it is proved; empty where
     nothing is mapped. Nothing is run. Raises what the function raises on the mesh."""
     asked = _asked(Call.of(f, examples, named, False), mesh, None)
-    return Intermediates() if isinstance(asked, Proof) else asked.intermediates(with_numbers=False)
+    return (
+        Intermediates()
+        if isinstance(asked, Proof)
+        else asked.intermediates(with_numbers=False)
+    )
 
 
-def _asked(call: Call, mesh: Any, reference: Callable[..., Any] | None) -> _Judged | Proof:
+def _asked(
+    call: Call, mesh: Any, reference: Callable[..., Any] | None
+) -> _Judged | Proof:
     """The question, or its answer where there is nothing to compare."""
     context, sizes = mesh_of(mesh)
     many = traced(call.flat, (call.arrays,), {}, sizes, context)
     sizes = {**many.sizes}
     if not sizes and reference is None:
         return Proof(
-            True, "no axis of a mesh is mapped over by hand: shardings change no number", {}, (_COMPILER,), 1.0
+            True,
+            "no axis of a mesh is mapped over by hand: shardings change no number",
+            {},
+            (_COMPILER,),
+            1.0,
         )
     places = layouts(many.program, call.arrays, many.mapped)
     try:
         one = _on_one(call, places, sizes, context)
     except Exception as error:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
         if reference is None:
-            return Proof(None, f"on one device the program does not run: {type(error).__name__}: {error}", sizes)
+            return Proof(
+                None,
+                f"on one device the program does not run: {type(error).__name__}: {error}",
+                sizes,
+            )
         one = None
     return _Judged(call, many, one, places, sizes, reference, context)
 
 
 _COMPILER = "the compiler partitions programs rightly"
-_ASSUMED = ("sums are not rounded and may be taken in any order", "all numbers are finite")
-_DRAWN = "what devices draw at random for their shards is as good as what one device draws"
+_ASSUMED = (
+    "sums are not rounded and may be taken in any order",
+    "all numbers are finite",
+)
+_DRAWN = (
+    "what devices draw at random for their shards is as good as what one device draws"
+)
 _IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
 
 
-def _on_one(call: Call, places: Sequence[Layout], sizes: Mapping[str, int], context: Any) -> Traced:
-    arrays = [place.one(array) for place, array in zip(places, call.arrays, strict=True)]
+def _on_one(
+    call: Call, places: Sequence[Layout], sizes: Mapping[str, int], context: Any
+) -> Traced:
+    arrays = [
+        place.one(array) for place, array in zip(places, call.arrays, strict=True)
+    ]
     return traced(call.flat, (arrays,), {}, dict.fromkeys(sizes, 1), context)
 
 
@@ -138,11 +178,15 @@ class _Judged:
         this mesh."""
         if self.many.mapped:
             return ()
-        asked = [self._on(mesh, self.call, self.one) for mesh in other_meshes(self.sizes)]
+        asked = [
+            self._on(mesh, self.call, self.one) for mesh in other_meshes(self.sizes)
+        ]
         asked.append(self._for_larger())
         return tuple(one.verdict(mesh_dependent) for one in asked if one is not None)
 
-    def _on(self, mesh: Mapping[str, int], call: Call, one: Traced | None) -> _Judged | None:
+    def _on(
+        self, mesh: Mapping[str, int], call: Call, one: Traced | None
+    ) -> _Judged | None:
         """The question on another mesh; None where the program is not for it."""
         try:
             many = traced(call.flat, (call.arrays,), {}, mesh, self.context)
@@ -160,7 +204,10 @@ class _Judged:
         def can_be(shapes: Shapes) -> bool:
             call = replace(self.call, arrays=_of_shapes(self.call.arrays, shapes))
             try:
-                traces[shapes] = call, _on_one(call, self.places, self.sizes, self.context)
+                traces[shapes] = (
+                    call,
+                    _on_one(call, self.places, self.sizes, self.context),
+                )
             except Exception:  # noqa: BLE001 - the user's program, for sizes that it may not be for
                 return False
             return self._on(mesh, *traces[shapes]) is not None
@@ -171,7 +218,9 @@ class _Judged:
     def _verdict(self, mesh_dependent: str | None) -> Proof:
         on = mesh_text(self.sizes)
         if mesh_dependent:
-            return Proof(None, f"depends on the mesh on purpose: {mesh_dependent}", self.sizes)
+            return Proof(
+                None, f"depends on the mesh on purpose: {mesh_dependent}", self.sizes
+            )
         proved = self._proved()
         if proved is not None and self.reference is None:
             found = self._told(proved)
@@ -180,13 +229,23 @@ class _Judged:
         apart = self.many.mapped - _crossed(self.many.program)
         if apart and self.reference is None:
             axes = axes_text(sorted(apart))
-            return Proof(None, f"nothing crosses devices along {axes}: each computes on its own rows", self.sizes)
+            return Proof(
+                None,
+                f"nothing crosses devices along {axes}: each computes on its own rows",
+                self.sizes,
+            )
         if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
-            return Proof(None, f"too large to be run in numbers on {on}: give smaller examples", self.sizes)
+            return Proof(
+                None,
+                f"too large to be run in numbers on {on}: give smaller examples",
+                self.sizes,
+            )
         try:
             numbers = self._in_numbers()
         except Unevaluated as error:
-            numbers = Proof(None, f"cannot be run on simulated devices: {error}", self.sizes)
+            numbers = Proof(
+                None, f"cannot be run on simulated devices: {error}", self.sizes
+            )
         if numbers.ok is False or proved is None:
             return numbers
         reason = numbers.reason
@@ -199,14 +258,23 @@ class _Judged:
             for path, state in zip(_paths(self.many.tree), proved.outputs, strict=True):
                 if state is not None and state.parts:
                     reason = f"{reason}; {path} is {state.related().words(self.sizes)}"
-        return replace(numbers, reason=reason, proved=proved.share, culprit=numbers.culprit or _end(proved))
+        return replace(
+            numbers,
+            reason=reason,
+            proved=proved.share,
+            culprit=numbers.culprit or _end(proved),
+        )
 
     def intermediates(self, with_numbers: bool = True) -> Intermediates:
         """What is proved of the values on the way, and what the numbers tell of the others."""
         proved = self._proved()
         claims = {} if proved is None else proved.claims
         walk = None
-        if with_numbers and self.one is not None and bytes_of(self.many.program, self.sizes) <= MOST_BYTES:
+        if (
+            with_numbers
+            and self.one is not None
+            and bytes_of(self.many.program, self.sizes) <= MOST_BYTES
+        ):
             try:
                 walk = self._walk(*self._draws())
             except Unevaluated:
@@ -216,15 +284,32 @@ class _Judged:
     def _proved(self) -> Proved | None:
         if self.one is None:
             return None
-        ones = [place.one(array) for place, array in zip(self.places, self.call.arrays, strict=True)]
+        ones = [
+            place.one(array)
+            for place, array in zip(self.places, self.call.arrays, strict=True)
+        ]
         names = self.one.program.inputs
         given = [
             same(self.one.program.types[name].shape) if place.how == "same" else None
             for name, place in zip(names, self.places, strict=True)
         ]
         mapped = states(self.many.program, self.places, ones)
-        drawn = related_draws(self.many.program, self.one.program, self.call.arrays, self.places, self.sizes)
-        return propagated(self.many.program, self.one.program, given, self.sizes, mapped, self.many.mapped, drawn)
+        drawn = related_draws(
+            self.many.program,
+            self.one.program,
+            self.call.arrays,
+            self.places,
+            self.sizes,
+        )
+        return propagated(
+            self.many.program,
+            self.one.program,
+            given,
+            self.sizes,
+            mapped,
+            self.many.mapped,
+            drawn,
+        )
 
     def _told(self, proved: Proved) -> Proof:
         """What the proof alone says."""
@@ -235,15 +320,22 @@ class _Judged:
             assumed += [_IDENTITIES] * proved.identities + [_DRAWN] * proved.draws
             return Proof(True, reason, self.sizes, tuple(assumed), 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
-        return Proof(None, reason, self.sizes, proved=proved.share, culprit=_end(proved))
+        return Proof(
+            None, reason, self.sizes, proved=proved.share, culprit=_end(proved)
+        )
 
     def _draws(self) -> tuple[list[list[Any]], list[list[Any]]]:
-        ones = [place.one(array) for place, array in zip(self.places, self.call.arrays, strict=True)]
+        ones = [
+            place.one(array)
+            for place, array in zip(self.places, self.call.arrays, strict=True)
+        ]
         drawn = draws(ones, _DRAWS)
         many = [
             [
                 array if place.how == "own" else place.many(value)
-                for place, value, array in zip(self.places, draw, self.call.arrays, strict=True)
+                for place, value, array in zip(
+                    self.places, draw, self.call.arrays, strict=True
+                )
             ]
             for draw in drawn
         ]
@@ -264,7 +356,9 @@ class _Judged:
             wanted = [without_axes(value) for value in alone.results]
         paths = _paths(self.many.tree)
         if len(wanted) != len(found.results):
-            raise ValueError(f"reference returns {len(wanted)} arrays, the function {len(found.results)}")
+            raise ValueError(
+                f"reference returns {len(wanted)} arrays, the function {len(found.results)}"
+            )
         wrong = self._wrong(found.results, wanted, found.inside)
         on = mesh_text(self.sizes)
         if not wrong:
@@ -276,7 +370,9 @@ class _Judged:
         """Random numbers that one device takes over from the devices."""
         if self.one is None or not self.drawn:
             return None
-        return taken(self.drawn, found, self.many.program, self.one.program, self.sizes, draws)
+        return taken(
+            self.drawn, found, self.many.program, self.one.program, self.sizes, draws
+        )
 
     def _of_reference(self, ones: list[list[Any]]) -> list[Host]:
         assert self.reference is not None
@@ -284,10 +380,16 @@ class _Judged:
         program = traced(call.flat, (self.call.arrays,), {}, {}, self.context).program
         return [without_axes(value) for value in run(program, ones, ()).results]
 
-    def _wrong(self, found: list[Values], wanted: list[Host], copies: Mapping[Name, Values]) -> list[int]:
+    def _wrong(
+        self, found: list[Values], wanted: list[Host], copies: Mapping[Name, Values]
+    ) -> list[int]:
         """The results that are not what they should be."""
         program = self.many.program
-        makers = {step.results[0]: step for step in program.steps if step.primitive == "unshard"}
+        makers = {
+            step.results[0]: step
+            for step in program.steps
+            if step.primitive == "unshard"
+        }
         wrong = []
         for number, (values, whole) in enumerate(zip(found, wanted, strict=True)):
             output = program.outputs[number]
@@ -296,7 +398,13 @@ class _Judged:
                 wrong.append(number)
         return wrong
 
-    def _is_right(self, values: Values, whole: Host, maker: Step | None, copies: Mapping[Name, Values]) -> bool:
+    def _is_right(
+        self,
+        values: Values,
+        whole: Host,
+        maker: Step | None,
+        copies: Mapping[Name, Values],
+    ) -> bool:
         array = values.array
         if maker is not None and set(maker.params["sizes"]) & self.many.mapped:
             return self._mapped_right(maker, whole, copies)
@@ -312,12 +420,18 @@ class _Judged:
             return True
         held = copies[operand]
         dims, sizes = maker.params["dims"], maker.params["sizes"]
-        unnamed = [a for a in held.axes if a in sizes and not any(a in axes for axes in dims)]
-        moved = np.moveaxis(held.array, [held.axes.index(axis) for axis in unnamed], range(len(unnamed)))
+        unnamed = [
+            a for a in held.axes if a in sizes and not any(a in axes for axes in dims)
+        ]
+        moved = np.moveaxis(
+            held.array, [held.axes.index(axis) for axis in unnamed], range(len(unnamed))
+        )
         first = moved[(0,) * len(unnamed)]
         return agree(moved, np.broadcast_to(first, moved.shape))
 
-    def _mapped_right(self, maker: Step, whole: Host, copies: Mapping[Name, Values]) -> bool:
+    def _mapped_right(
+        self, maker: Step, whole: Host, copies: Mapping[Name, Values]
+    ) -> bool:
         """A result of ``pmap``, of which each device has its own: a copy, or a shard."""
         operand = maker.operands[0]
         if isinstance(operand, Constant):
@@ -346,16 +460,32 @@ class _Judged:
         walk = self._walk(many, ones)
         outputs = [self.many.program.outputs[number] for number in wrong]
         names = [output for output in outputs if isinstance(output, int)]
-        why = next((walk.on_purpose[name] for name in names if name in walk.on_purpose), None)
+        why = next(
+            (walk.on_purpose[name] for name in names if name in walk.on_purpose), None
+        )
         if why is None:
-            return Proof(False, reason, self.sizes, culprit=blamed(walk, names), numbers=numbers, agrees=False)
+            return Proof(
+                False,
+                reason,
+                self.sizes,
+                culprit=blamed(walk, names),
+                numbers=numbers,
+                agrees=False,
+            )
         beside = self._beside_fewer(why)
         if beside is not None:
             return beside
         culprit = certainly_wrong(walk, self.drawn, self.many.mapped)
         if culprit is None:
-            return Proof(None, f"the numbers depend on the mesh by construction: {why}", self.sizes, agrees=False)
-        return Proof(False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False)
+            return Proof(
+                None,
+                f"the numbers depend on the mesh by construction: {why}",
+                self.sizes,
+                agrees=False,
+            )
+        return Proof(
+            False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False
+        )
 
     def _where(self) -> str:
         """Of what the devices are compared with: where it was computed."""
@@ -368,17 +498,30 @@ class _Judged:
     def _beside_fewer(self, why: Purpose) -> Proof | None:
         """What is said beside fewer devices, where one has but the first of the pieces that devices pick; None where
         the pieces of fewer are others, too."""
-        if self.groups is not None or self.drawn or self.many.mapped or len(why.axes) != 1:
+        if (
+            self.groups is not None
+            or self.drawn
+            or self.many.mapped
+            or len(why.axes) != 1
+        ):
             return None
         (axis,) = why.axes
         count = fewer(self.sizes[axis])
         if count == 1:
             return None
         try:
-            few = traced(self.call.flat, (self.call.arrays,), {}, self._fewer(axis, count), self.context)
+            few = traced(
+                self.call.flat,
+                (self.call.arrays,),
+                {},
+                self._fewer(axis, count),
+                self.context,
+            )
         except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
             return None
-        judged = _Judged(self.call, self.many, few, self.places, self.sizes, None, self.context)
+        judged = _Judged(
+            self.call, self.many, few, self.places, self.sizes, None, self.context
+        )
         judged.groups, judged.whom = (axis, count), f"those of {mesh_text(few.sizes)}"
         try:
             found = judged._in_numbers()
@@ -394,12 +537,17 @@ class _Judged:
         few = slice(-2, None)
         names, steps = aligned(self.many.program, self.one.program)
         on_many = run(self.many.program, many[few], None)
-        on_one = run(self.one.program, ones[few], None, self._taken(on_many, len(many[few])))
+        on_one = run(
+            self.one.program, ones[few], None, self._taken(on_many, len(many[few]))
+        )
         sizes = dict(self.sizes)
         if self.groups is not None:
             axis, count = self.groups
             sizes[axis] //= count
-            on_many, on_one = in_groups(on_many, axis, count), in_groups(on_one, axis, count)
+            on_many, on_one = (
+                in_groups(on_many, axis, count),
+                in_groups(on_one, axis, count),
+            )
         walk = Walk(self.many.program, names, steps, on_many, on_one, sizes)
         for name, place in zip(self.many.program.inputs, self.places, strict=True):
             if place.how == "own":
@@ -422,7 +570,10 @@ def _shapes(arrays: Sequence[Any]) -> Shapes:
 
 def _of_shapes(arrays: Sequence[Any], shapes: Shapes) -> list[Any]:
     """What stands for arguments of other shapes."""
-    return [jax.ShapeDtypeStruct(shape, array.dtype) for array, shape in zip(arrays, shapes, strict=True)]
+    return [
+        jax.ShapeDtypeStruct(shape, array.dtype)
+        for array, shape in zip(arrays, shapes, strict=True)
+    ]
 
 
 def _is_right(state: State | None) -> bool:
@@ -435,7 +586,9 @@ def _end(proved: Proved) -> Where | None:
     if not proved.ends:
         return None
     step, why = proved.ends[0]
-    return Where(step.place, operation(step), f"knowledge ends at {operation(step)}: {why}")
+    return Where(
+        step.place, operation(step), f"knowledge ends at {operation(step)}: {why}"
+    )
 
 
 def _copied(program: Program) -> set[Name]:
@@ -448,9 +601,14 @@ def _finite_draws(whole: Host) -> list[int]:
     """Draws for which one device computes numbers; the first if there are none."""
     if whole.dtype.kind not in "fc":
         return list(range(len(whole)))
-    return [number for number, array in enumerate(whole) if np.isfinite(array).all()] or [0]
+    return [
+        number for number, array in enumerate(whole) if np.isfinite(array).all()
+    ] or [0]
 
 
 def _paths(tree: Any) -> list[str]:
     leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    return [f"result{jax.tree_util.keystr(path)}" for path, _ in jax.tree_util.tree_leaves_with_path(leaves)]
+    return [
+        f"result{jax.tree_util.keystr(path)}"
+        for path, _ in jax.tree_util.tree_leaves_with_path(leaves)
+    ]

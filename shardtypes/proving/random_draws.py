@@ -34,11 +34,20 @@ def sources(many: Program, one: Program) -> dict[Name, Name]:
         return {}
     _, steps = aligned(many, one)
     pairs = [(a.results[0], b.results[0]) for a, b in steps if a.results[0] in drawn]
-    return {name: other for name, other in pairs if many.types[name].shape != one.types[other].shape}
+    return {
+        name: other
+        for name, other in pairs
+        if many.types[name].shape != one.types[other].shape
+    }
 
 
 def taken(
-    pairs: Mapping[Name, Name], numbers: Numbers, many: Program, one: Program, sizes: Mapping[str, int], draws: int
+    pairs: Mapping[Name, Name],
+    numbers: Numbers,
+    many: Program,
+    one: Program,
+    sizes: Mapping[str, int],
+    draws: int,
 ) -> list[dict[Name, Any]]:
     """For each draw of the arguments, the values of one device that are put together from those of the devices.
 
@@ -56,7 +65,11 @@ def taken(
 
 
 def related_draws(
-    many: Program, one: Program, examples: Sequence[Any], places: Sequence[Layout], sizes: Mapping[str, int]
+    many: Program,
+    one: Program,
+    examples: Sequence[Any],
+    places: Sequence[Layout],
+    sizes: Mapping[str, int],
 ) -> Drawn:
     """What devices draw for shards of what one device draws, each shard with a key of its own that is the same on all
     devices that hold it. The keys are computed in numbers; where they need much else, nothing is found."""
@@ -77,15 +90,29 @@ def related_draws(
     for name, key in keys.items():
         whole = tuple(one.types[pairs[name]].shape)
         dims = _sharding(many.types[name].shape, whole, sizes, orders)
-        if dims is None or isinstance(key, Constant) or not _is_sharded(values[key], dims, sizes):
+        if (
+            dims is None
+            or isinstance(key, Constant)
+            or not _is_sharded(values[key], dims, sizes)
+        ):
             continue
-        related[name] = State(whole, tuple(dims.get(dim, ()) for dim in range(len(whole)))), pairs[name]
+        related[name] = (
+            State(whole, tuple(dims.get(dim, ()) for dim in range(len(whole)))),
+            pairs[name],
+        )
     return related
 
 
-def _arguments(program: Program, examples: Sequence[Any], places: Sequence[Layout]) -> list[Any]:
+def _arguments(
+    program: Program, examples: Sequence[Any], places: Sequence[Layout]
+) -> list[Any]:
     """Those that a program needs; the others are zero."""
-    used = {operand for step in program.steps for operand in step.operands if isinstance(operand, int)}
+    used = {
+        operand
+        for step in program.steps
+        for operand in step.operands
+        if isinstance(operand, int)
+    }
     used |= {output for output in program.outputs if isinstance(output, int)}
     given: list[Any] = []
     for name, example, place in zip(program.inputs, examples, places, strict=True):
@@ -99,17 +126,23 @@ def _arguments(program: Program, examples: Sequence[Any], places: Sequence[Layou
     return given
 
 
-def _is_sharded(key: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]) -> bool:
+def _is_sharded(
+    key: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
+) -> bool:
     """Whether devices have keys of their own along the axes that shard, and one key along all others."""
     named = {axis for axes in dims.values() for axis in axes}
     for number, axis in enumerate(key.axes):
         first = np.take(key.array, [0], axis=number)
-        if axis not in named and not np.array_equal(np.broadcast_to(first, key.array.shape), key.array):
+        if axis not in named and not np.array_equal(
+            np.broadcast_to(first, key.array.shape), key.array
+        ):
             return False
     return _of_their_own(key, dims, sizes)
 
 
-def _of_their_own(values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]) -> bool:
+def _of_their_own(
+    values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
+) -> bool:
     """Whether no two devices along the axes that shard hold the same."""
     named = [axis for axes in dims.values() for axis in axes]
     if not set(named) <= set(values.axes):
@@ -126,12 +159,19 @@ def _orders(program: Program) -> set[tuple[str, ...]]:
 
 
 def _sharding(
-    local: Sequence[int], whole: Sequence[int], sizes: Mapping[str, int], orders: set[tuple[str, ...]]
+    local: Sequence[int],
+    whole: Sequence[int],
+    sizes: Mapping[str, int],
+    orders: set[tuple[str, ...]],
 ) -> dict[int, tuple[str, ...]] | None:
     """Which axes shard which dimension; None unless there is just one way."""
     if len(local) != len(whole):
         return None
-    places = [dim for dim, (few, many) in enumerate(zip(local, whole, strict=True)) if few != many]
+    places = [
+        dim
+        for dim, (few, many) in enumerate(zip(local, whole, strict=True))
+        if few != many
+    ]
     found = []
     for chosen in itertools.product(sorted(orders), repeat=len(places)):
         named = [axis for axes in chosen for axis in axes]
@@ -144,7 +184,9 @@ def _sharding(
     return found[0] if len(found) == 1 else None
 
 
-def _together(values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]) -> Any:
+def _together(
+    values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
+) -> Any:
     """The parts of all devices, for each draw; those of the first device along axes that shard nothing."""
     array, left = values.array, list(values.axes)
     named = [axis for axes in dims.values() for axis in axes]

@@ -37,12 +37,20 @@ class Related:
 
     def sharding(self, dim: int) -> tuple[str, ...]:
         """The mesh axes that shard one dimension, major to minor."""
-        return tuple(axis for axis, found in self.over if found.kind == "split" and found.dim == dim)
+        return tuple(
+            axis
+            for axis, found in self.over
+            if found.kind == "split" and found.dim == dim
+        )
 
     @property
     def split(self) -> dict[int, tuple[str, ...]]:
         """The mesh axes of each dimension that is sharded."""
-        dims = dict.fromkeys(found.dim for _, found in self.over if found.kind == "split" and found.dim is not None)
+        dims = dict.fromkeys(
+            found.dim
+            for _, found in self.over
+            if found.kind == "split" and found.dim is not None
+        )
         return {dim: self.sharding(dim) for dim in dims}
 
     @property
@@ -52,7 +60,9 @@ class Related:
 
     @property
     def monoid(self) -> Monoid | None:
-        return next((found.monoid for _, found in self.over if found.kind == "part"), None)
+        return next(
+            (found.monoid for _, found in self.over if found.kind == "part"), None
+        )
 
     @property
     def complete(self) -> bool:
@@ -69,7 +79,9 @@ class Related:
 
     def without(self, axes: Iterable[str]) -> Related:
         gone = set(axes)
-        return replace(self, over=tuple(pair for pair in self.over if pair[0] not in gone))
+        return replace(
+            self, over=tuple(pair for pair in self.over if pair[0] not in gone)
+        )
 
     def words(self, sizes: Mapping[str, int]) -> str:
         """``sharded over 't' along dimension 1``, ``a partial sum over 't'``, ``replicated, 4 times too large``."""
@@ -84,7 +96,11 @@ class Related:
             texts.append(f"held by one device along {axes_text(self.held_on)} alone")
         text = " and ".join(texts) or "replicated"
         off = scale_words(self.factor)
-        return f"{text}, {off}" if off and not (self.parts and _is_mean(self, sizes)) else text
+        return (
+            f"{text}, {off}"
+            if off and not (self.parts and _is_mean(self, sizes))
+            else text
+        )
 
 
 REPLICATED = Related()
@@ -125,4 +141,6 @@ def _is_mean(value: Related, sizes: Mapping[str, int]) -> bool:
 def _combined(value: Related, sizes: Mapping[str, int]) -> str:
     if value.monoid != "sum":
         return f"{_MONOIDS[str(value.monoid)]} along {axes_text(value.parts)}"
-    return device_mean(value.parts) if _is_mean(value, sizes) else partial_sum(value.parts)
+    return (
+        device_mean(value.parts) if _is_mean(value, sizes) else partial_sum(value.parts)
+    )

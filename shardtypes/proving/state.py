@@ -72,7 +72,11 @@ class State:
         """In the words of verdicts."""
         if self.zero:
             return Related(zero=True)
-        return related({dim: axes for dim, axes in enumerate(self.dims) if axes}, dict(self.parts), self.factor)
+        return related(
+            {dim: axes for dim, axes in enumerate(self.dims) if axes},
+            dict(self.parts),
+            self.factor,
+        )
 
 
 def same(whole: Sequence[int], factor: Fraction = Fraction(1)) -> State:
@@ -85,24 +89,40 @@ def count(axes: Iterable[str], sizes: Mapping[str, int]) -> int:
 
 def checked(state: State, local: Shape, sizes: Mapping[str, int]) -> State:
     """The state, if it fits the shapes on devices and on one. Raises ``Unknown``."""
-    refuse(len(local) != state.rank or len(state.whole) != state.rank, "shapes of different rank")
+    refuse(
+        len(local) != state.rank or len(state.whole) != state.rank,
+        "shapes of different rank",
+    )
     named = [axis for names in state.dims for axis in names]
-    refuse(len(set(named)) != len(named) or set(named) & state.over, "one axis in two places")
+    refuse(
+        len(set(named)) != len(named) or set(named) & state.over,
+        "one axis in two places",
+    )
     for dim, (few, many) in enumerate(zip(local, state.whole, strict=True)):
         refuse(
-            few * count(state.dims[dim], sizes) != many and (dim not in state.uniform or state.dims[dim]),
+            few * count(state.dims[dim], sizes) != many
+            and (dim not in state.uniform or state.dims[dim]),
             f"dimension {dim} has the size {few} on a device, {many} on one",
         )
     return state
 
 
-def adopted(state: State, dim: int, axes: tuple[str, ...], local: Shape, sizes: Mapping[str, int]) -> State:
+def adopted(
+    state: State,
+    dim: int,
+    axes: tuple[str, ...],
+    local: Shape,
+    sizes: Mapping[str, int],
+) -> State:
     """A uniform dimension as the shard that it is beside a sharded one. Raises ``Unknown``."""
     if state.dims[dim] == axes:
         return state
     refuse(dim not in state.uniform or state.dims[dim], "sharded differently")
     taken = set(axes) & (state.axes | state.over)
-    refuse(taken or local[dim] * count(axes, sizes) != state.whole[dim], "sharded differently")
+    refuse(
+        taken or local[dim] * count(axes, sizes) != state.whole[dim],
+        "sharded differently",
+    )
     return replace(state, dims=(*state.dims[:dim], axes, *state.dims[dim + 1 :]))
 
 
@@ -131,7 +151,9 @@ def leveled(states: Sequence[State], sizes: Mapping[str, int]) -> list[State]:
             continue
         refuse(more & state.axes, "a partial result and a sharded value are added")
         parts = tuple(sorted((*state.parts, *((axis, _SUM) for axis in more))))
-        found.append(replace(state, parts=parts, factor=state.factor * count(more, sizes)))
+        found.append(
+            replace(state, parts=parts, factor=state.factor * count(more, sizes))
+        )
     return found
 
 
@@ -186,11 +208,20 @@ def row(state: State | None) -> State | None:
     if state is None or state.dims[0]:
         return None
     uniform = frozenset(dim - 1 for dim in state.uniform if dim)
-    return State(state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero)
+    return State(
+        state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero
+    )
 
 
 def stacked(state: State | None, length: int) -> State | None:
     if state is None:
         return None
     uniform = frozenset(dim + 1 for dim in state.uniform)
-    return State((length, *state.whole), ((), *state.dims), state.parts, state.factor, uniform, state.zero)
+    return State(
+        (length, *state.whole),
+        ((), *state.dims),
+        state.parts,
+        state.factor,
+        uniform,
+        state.zero,
+    )

@@ -51,7 +51,9 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
     with ExitStack() as stack:
         stack.enter_context(_traced_for((next(_traces), *sorted(sizes.items()))))
         stack.enter_context(forgetting_meshes())
-        device = _device_of(context if context is not None else jax.sharding.get_abstract_mesh())
+        device = _device_of(
+            context if context is not None else jax.sharding.get_abstract_mesh()
+        )
         for owner, name, new in _changes(sizes, seen, device):
             stack.enter_context(_replaced(owner, name, new))
         if context is not None:
@@ -59,7 +61,9 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
         yield seen
 
 
-def _changes(sizes: Mapping[str, int], seen: Seen, device: Any) -> list[tuple[Any, str, Any]]:
+def _changes(
+    sizes: Mapping[str, int], seen: Seen, device: Any
+) -> list[tuple[Any, str, Any]]:
     plain_mesh, plain_abstract = vars(Mesh), vars(AbstractMesh)
     changes: list[tuple[Any, str, Any]] = [
         (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen, device)),
@@ -68,10 +72,17 @@ def _changes(sizes: Mapping[str, int], seen: Seen, device: Any) -> list[tuple[An
     ]
     if sizes:
         for owner, names, plain in (
-            (Mesh, ("shape", "shape_tuple", "axis_sizes", "size", "abstract_mesh"), plain_mesh),
+            (
+                Mesh,
+                ("shape", "shape_tuple", "axis_sizes", "size", "abstract_mesh"),
+                plain_mesh,
+            ),
             (AbstractMesh, ("shape", "shape_tuple", "abstract_mesh"), plain_abstract),
         ):
-            changes += [(owner, name, _reported(name, plain.get(name), sizes, device)) for name in names]
+            changes += [
+                (owner, name, _reported(name, plain.get(name), sizes, device))
+                for name in names
+            ]
     return changes
 
 
@@ -158,8 +169,15 @@ def _bind_on(sizes: Mapping[str, int], seen: Seen, device: Any) -> Callable[...,
         about = params.get("debug_info")
         if about is not None and "pmap.py" in str(about.func_src_info):
             seen.mapped.update(own)  # its arguments say how many there are
-            return kind.bind(_shard_map.shard_map_p, *args, mesh=mesh.abstract_mesh, **params)
-        return kind.bind(_shard_map.shard_map_p, *args, mesh=_substitute(mesh, sizes, device), **params)
+            return kind.bind(
+                _shard_map.shard_map_p, *args, mesh=mesh.abstract_mesh, **params
+            )
+        return kind.bind(
+            _shard_map.shard_map_p,
+            *args,
+            mesh=_substitute(mesh, sizes, device),
+            **params,
+        )
 
     return bind
 
@@ -186,7 +204,9 @@ class _Batching:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
-    def batch(self, function: Any, axis: Any, in_axes: Any, out_axes: Any, **options: Any) -> Any:
+    def batch(
+        self, function: Any, axis: Any, in_axes: Any, out_axes: Any, **options: Any
+    ) -> Any:
         if not isinstance(axis.name, str):
             return self._module.batch(function, axis, in_axes, out_axes, **options)
         self._seen.mapped.add(axis.name)
@@ -206,7 +226,8 @@ class _Mapped:
 
         def on_one(*parts: Any) -> Any:
             given = [
-                part if at is None else jnp.squeeze(part, at) for part, at in zip(parts, self.in_axes, strict=True)
+                part if at is None else jnp.squeeze(part, at)
+                for part, at in zip(parts, self.in_axes, strict=True)
             ]
             for store in self.function.stores:
                 if store is not None:
@@ -222,7 +243,11 @@ class _Mapped:
         mesh = AbstractMesh((size,), (name,), axis_types=(AxisType.Auto,))
         specs = tuple(_spec(at, name) for at in self.in_axes)
         mapped = jax.shard_map(
-            on_one, mesh=mesh, in_specs=specs, out_specs=_Late(self, name).specs(on_one, args, specs), check_vma=False
+            on_one,
+            mesh=mesh,
+            in_specs=specs,
+            out_specs=_Late(self, name).specs(on_one, args, specs),
+            check_vma=False,
         )
         results = mapped(*args)
         return results, self._places
@@ -243,7 +268,12 @@ class _Late:
             on_one(*parts)
             return ()
 
-        jax.eval_shape(jax.shard_map(alone, mesh=mesh, in_specs=specs, out_specs=(), check_vma=False), *args)
+        jax.eval_shape(
+            jax.shard_map(
+                alone, mesh=mesh, in_specs=specs, out_specs=(), check_vma=False
+            ),
+            *args,
+        )
         return [_spec(at, name) for at in self.mapped._places]
 
 

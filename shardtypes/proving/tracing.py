@@ -24,7 +24,13 @@ class Traced:
     mapped: frozenset[str] = frozenset()
 
 
-def traced(f: Callable[..., Any], args: Any, kwargs: Any, sizes: Mapping[str, int], context: Any) -> Traced:
+def traced(
+    f: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    sizes: Mapping[str, int],
+    context: Any,
+) -> Traced:
     """Trace with mesh axes of these sizes. Raises what the program raises."""
     found: list[Any] = []
 

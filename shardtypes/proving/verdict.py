@@ -73,8 +73,12 @@ class Proof:
     numbers: Numbers | None = None
     agrees: bool | None = None
     shapes: Shapes = ()
-    follow: Callable[[], Intermediates] = field(default=Intermediates, repr=False, compare=False)
-    others: Callable[[], tuple[Proof, ...]] = field(default=tuple, repr=False, compare=False)
+    follow: Callable[[], Intermediates] = field(
+        default=Intermediates, repr=False, compare=False
+    )
+    others: Callable[[], tuple[Proof, ...]] = field(
+        default=tuple, repr=False, compare=False
+    )
 
     @property
     def intermediates(self) -> Intermediates:
@@ -90,7 +94,9 @@ class Proof:
         return self.others()
 
     def __bool__(self) -> bool:
-        raise TypeError("a verdict has three values: use .ok, which is True, False or None")
+        raise TypeError(
+            "a verdict has three values: use .ok, which is True, False or None"
+        )
 
     def raise_if_failed(self) -> Proof:
         """Raise ``Refuted`` if the program is refuted."""
@@ -110,5 +116,7 @@ class Proof:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        where = f", culprit={str(self.culprit.place)!r}" if self.culprit is not None else ""
+        where = (
+            f", culprit={str(self.culprit.place)!r}" if self.culprit is not None else ""
+        )
         return f"Proof(ok={self.ok}, reason={self.reason!r}, sizes={dict(self.sizes)}, proved={self.proved:.2f}{where})"

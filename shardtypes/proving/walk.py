@@ -122,7 +122,9 @@ class Walk:
         fixed, carried = step.params["num_consts"], step.params["num_carry"]
         if rounds_apart(step, self.others.get(step)):
             self._counted.update(step.operands[fixed + carried :])
-        for number, (name, operand) in enumerate(zip(body.inputs, step.operands, strict=True)):
+        for number, (name, operand) in enumerate(
+            zip(body.inputs, step.operands, strict=True)
+        ):
             self._sources[name] = [operand]
             if fixed <= number < fixed + carried:
                 self._sources[name].append(body.outputs[number - fixed])
@@ -140,9 +142,15 @@ class Walk:
         return self._found[operand]
 
     def _look(self, name: Name) -> tuple[Standing, Related | None]:
-        if name not in self._producers:  # an argument of a loop's body: what comes in first
+        if (
+            name not in self._producers
+        ):  # an argument of a loop's body: what comes in first
             standing, relation = self.standing(self._sources[name][0])
-            return (standing, None) if standing in ("none", "unpaired") else ("right", relation)
+            return (
+                (standing, None)
+                if standing in ("none", "unpaired")
+                else ("right", relation)
+            )
         found, whole = self.held(name), self.whole(name)
         if found is None or whole is None:
             return "unpaired", None
@@ -158,8 +166,14 @@ class Walk:
             before = 1
         relation = observed(array, found.axes, whole, self.sizes, before)
         step = self._producers[name]
-        if relation is None and step.primitive == "unshard" and name not in self.many.outputs:
-            return self.standing(step.operands[0])  # what devices keep for a gradient, which they take back as it is
+        if (
+            relation is None
+            and step.primitive == "unshard"
+            and name not in self.many.outputs
+        ):
+            return self.standing(
+                step.operands[0]
+            )  # what devices keep for a gradient, which they take back as it is
         if relation is None:
             return "none", None
         if relation.right:
@@ -168,7 +182,9 @@ class Walk:
 
     def held(self, operand: Operand) -> Values | None:
         """What the devices hold; None of a constant, and where that is not known."""
-        return None if isinstance(operand, Constant) else self.on_many.inside.get(operand)
+        return (
+            None if isinstance(operand, Constant) else self.on_many.inside.get(operand)
+        )
 
     def whole(self, name: Name) -> Host | None:
         """What one device computes of a value; None where that is not known."""
@@ -207,7 +223,11 @@ class Walk:
                 continue
             # What leaves the devices is that of the first, which may happen to be right.
             leaves = step.primitive == "unshard"
-            wrong = [name for name in step.results if leaves or self.standing(name)[0] != "right"]
+            wrong = [
+                name
+                for name in step.results
+                if leaves or self.standing(name)[0] != "right"
+            ]
             found.update(dict.fromkeys(wrong, why))
 
     def _inherit(self, names: Iterable[Name], found: dict[Name, Purpose]) -> None:
@@ -217,13 +237,19 @@ class Walk:
             if why is not None:
                 found[name] = why
 
-    def _why(self, operands: Iterable[Operand], found: Mapping[Name, Purpose]) -> Purpose | None:
-        reasons = [found[one] for one in operands if isinstance(one, int) and one in found]
+    def _why(
+        self, operands: Iterable[Operand], found: Mapping[Name, Purpose]
+    ) -> Purpose | None:
+        reasons = [
+            found[one] for one in operands if isinstance(one, int) and one in found
+        ]
         return min(reasons, key=lambda one: _KINDS.index(one.kind), default=None)
 
     def _own(self, step: Step) -> Purpose | None:
         """Why the step itself makes something that is each device's own."""
-        if not step.manual or all(self.standing(name)[0] == "right" for name in step.results):
+        if not step.manual or all(
+            self.standing(name)[0] == "right" for name in step.results
+        ):
             return None
         if step.primitive in _RANDOM and not self.draws_the_same(step):
             return Purpose("draws", step.place)
@@ -237,10 +263,19 @@ class Walk:
     def draws_the_same(self, step: Step) -> bool:
         """Whether all devices draw the very same, with one key, where one device draws more."""
         (name, *_), (key, *_) = step.results, step.operands
-        if step.primitive != "random_bits" or name not in self.on_many.inside or name not in self.names:
+        if (
+            step.primitive != "random_bits"
+            or name not in self.on_many.inside
+            or name not in self.names
+        ):
             return False
         standing, relation = self.standing(key)
-        if self.standing(name)[0] != "none" or standing != "right" or relation is None or relation.over:
+        if (
+            self.standing(name)[0] != "none"
+            or standing != "right"
+            or relation is None
+            or relation.over
+        ):
             return False
         return not self.varying(name)
 
@@ -260,14 +295,20 @@ class Walk:
         if other is None or self.standing(array) != ("right", REPLICATED):
             return ()
         pairs = zip(step.results, other.results, strict=True)
-        if any(self.many.types[mine].shape != self._one_shape(his) for mine, his in pairs):
+        if any(
+            self.many.types[mine].shape != self._one_shape(his) for mine, his in pairs
+        ):
             return ()
         axes = [axis for index in indices for axis in self._axes_of_place(index)]
         return tuple(dict.fromkeys(axes))
 
     def _one_shape(self, name: Name) -> tuple[int, ...]:
         found = self.on_one.inside.get(name)
-        return () if found is None else without_axes(found).shape[1 + self._depth_of_one(name) :]
+        return (
+            ()
+            if found is None
+            else without_axes(found).shape[1 + self._depth_of_one(name) :]
+        )
 
     def _depth_of_one(self, name: Name) -> int:
         back = next((many for many, one in self.names.items() if one == name), None)
@@ -307,9 +348,25 @@ class Walk:
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
                 step = self._producers[first]
-                relations = tuple(self.standing(operand)[1] for operand in step.operands)
-                before = next((one for one in self.makers(step.operands) if one.primitive not in UNCHANGED), None)
-                return Culprit(step, first, self.standing(first)[1], relations, self.others.get(step), before)
+                relations = tuple(
+                    self.standing(operand)[1] for operand in step.operands
+                )
+                before = next(
+                    (
+                        one
+                        for one in self.makers(step.operands)
+                        if one.primitive not in UNCHANGED
+                    ),
+                    None,
+                )
+                return Culprit(
+                    step,
+                    first,
+                    self.standing(first)[1],
+                    relations,
+                    self.others.get(step),
+                    before,
+                )
         return None
 
     def _look_at_first_rounds(self) -> None:
@@ -317,27 +374,39 @@ class Walk:
         self._found = {name: self._found[name] for name in self.many.inputs}
         self._benign.clear()
 
-    def _look_at_all_rounds(self, found: Mapping[Name, tuple[Standing, Related | None]]) -> None:
+    def _look_at_all_rounds(
+        self, found: Mapping[Name, tuple[Standing, Related | None]]
+    ) -> None:
         self._first_rounds = False
         self._found = dict(found)
         self._benign.clear()
 
-    def _ends(self, wrong: Iterable[Name], spare_places: bool, loops: bool) -> list[Name]:
+    def _ends(
+        self, wrong: Iterable[Name], spare_places: bool, loops: bool
+    ) -> list[Name]:
         seen: set[Name] = set()
         left = list(wrong)
         ends = []
         while left:
             name = left.pop()
-            if name in seen or (name in self._found and name not in self._producers and name not in self._sources):
+            if name in seen or (
+                name in self._found
+                and name not in self._producers
+                and name not in self._sources
+            ):
                 continue
             seen.add(name)
-            sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
+            sources = [
+                one for one in self._sources.get(name, ()) if isinstance(one, int)
+            ]
             bad = [one for one in sources if self._is_bad(one, spare_places)]
             left += bad
             step = self._producers.get(name)
             if step is None or self.standing(name)[0] == "unpaired":
                 continue
-            if (loops and step.primitive == "scan") or (not bad and step.primitive != "scan"):
+            if (loops and step.primitive == "scan") or (
+                not bad and step.primitive != "scan"
+            ):
                 ends.append(name)
         return ends
 
@@ -378,8 +447,12 @@ class Walk:
         if relation is not None and relation.factor != 1:
             standing = "scaled"
         for _ in range(10_000):
-            sources = [one for one in self._sources.get(name, ()) if isinstance(one, int)]
-            before = next((one for one in sources if self._like(one, standing, relation)), None)
+            sources = [
+                one for one in self._sources.get(name, ()) if isinstance(one, int)
+            ]
+            before = next(
+                (one for one in sources if self._like(one, standing, relation)), None
+            )
             if before is None:
                 return step
             name, step = before, self._producers.get(before) or step
@@ -393,7 +466,9 @@ class Walk:
             return math.isclose(float(other.factor), float(relation.factor))
         if found != standing:
             return False
-        return set(other.parts) >= set(relation.parts) and math.isclose(float(other.factor), float(relation.factor))
+        return set(other.parts) >= set(relation.parts) and math.isclose(
+            float(other.factor), float(relation.factor)
+        )
 
     def makers(self, operands: Iterable[Operand]) -> Iterator[Step]:
         """The operations that made the operands, and theirs, nearest first."""
@@ -409,7 +484,11 @@ class Walk:
 
     def is_float(self, operand: Operand) -> bool:
         """Whether a value is neither an integer nor a boolean."""
-        dtype = operand.dtype if isinstance(operand, Constant) else self.many.types[operand].dtype
+        dtype = (
+            operand.dtype
+            if isinstance(operand, Constant)
+            else self.many.types[operand].dtype
+        )
         return not str(dtype).startswith(_WHOLE)
 
     def varying(self, name: Name) -> set[str]:
@@ -417,9 +496,16 @@ class Walk:
         held = self.held(name)
         if held is None:
             return set()
-        first = {axis: np.take(held.array, [0], axis=number) for number, axis in enumerate(held.axes)}
+        first = {
+            axis: np.take(held.array, [0], axis=number)
+            for number, axis in enumerate(held.axes)
+        }
         shape = held.array.shape
-        return {axis for axis, one in first.items() if not np.array_equal(np.broadcast_to(one, shape), held.array)}
+        return {
+            axis
+            for axis, one in first.items()
+            if not np.array_equal(np.broadcast_to(one, shape), held.array)
+        }
 
     def users(self, name: Name) -> list[tuple[Name, Step | None]]:
         """What is made of a value, with the operations; those that hand it into a loop are None."""

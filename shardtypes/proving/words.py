@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from shardtypes.lang.messages import applied_to, axes_text, device_mean, partial_sum, returned_as_replicated
+from shardtypes.lang.messages import (
+    applied_to,
+    axes_text,
+    device_mean,
+    partial_sum,
+    returned_as_replicated,
+)
 from shardtypes.proving.program import Constant, Step
 from shardtypes.proving.relation import Related, scale_words
 from shardtypes.proving.walk import COLLECTIVES, Culprit, rounds_apart
@@ -57,7 +63,10 @@ def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
         if text is not None:
             return text
     if step.primitive in COLLECTIVES:
-        return applied_to(operation(step), [_words(one, sizes) for one in known] or ["what nothing is known of"])
+        return applied_to(
+            operation(step),
+            [_words(one, sizes) for one in known] or ["what nothing is known of"],
+        )
     if found.relation is not None and found.relation.factor != 1:
         return _scaled(found, sizes)
     return _combined(step, found, sizes)
@@ -75,7 +84,9 @@ def goes_on(relation: Related, what: str, sizes: Mapping[str, int]) -> str:
 
 def last_collective(step: Step) -> str:
     """The collective that an operand went through last."""
-    return f"{operation(step)} over {axes_text(step.over)} is the last collective before"
+    return (
+        f"{operation(step)} over {axes_text(step.over)} is the last collective before"
+    )
 
 
 def in_each_round(step: Step) -> str:
@@ -130,14 +141,25 @@ def _returned(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
     (relation,) = found.operands
     what = f"result {step.params['number'] + 1} of shard_map"
     if relation is None:
-        return f"{what} {returned_as_replicated(missing)}" if missing else f"{what} is put together from other parts"
+        return (
+            f"{what} {returned_as_replicated(missing)}"
+            if missing
+            else f"{what} is put together from other parts"
+        )
     parts = [axis for axis in relation.parts if axis in missing]
     if parts:
         return f"{what} is {relation.words(sizes)} but is returned as replicated: {_remedy(relation)}"
     split = [axis for axis in missing if relation[axis].kind == "split"]
     if split:
         return f"{what} {returned_as_replicated(split)}"
-    said = "; ".join(f"dimension {dim} {axes_text(axes)}" for dim, axes in enumerate(dims) if axes) or "replicated"
+    said = (
+        "; ".join(
+            f"dimension {dim} {axes_text(axes)}"
+            for dim, axes in enumerate(dims)
+            if axes
+        )
+        or "replicated"
+    )
     return f"{what} is {relation.words(sizes)}, but out_specs says {said}"
 
 
@@ -151,13 +173,19 @@ def _remedy(relation: Related, first: str = "") -> str:
     return f"call lax.{collective}(…, {axes}){first}"
 
 
-def _reduced(step: Step, known: Sequence[Related], sizes: Mapping[str, int]) -> str | None:
+def _reduced(
+    step: Step, known: Sequence[Related], sizes: Mapping[str, int]
+) -> str | None:
     """A reduction over devices of something else than a part."""
     if not known:
         return None
     (relation, *_) = known
     kind = operation(step)
-    done = [axis for axis in step.over if axis not in relation.parts and relation[axis].kind == "same"]
+    done = [
+        axis
+        for axis in step.over
+        if axis not in relation.parts and relation[axis].kind == "same"
+    ]
     split = [axis for axis in step.over if relation[axis].kind == "split"]
     if split:
         return (
@@ -208,7 +236,11 @@ def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
     other = found.other
     if other is not None:
         for mine, his in zip(step.operands, other.operands, strict=False):
-            if isinstance(mine, Constant) and isinstance(his, Constant) and str(mine.value) != str(his.value):
+            if (
+                isinstance(mine, Constant)
+                and isinstance(his, Constant)
+                and str(mine.value) != str(his.value)
+            ):
                 return f"{text}: it takes {_number(mine)}, on one device {_number(his)}"
     return f"{operation(step)}: {text}"
 
@@ -218,7 +250,9 @@ def _averaged(found: Culprit, sizes: Mapping[str, int]) -> tuple[str, ...]:
     step, before = found.step, found.before
     if step.primitive != "div" or before is None or before.place != step.place:
         return ()
-    if before.primitive not in ("psum", "psum_invariant") or not isinstance(step.operands[1], Constant):
+    if before.primitive not in ("psum", "psum_invariant") or not isinstance(
+        step.operands[1], Constant
+    ):
         return ()
     mean_of = f"{_count(before.over, sizes):g}"
     return before.over if _number(step.operands[1]) == mean_of else ()
@@ -236,7 +270,11 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
         text = "what it computes is not what one device computes, nor a shard or a partial result of it"
         return f"{_loop(step, found.other)}: {text}"
     awaiting = [one for one in found.operands if one is not None and one.parts]
-    rest = [one for one in found.operands if one is not None and not one.parts and not one.zero]
+    rest = [
+        one
+        for one in found.operands
+        if one is not None and not one.parts and not one.zero
+    ]
     name = operation(step)
     if awaiting and rest and step.primitive in ("add", "add_any", "sub"):
         texts = [_part_words(awaiting[0], sizes), f"what is {rest[0].words(sizes)}"]
@@ -244,10 +282,14 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
     if awaiting:
         if step.primitive == "div":
             awaiting.reverse()  # what is divided by is the one that is used as if it were complete
-        return applied_to(name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first"))
+        return applied_to(
+            name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first")
+        )
     split = [one for one in found.operands if one is not None and one.split]
     if split:
-        axes = [axis for one in split[:1] for axes in one.split.values() for axis in axes]
+        axes = [
+            axis for one in split[:1] for axes in one.split.values() for axis in axes
+        ]
         return (
             f"{name} is applied to {' and '.join(dict.fromkeys(_words(one, sizes) for one in split))}: "
             f"the devices along {axes_text(axes)} compute something else than one device does"

@@ -29,7 +29,10 @@ Held = dict[tuple[int, int], Array]
 
 
 def pulled_back(
-    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array], observe: Observe | None = None
+    results: Sequence[Array],
+    cotangents: Sequence[Array],
+    inputs: Sequence[Array],
+    observe: Observe | None = None,
 ) -> list[Array]:
     """The cotangents of the inputs, zeros where no result depends on one. ``observe`` is shown each value with its
     cotangent, and gives the one to go on with. Raises NoGradient."""
@@ -51,7 +54,10 @@ def pulled_back(
                 _add_to(held, operand, taken)
                 values[id(operand.node), operand.output] = operand
     found = [held.get((id(array.node), array.output)) for array in inputs]
-    return [zeros_like(array) if one is None else one for array, one in zip(inputs, found, strict=True)]
+    return [
+        zeros_like(array) if one is None else one
+        for array, one in zip(inputs, found, strict=True)
+    ]
 
 
 def _add_to(held: Held, array: Array, cotangent: Array) -> None:
@@ -73,7 +79,11 @@ def _added_axes(array: Array, cotangent: Array) -> tuple[Axis, ...]:
     if array.varying is not None and cotangent.varying is not None:
         more |= cotangent.varying - array.varying
     if array.value is not None and cotangent.value is not None:
-        more |= {axis for axis in cotangent.value.axes if is_of_examples(axis) and axis not in array.value.axes}
+        more |= {
+            axis
+            for axis in cotangent.value.axes
+            if is_of_examples(axis) and axis not in array.value.axes
+        }
     return tuple(sorted(more))
 
 
@@ -81,7 +91,9 @@ def _in_order(results: Sequence[Array]) -> list[Node]:
     """All nodes that the results depend on, those that depend on others first."""
     order: list[Node] = []
     seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(result.node, False) for result in results if result.node is not None]
+    stack: list[tuple[Node, bool]] = [
+        (result.node, False) for result in results if result.node is not None
+    ]
     while stack:
         node, done = stack.pop()
         if done:

@@ -17,7 +17,9 @@ class LocalInt(int):
     axes: frozenset[str]
     capacity: bool
 
-    def __new__(cls, value: int, axes: frozenset[str], capacity: bool = False) -> LocalInt:
+    def __new__(
+        cls, value: int, axes: frozenset[str], capacity: bool = False
+    ) -> LocalInt:
         made = super().__new__(cls, value)
         made.axes = axes
         made.capacity = capacity
@@ -42,18 +44,25 @@ class DeviceCount(int):
 def is_counted(*values: Any) -> bool:
     """Whether some of these numbers, or of the entries of tuples and lists, are numbers of devices."""
     return any(
-        is_counted(*value) if isinstance(value, (tuple, list)) else isinstance(value, DeviceCount) for value in values
+        is_counted(*value)
+        if isinstance(value, (tuple, list))
+        else isinstance(value, DeviceCount)
+        for value in values
     )
 
 
 def axes_of(*values: Any) -> frozenset[str]:
     """The axes on which numbers depend."""
-    return frozenset[str]().union(*(value.axes for value in values if isinstance(value, (LocalInt, LocalFloat))))
+    return frozenset[str]().union(
+        *(value.axes for value in values if isinstance(value, (LocalInt, LocalFloat)))
+    )
 
 
 def capacity_axes(*values: Any) -> frozenset[str]:
     """The axes on which capacities among some numbers depend."""
-    return axes_of(*(value for value in values if isinstance(value, LocalInt) and value.capacity))
+    return axes_of(
+        *(value for value in values if isinstance(value, LocalInt) and value.capacity)
+    )
 
 
 def local(value: Any, axes: frozenset[str], capacity: bool) -> Any:
@@ -82,7 +91,11 @@ def plain(size: Any) -> Any:
     """The size of a dimension, however it was computed."""
     if isinstance(size, DeviceCount):
         return int(size)
-    return LocalInt(int(size), size.axes) if isinstance(size, LocalInt) and size.capacity else size
+    return (
+        LocalInt(int(size), size.axes)
+        if isinstance(size, LocalInt) and size.capacity
+        else size
+    )
 
 
 def whole(value: Any) -> Any:
@@ -117,7 +130,9 @@ def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
         axes = axes_of(self, *others)
         capacity = divides or bool(capacity_axes(self, *others))
         results = result if isinstance(result, tuple) else (result,)
-        made = tuple(local(one, axes, capacity) if axes else counted(one) for one in results)
+        made = tuple(
+            local(one, axes, capacity) if axes else counted(one) for one in results
+        )
         return made if isinstance(result, tuple) else made[0]
 
     return operate
@@ -127,6 +142,8 @@ _KEEPING = "add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv".sp
 _DIVIDING = "floordiv rfloordiv mod rmod divmod rdivmod".split()
 for _cls, _base in ((LocalInt, int), (LocalFloat, float), (DeviceCount, int)):
     for _name in (*_KEEPING, *_DIVIDING):
-        setattr(_cls, f"__{_name}__", _forwarding(f"__{_name}__", _base, _name in _DIVIDING))
+        setattr(
+            _cls, f"__{_name}__", _forwarding(f"__{_name}__", _base, _name in _DIVIDING)
+        )
 for _name in ("ceil", "floor", "trunc", "round"):
     setattr(LocalFloat, f"__{_name}__", _forwarding(f"__{_name}__", float, True))

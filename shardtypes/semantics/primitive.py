@@ -12,24 +12,45 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardtypes.lang import dtypes
 from shardtypes.lang.frozen import frozen
-from shardtypes.semantics.array import Array, Dim, Node, NoGradient, Params, SizesDiffer, UnknownRank
+from shardtypes.semantics.array import (
+    Array,
+    Dim,
+    Node,
+    NoGradient,
+    Params,
+    SizesDiffer,
+    UnknownRank,
+)
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
-from shardtypes.semantics.relation import NOTHING_KNOWN, SAME, Relation, Relations, axes_of
+from shardtypes.semantics.relation import (
+    NOTHING_KNOWN,
+    SAME,
+    Relation,
+    Relations,
+    axes_of,
+)
 from shardtypes.semantics.values import Values
 
 if TYPE_CHECKING:
     from shardtypes.semantics.simulated import Numbers
 
 LetterRule: TypeAlias = Callable[[Sequence[Array], Params], Letters]
-ShapeRule: TypeAlias = Callable[[Sequence[Array], Params, "Letters | None"], Sequence[tuple[Dim, ...]]]
+ShapeRule: TypeAlias = Callable[
+    [Sequence[Array], Params, "Letters | None"], Sequence[tuple[Dim, ...]]
+]
 DtypeRule: TypeAlias = Callable[[Sequence[Array], Params], Sequence["str | None"]]
-Vary: TypeAlias = Callable[[frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]]
+Vary: TypeAlias = Callable[
+    [frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]
+]
 Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
-Pull: TypeAlias = Callable[[Array, Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]]
+Pull: TypeAlias = Callable[
+    [Array, Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
+]
 """Takes the cotangent of the result, the operands, the results and the parameters; gives those of the operands."""
 PullSeveral: TypeAlias = Callable[
-    [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
+    [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params],
+    Sequence["Array | None"],
 ]
 """The same for several results, of which some may have no cotangent."""
 
@@ -46,7 +67,10 @@ class Primitive:
     evaluate: Evaluation
     pull: Pull | PullSeveral | None
     results: int | Callable[[Params], int]
-    relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None
+    relate: (
+        Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]]
+        | None
+    )
     simulate: Callable[..., Any] | None
     vary: Vary | None
     own: Callable[[Sequence[Array], Params], frozenset[str]]
@@ -82,7 +106,10 @@ def declare(
     shape: ShapeRule | None = None,
     dtype: DtypeRule | None = None,
     pull: Pull | None = None,
-    relate: Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]] | None = None,
+    relate: Callable[
+        [Sequence[Relations], Sequence[Array], Params], Sequence[Relations]
+    ]
+    | None = None,
     simulate: Callable[..., Any] | None = None,
     vary: Vary | None = None,
     own: Callable[[Sequence[Array], Params], frozenset[str]] | None = None,
@@ -94,7 +121,20 @@ def declare(
     """
     shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
     return _kept(
-        Primitive(name, letters, values, shape, dtype, evaluate, pull, 1, relate, simulate, vary, own or _nobodys)
+        Primitive(
+            name,
+            letters,
+            values,
+            shape,
+            dtype,
+            evaluate,
+            pull,
+            1,
+            relate,
+            simulate,
+            vary,
+            own or _nobodys,
+        )
     )
 
 
@@ -116,7 +156,20 @@ def declare_several(
     """Declare a primitive that gives several arrays; ``results`` is their number."""
     shape = shape or shape_of_letters
     return _kept(
-        SeveralPrimitive(name, letters, values, shape, dtype, evaluate, pull, results, None, None, None, _nobodys)
+        SeveralPrimitive(
+            name,
+            letters,
+            values,
+            shape,
+            dtype,
+            evaluate,
+            pull,
+            results,
+            None,
+            None,
+            None,
+            _nobodys,
+        )
     )
 
 
@@ -130,9 +183,15 @@ def _kept(primitive: _P) -> _P:
     return primitive
 
 
-def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tuple[Array, ...]:
+def apply(
+    primitive: Primitive, operands: Sequence[Array], params: Params
+) -> tuple[Array, ...]:
     """All that is known of the results of a primitive."""
-    count = primitive.results if isinstance(primitive.results, int) else primitive.results(params)
+    count = (
+        primitive.results
+        if isinstance(primitive.results, int)
+        else primitive.results(params)
+    )
     letters = _letters(primitive, operands, params)
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
@@ -142,7 +201,16 @@ def apply(primitive: Primitive, operands: Sequence[Array], params: Params) -> tu
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
     results = [
-        Array(shapes[i], kinds[i], _weak(operands), relations[i], values[i], varying=varying, own=own, sources=sources)
+        Array(
+            shapes[i],
+            kinds[i],
+            _weak(operands),
+            relations[i],
+            values[i],
+            varying=varying,
+            own=own,
+            sources=sources,
+        )
         for i in range(count)
     ]
     if any(operand.node is not None for operand in operands):
@@ -157,7 +225,9 @@ def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
     return frozenset[_T]().union(*(one for one in sets if one))
 
 
-def _letters(primitive: Primitive, operands: Sequence[Array], params: Params) -> Letters | None:
+def _letters(
+    primitive: Primitive, operands: Sequence[Array], params: Params
+) -> Letters | None:
     try:
         return primitive.letters(operands, params)
     except UnknownRank:
@@ -165,7 +235,11 @@ def _letters(primitive: Primitive, operands: Sequence[Array], params: Params) ->
 
 
 def _shapes(
-    primitive: Primitive, operands: Sequence[Array], params: Params, letters: Letters | None, count: int
+    primitive: Primitive,
+    operands: Sequence[Array],
+    params: Params,
+    letters: Letters | None,
+    count: int,
 ) -> Sequence[tuple[Dim, ...] | None]:
     try:
         return primitive.shape(operands, params, letters)
@@ -177,7 +251,9 @@ def _weak(operands: Sequence[Array]) -> bool:
     return bool(operands) and all(operand.weak for operand in operands)
 
 
-def _varying(primitive: Primitive, operands: Sequence[Array], params: Params) -> frozenset[tuple[str, int]] | None:
+def _varying(
+    primitive: Primitive, operands: Sequence[Array], params: Params
+) -> frozenset[tuple[str, int]] | None:
     """The axes that a result varies over under ``check_vma=True``: those of any operand, as the others are cast."""
     known = [operand.varying for operand in operands if operand.varying is not None]
     if not known:
@@ -187,20 +263,37 @@ def _varying(primitive: Primitive, operands: Sequence[Array], params: Params) ->
 
 
 def _relations(
-    primitive: Primitive, operands: Sequence[Array], params: Params, letters: Letters | None, count: int
+    primitive: Primitive,
+    operands: Sequence[Array],
+    params: Params,
+    letters: Letters | None,
+    count: int,
 ) -> Sequence[Relations | None]:
     if all(operand.relations is None for operand in operands):
         return [None] * count
-    given = [Relations() if operand.relations is None else operand.relations for operand in operands]
+    given = [
+        Relations() if operand.relations is None else operand.relations
+        for operand in operands
+    ]
     if primitive.relate is not None:
         return primitive.relate(given, operands, params)
-    values = primitive.values if isinstance(primitive.values, Values) else primitive.values(params)
+    values = (
+        primitive.values
+        if isinstance(primitive.values, Values)
+        else primitive.values(params)
+    )
     found: list[dict[str, Relation]] = [{} for _ in range(count)]
     for axis in axes_of(given):
-        over = propagated([relations[axis] for relations in given], letters, values, axis, count)
+        over = propagated(
+            [relations[axis] for relations in given], letters, values, axis, count
+        )
         for kept, relation in zip(found, over, strict=True):
             kept[axis] = relation
-    rest = SAME if all(relations.otherwise == SAME for relations in given) else NOTHING_KNOWN.otherwise
+    rest = (
+        SAME
+        if all(relations.otherwise == SAME for relations in given)
+        else NOTHING_KNOWN.otherwise
+    )
     return [Relations.of(kept, rest) for kept in found]
 
 
@@ -254,7 +347,9 @@ def _values(
     return on_devices(evaluate, values, count)
 
 
-def _refuse_different_sizes(primitive: Primitive, operands: Sequence[Array], letters: Letters) -> None:
+def _refuse_different_sizes(
+    primitive: Primitive, operands: Sequence[Array], letters: Letters
+) -> None:
     """Raises SizesDiffer where a letter has two sizes."""
     sizes: dict[str, Dim] = {}
     for operand, dims in zip(operands, letters.operands, strict=True):
@@ -263,8 +358,12 @@ def _refuse_different_sizes(primitive: Primitive, operands: Sequence[Array], let
                 continue
             other = sizes.setdefault(factors[0], size)
             if other != size:
-                shapes = " and ".join(str(tuple(map(_plain, one.dims))) for one in operands)
-                raise SizesDiffer(f"{primitive.name} of arrays of shapes {shapes}: {other} is not {size}")
+                shapes = " and ".join(
+                    str(tuple(map(_plain, one.dims))) for one in operands
+                )
+                raise SizesDiffer(
+                    f"{primitive.name} of arrays of shapes {shapes}: {other} is not {size}"
+                )
 
 
 def _plain(size: Dim) -> Any:
@@ -276,7 +375,12 @@ def _entries(shape: tuple[Dim, ...] | None) -> int:
     return math.prod(int(size) for size in shape or () if isinstance(size, int))
 
 
-def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, results: Sequence[Array]) -> list[Array]:
+def _recorded(
+    primitive: Primitive,
+    operands: Sequence[Array],
+    params: Params,
+    results: Sequence[Array],
+) -> list[Array]:
     """The results, which remember how they were computed."""
 
     def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
@@ -286,15 +390,22 @@ def _recorded(primitive: Primitive, operands: Sequence[Array], params: Params, r
         return primitive.pull(given, operands, results, params)
 
     node = Node(tuple(operands), pull, len(results))
-    return [replace(result, node=node, output=i) if _is_smooth(result) else result for i, result in enumerate(results)]
+    return [
+        replace(result, node=node, output=i) if _is_smooth(result) else result
+        for i, result in enumerate(results)
+    ]
 
 
 def _is_smooth(array: Array) -> bool:
     """Whether an array may have a cotangent: integers and booleans have none."""
-    return array.dtype is None or bool(dtypes.is_kind(array.dtype, "floating", "complex"))
+    return array.dtype is None or bool(
+        dtypes.is_kind(array.dtype, "floating", "complex")
+    )
 
 
-def shape_of_letters(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def shape_of_letters(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     """Each letter has the size of the dimension of which it is the only factor."""
     if letters is None:
         raise UnknownRank
@@ -303,7 +414,9 @@ def shape_of_letters(operands: Sequence[Array], params: Params, letters: Letters
         for size, factors in zip(operand.dims, dims, strict=True):
             if len(factors) == 1 and sizes.get(factors[0]) is None:
                 sizes[factors[0]] = size
-    return [tuple(_size(factors, sizes) for factors in dims) for dims in letters.results]
+    return [
+        tuple(_size(factors, sizes) for factors in dims) for dims in letters.results
+    ]
 
 
 def _size(factors: Sequence[str], sizes: Mapping[str, Dim]) -> Dim:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def propagated(
-    operands: Sequence[Relation], letters: Letters | None, values: Values, axis: str, count: int
+    operands: Sequence[Relation],
+    letters: Letters | None,
+    values: Values,
+    axis: str,
+    count: int,
 ) -> list[Relation]:
     """The relations of ``count`` results.
 
@@ -66,13 +70,19 @@ def _first(operands: Sequence[Relation], kind: str) -> int | None:
     return next((i for i, one in enumerate(operands) if one.kind == kind), None)
 
 
-def _broken(axis: str, fault: Fault, operands: Sequence[Relation], kind: str) -> Relation:
+def _broken(
+    axis: str, fault: Fault, operands: Sequence[Relation], kind: str
+) -> Relation:
     at = _first(operands, kind) or 0
     return replace(UNKNOWN, breach=Breach(axis, fault, at, operands[at]))
 
 
 def _sharded(
-    operands: Sequence[Relation], sharded: Sequence[int], letters: Letters, values: Values, axis: str
+    operands: Sequence[Relation],
+    sharded: Sequence[int],
+    letters: Letters,
+    values: Values,
+    axis: str,
 ) -> list[Relation]:
     """Some operands are sharded, the others are the same on all devices."""
     count = len(letters.results)
@@ -82,18 +92,29 @@ def _sharded(
         assert dim is not None
         factors = letters.operands[i][dim] if dim < len(letters.operands[i]) else ()
         if not factors:
-            return [UNKNOWN] * count  # one row on each device: no dimension of the result shows it
+            return [
+                UNKNOWN
+            ] * count  # one row on each device: no dimension of the result shows it
         found.add(factors[0])
     if len(found) > 1:
         return [_broken(axis, "clash", operands, "split")] * count
     (letter,) = found
     if letter in letters.whole:
-        return [replace(VARYING, breach=Breach(axis, "whole", sharded[0], operands[sharded[0]]))] * count
+        return [
+            replace(
+                VARYING, breach=Breach(axis, "whole", sharded[0], operands[sharded[0]])
+            )
+        ] * count
     if letter in letters.window:
         return [VARYING] * count
     for i, one in enumerate(operands):
-        if one.kind == "same" and letters.where(letter, letters.operands[i]) is not None:
-            return [UNKNOWN] * count  # all of a dimension beside a part of it: sizes cannot agree, but for a constant
+        if (
+            one.kind == "same"
+            and letters.where(letter, letters.operands[i]) is not None
+        ):
+            return (
+                [UNKNOWN] * count
+            )  # all of a dimension beside a part of it: sizes cannot agree, but for a constant
     power = _power(operands, values)
     if power is None:
         return [_broken(axis, "factor", operands, "split")] * count
@@ -101,7 +122,9 @@ def _sharded(
     for dims in letters.results:
         place = letters.where(letter, dims)
         if place is None:
-            results.append(part(values.monoid, power) if values.monoid is not None else VARYING)
+            results.append(
+                part(values.monoid, power) if values.monoid is not None else VARYING
+            )
         elif place[1] > 0:
             results.append(_broken(axis, "inner", operands, "split"))
         else:
@@ -129,11 +152,19 @@ def _power(operands: Sequence[Relation], values: Values) -> Fraction | int | Non
     if not any(one.power for one in operands):
         return 0
     total: Fraction | int = 0
-    joint = [one.power for i, one in enumerate(operands) if i in values.jointly and one.kind != "zero"]
+    joint = [
+        one.power
+        for i, one in enumerate(operands)
+        if i in values.jointly and one.kind != "zero"
+    ]
     if len(set(joint)) > 1:
         return None
     total += joint[0] if joint else 0
-    rest = [i for i in range(len(operands)) if i not in values.jointly and operands[i].kind != "zero"]
+    rest = [
+        i
+        for i in range(len(operands))
+        if i not in values.jointly and operands[i].kind != "zero"
+    ]
     degrees = {i: values.degrees[i] if i < len(values.degrees) else None for i in rest}
     if values.together:
         if len({operands[i].power for i in rest}) > 1:
@@ -150,7 +181,9 @@ def _power(operands: Sequence[Relation], values: Values) -> Fraction | int | Non
     return total
 
 
-def _of_parts(operands: Sequence[Relation], parts: Sequence[int], values: Values, axis: str) -> Relation:
+def _of_parts(
+    operands: Sequence[Relation], parts: Sequence[int], values: Values, axis: str
+) -> Relation:
     """Some operands are parts, the others are the same everywhere or zero."""
     monoids = {operands[i].monoid for i in parts}
     if len(monoids) > 1:
@@ -163,26 +196,42 @@ def _of_parts(operands: Sequence[Relation], parts: Sequence[int], values: Values
     if values.idempotent == monoid:
         return operands[parts[0]]
     if values.moves:
-        complete = any(operands[i].kind == "same" for i in values.jointly if i < len(operands))
-        return _broken(axis, "mixed", operands, "part") if complete else operands[parts[0]]
+        complete = any(
+            operands[i].kind == "same" for i in values.jointly if i < len(operands)
+        )
+        return (
+            _broken(axis, "mixed", operands, "part") if complete else operands[parts[0]]
+        )
     if monoid in ("max", "min") and len(parts) == 1 and not operands[parts[0]].power:
         return _of_extremum(operands, parts[0], values, axis)
     return _broken(axis, "partial", operands, "part")
 
 
-def _of_sums(operands: Sequence[Relation], parts: Sequence[int], values: Values, axis: str) -> Relation:
+def _of_sums(
+    operands: Sequence[Relation], parts: Sequence[int], values: Values, axis: str
+) -> Relation:
     if set(parts) <= values.jointly:
-        complete = [i for i in values.jointly if i < len(operands) and operands[i].kind == "same"]
+        complete = [
+            i
+            for i in values.jointly
+            if i < len(operands) and operands[i].kind == "same"
+        ]
         powers = {operands[i].power for i in parts}
         if complete or len(powers) > 1:
             return _broken(axis, "mixed", operands, "part")
     elif len(parts) > 1 or parts[0] not in values.each:
         return _broken(axis, "partial", operands, "part")
     power = _power(operands, values)
-    return part("sum", power) if power is not None else _broken(axis, "factor", operands, "part")
+    return (
+        part("sum", power)
+        if power is not None
+        else _broken(axis, "factor", operands, "part")
+    )
 
 
-def _of_extremum(operands: Sequence[Relation], at: int, values: Values, axis: str) -> Relation:
+def _of_extremum(
+    operands: Sequence[Relation], at: int, values: Values, axis: str
+) -> Relation:
     """A maximum of the devices' values stays one under a function that grows with it, and becomes a minimum under one
     that falls."""
     sign = values.monotone[at] if at < len(values.monotone) else 0

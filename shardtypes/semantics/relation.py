@@ -25,7 +25,9 @@ from typing import Literal, TypeAlias
 
 from shardtypes.lang.frozen import frozen
 
-Kind: TypeAlias = Literal["zero", "same", "split", "part", "alike", "varying", "unknown"]
+Kind: TypeAlias = Literal[
+    "zero", "same", "split", "part", "alike", "varying", "unknown"
+]
 Monoid: TypeAlias = Literal["sum", "max", "min", "prod", "and", "or"]
 Fault: TypeAlias = Literal[
     "partial",  # a partial result is used as if it were complete
@@ -64,7 +66,9 @@ class Relation:
     breach: Breach | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        inside = {"split": f"({self.dim})", "part": f"({self.monoid})"}.get(self.kind, "")
+        inside = {"split": f"({self.dim})", "part": f"({self.monoid})"}.get(
+            self.kind, ""
+        )
         return f"{self.kind}{inside}" + (f"·n^{self.power}" if self.power else "")
 
     @property
@@ -74,7 +78,11 @@ class Relation:
 
     def times(self, power: Fraction | int) -> Relation:
         """The relation of a value that is by this power of the number of devices larger."""
-        return replace(self, power=self.power + power) if self.kind in ("same", "split", "part") else self
+        return (
+            replace(self, power=self.power + power)
+            if self.kind in ("same", "split", "part")
+            else self
+        )
 
 
 ZERO = Relation("zero")
@@ -117,7 +125,10 @@ class Relations:
 
     @staticmethod
     def of(over: Mapping[str, Relation], otherwise: Relation = SAME) -> Relations:
-        return Relations(tuple((axis, found) for axis, found in over.items() if found != otherwise), otherwise)
+        return Relations(
+            tuple((axis, found) for axis, found in over.items() if found != otherwise),
+            otherwise,
+        )
 
     def __getitem__(self, axis: str) -> Relation:
         for name, found in self.over:
@@ -130,7 +141,11 @@ class Relations:
 
     def sharding(self, dim: int) -> tuple[str, ...]:
         """The mesh axes that shard one dimension, major to minor."""
-        return tuple(axis for axis, found in self.over if found.kind == "split" and found.dim == dim)
+        return tuple(
+            axis
+            for axis, found in self.over
+            if found.kind == "split" and found.dim == dim
+        )
 
     def changed(self, over: Mapping[str, Relation]) -> Relations:
         """With other relations over some axes."""
@@ -138,7 +153,11 @@ class Relations:
 
     def __str__(self) -> str:
         named = ", ".join(f"{axis}: {found}" for axis, found in self.over)
-        return f"{{{named}}}" if self.otherwise == SAME else f"{{{named}, …: {self.otherwise}}}"
+        return (
+            f"{{{named}}}"
+            if self.otherwise == SAME
+            else f"{{{named}, …: {self.otherwise}}}"
+        )
 
 
 NOTHING_KNOWN = Relations(otherwise=UNKNOWN)

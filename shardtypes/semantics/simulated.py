@@ -50,7 +50,10 @@ class Simulated:
             return parts[0]
         axes = merged([*(part.axes for part in parts), (axis,)])
         place = [other for other, _ in axes].index(name)
-        held = (parts[at[place]].at(dict(zip((n for n, _ in axes), at, strict=True))) for at in _positions(axes))
+        held = (
+            parts[at[place]].at(dict(zip((n for n, _ in axes), at, strict=True)))
+            for at in _positions(axes)
+        )
         return Simulated(axes, tuple(held))
 
     def at(self, position: dict[str, int]) -> Numbers:
@@ -70,7 +73,12 @@ class Simulated:
         found = []
         for i in range(size):
             positions = (dict(zip(names, at, strict=True)) for at in _positions(rest))
-            found.append(Simulated(rest, tuple(self.at({**position, name: i}) for position in positions)))
+            found.append(
+                Simulated(
+                    rest,
+                    tuple(self.at({**position, name: i}) for position in positions),
+                )
+            )
         return found
 
     def varies_along(self, name: str) -> bool:
@@ -104,7 +112,9 @@ def _positions(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
 
 
 def on_devices(
-    function: Callable[..., Sequence[Numbers]], operands: Sequence[Simulated], results: int
+    function: Callable[..., Sequence[Numbers]],
+    operands: Sequence[Simulated],
+    results: int,
 ) -> tuple[Simulated, ...]:
     """Evaluate a function on each device's operands."""
     axes = merged([operand.axes for operand in operands if operand.axes])

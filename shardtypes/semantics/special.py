@@ -31,7 +31,9 @@ def held(x: Any, dtype: str) -> Any:
         return np.real(x).astype(np.float64)
     if dtype.startswith(("int", "uint")):
         whole = np.trunc(np.real(x)) if x.dtype.kind in "fc" else x
-        return whole.astype(np.int64).astype(dtype if dtype[-1] in "824" or dtype.endswith("16") else np.int8)
+        return whole.astype(np.int64).astype(
+            dtype if dtype[-1] in "824" or dtype.endswith("16") else np.int8
+        )
     return x
 
 
@@ -73,7 +75,9 @@ def erf(x: Any) -> Any:
     for k in range(60, 0, -1):
         fraction = (k / 2) / (outer + fraction)
     tail = 1 - np.exp(-outer * outer) / (math.sqrt(math.pi) * (outer + fraction))
-    return np.copysign(np.where(size < 2.5, series, tail), x) + np.where(np.isnan(x), np.nan, 0)
+    return np.copysign(np.where(size < 2.5, series, tail), x) + np.where(
+        np.isnan(x), np.nan, 0
+    )
 
 
 def erfc(x: Any) -> Any:
@@ -92,11 +96,15 @@ def erf_inv(y: Any) -> Any:
             slope = 2 / math.sqrt(math.pi) * np.exp(-x * x)
             step = (erf(x) - y) / slope
             x = x - np.where(np.isfinite(step), step / (1 + x * step), 0)
-        return np.where(np.abs(y) < 1, x, np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.nan))
+        return np.where(
+            np.abs(y) < 1, x, np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.nan)
+        )
 
 
 def lgamma(x: Any) -> Any:
-    return _each(lambda v: math.inf if v <= 0 and v == math.floor(v) else math.lgamma(v), x)
+    return _each(
+        lambda v: math.inf if v <= 0 and v == math.floor(v) else math.lgamma(v), x
+    )
 
 
 def _digamma(x: float) -> float:
@@ -109,7 +117,11 @@ def _digamma(x: float) -> float:
         total -= 1 / x
         x += 1
     inverse = 1 / (x * x)
-    series = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132)))))
+    series = inverse * (
+        1 / 12
+        - inverse
+        * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132))))
+    )
     return total + math.log(x) - 0.5 / x - series
 
 
@@ -128,7 +140,9 @@ def _zeta(s: float, q: float) -> float:
     a = q + count
     total += a ** (1 - s) / (s - 1) + a**-s / 2
     factor, power = s, a ** (-s - 1)
-    for k, bernoulli in enumerate((1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), start=1):
+    for k, bernoulli in enumerate(
+        (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), start=1
+    ):
         total += bernoulli * factor * power / math.factorial(2 * k)
         factor *= (s + 2 * k - 1) * (s + 2 * k)
         power /= a * a
@@ -208,7 +222,13 @@ def _betainc(a: float, b: float, x: float) -> float:
         return math.nan
     if x in (0, 1):
         return float(x)
-    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
+    front = math.exp(
+        math.lgamma(a + b)
+        - math.lgamma(a)
+        - math.lgamma(b)
+        + a * math.log(x)
+        + b * math.log1p(-x)
+    )
     if x < (a + 1) / (a + b + 2):
         return front * _beta_fraction(a, b, x) / a
     return 1 - front * _beta_fraction(b, a, 1 - x) / b
@@ -238,7 +258,12 @@ def _scaled_bessel(order: int, x: float) -> float:
     """``exp(-|x|) I(x)`` as the mean of a periodic function, for which the trapezoidal rule converges at once."""
     count = 64 + int(4 * math.sqrt(abs(x)) + abs(x) / 8)
     angles = [2 * math.pi * k / count for k in range(count)]
-    return math.fsum(math.exp(x * math.cos(t) - abs(x)) * math.cos(order * t) for t in angles) / count
+    return (
+        math.fsum(
+            math.exp(x * math.cos(t) - abs(x)) * math.cos(order * t) for t in angles
+        )
+        / count
+    )
 
 
 def bessel_i0e(x: Any) -> Any:
@@ -255,7 +280,9 @@ def _unsigned(x: Any) -> Any:
 
 def shifted_right(x: Any, by: Any) -> Any:
     """Shifts in zeros, also for signed numbers."""
-    return np.right_shift(_unsigned(x), _unsigned(np.asarray(by, x.dtype))).view(x.dtype)
+    return np.right_shift(_unsigned(x), _unsigned(np.asarray(by, x.dtype))).view(
+        x.dtype
+    )
 
 
 def population_count(x: Any) -> Any:
@@ -264,7 +291,9 @@ def population_count(x: Any) -> Any:
 
 def leading_zeros(x: Any) -> Any:
     bits = 8 * x.dtype.itemsize
-    return np.vectorize(lambda v: bits - int(v).bit_length(), otypes=[x.dtype])(_unsigned(x))
+    return np.vectorize(lambda v: bits - int(v).bit_length(), otypes=[x.dtype])(
+        _unsigned(x)
+    )
 
 
 # --- integrals and series of each entry -------------------------------------------------------------------------------
@@ -303,7 +332,9 @@ def _dawsn(x: float) -> float:
     step = 0.2
     middle = 2 * round(abs(x) / (2 * step))
     rest = abs(x) - middle * step
-    total = math.fsum(math.exp(-((rest - n * step) ** 2)) / (n + middle) for n in range(-61, 62, 2))
+    total = math.fsum(
+        math.exp(-((rest - n * step) ** 2)) / (n + middle) for n in range(-61, 62, 2)
+    )
     return math.copysign(total / math.sqrt(math.pi), x)
 
 
@@ -375,7 +406,11 @@ def sici(x: Any) -> tuple[Any, Any]:
     """The integrals of ``sin t / t`` and ``cos t / t``."""
     sine = _integral(lambda t: np.sinc(t / math.pi), x)
     with np.errstate(divide="ignore", invalid="ignore"):
-        cosine = _EULER + np.log(x) - _integral(lambda t: np.sin(t / 2) * np.sinc(t / (2 * math.pi)), x)
+        cosine = (
+            _EULER
+            + np.log(x)
+            - _integral(lambda t: np.sin(t / 2) * np.sinc(t / (2 * math.pi)), x)
+        )
     return sine, cosine
 
 

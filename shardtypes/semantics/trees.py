@@ -55,20 +55,29 @@ def parts(value: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
     return None
 
 
-def flatten(tree: Any, is_leaf: Callable[[Any], Any] | None = None) -> tuple[list[Any], Structure]:
+def flatten(
+    tree: Any, is_leaf: Callable[[Any], Any] | None = None
+) -> tuple[list[Any], Structure]:
     """The leaves and the structure."""
     leaves: list[Any] = []
     return leaves, _flatten(tree, is_leaf, leaves)
 
 
-def _flatten(tree: Any, is_leaf: Callable[[Any], Any] | None, leaves: list[Any]) -> Structure:
+def _flatten(
+    tree: Any, is_leaf: Callable[[Any], Any] | None, leaves: list[Any]
+) -> Structure:
     found = None if is_leaf is not None and is_leaf(tree) else parts(tree)
     if found is None:
         leaves.append(tree)
         return LEAF
     children, rest = found
     keys = tuple(key for key, _ in children)
-    return Structure(type(tree), rest, keys, tuple(_flatten(child, is_leaf, leaves) for _, child in children))
+    return Structure(
+        type(tree),
+        rest,
+        keys,
+        tuple(_flatten(child, is_leaf, leaves) for _, child in children),
+    )
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -98,14 +107,21 @@ def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     return structure.kind(children)  # type: ignore[call-arg]  # a list or a tuple
 
 
-def map_leaves(function: Callable[..., Any], tree: Any, *rest: Any, is_leaf: Callable[[Any], Any] | None = None) -> Any:
+def map_leaves(
+    function: Callable[..., Any],
+    tree: Any,
+    *rest: Any,
+    is_leaf: Callable[[Any], Any] | None = None,
+) -> Any:
     """A function of the leaves of trees of one structure; the others may have whole trees where the first has leaves.
 
     Raises ValueError where structures differ.
     """
     leaves, structure = flatten(tree, is_leaf)
     others = [_up_to(structure, other) for other in rest]
-    return unflatten(structure, [function(*items) for items in zip(leaves, *others, strict=True)])
+    return unflatten(
+        structure, [function(*items) for items in zip(leaves, *others, strict=True)]
+    )
 
 
 def _up_to(structure: Structure, tree: Any) -> list[Any]:
@@ -114,12 +130,16 @@ def _up_to(structure: Structure, tree: Any) -> list[Any]:
         return [tree]
     found = parts(tree)
     if found is None or type(tree) is not structure.kind:
-        raise ValueError(f"structures differ: {structure.kind.__name__} and {type(tree).__name__}")
+        raise ValueError(
+            f"structures differ: {structure.kind.__name__} and {type(tree).__name__}"
+        )
     children, _ = found
     if tuple(key for key, _ in children) != structure.keys:
         raise ValueError("structures differ: other keys, or another number of entries")
     return [
-        leaf for child, (_, value) in zip(structure.children, children, strict=True) for leaf in _up_to(child, value)
+        leaf
+        for child, (_, value) in zip(structure.children, children, strict=True)
+        for leaf in _up_to(child, value)
     ]
 
 
@@ -130,12 +150,18 @@ def spread_prefix(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool]) -> lis
     return found
 
 
-def _spread(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool], found: list[Any]) -> None:
+def _spread(
+    prefix: Any, tree: Any, is_leaf: Callable[[Any], bool], found: list[Any]
+) -> None:
     if is_leaf(prefix):
         found.extend([prefix] * len(flatten(tree)[0]))
         return
     above, below = parts(prefix), parts(tree)
-    if above is None or below is None or [k for k, _ in above[0]] != [k for k, _ in below[0]]:
+    if (
+        above is None
+        or below is None
+        or [k for k, _ in above[0]] != [k for k, _ in below[0]]
+    ):
         raise ValueError("a prefix that does not fit its tree")
     for (_, one), (_, other) in zip(above[0], below[0], strict=True):
         _spread(one, other, is_leaf, found)
@@ -146,4 +172,8 @@ def paths_of(structure: Structure, path: str = "") -> list[str]:
     if structure.kind is None:
         return [path]
     rows = zip(structure.keys, structure.children, strict=True)
-    return [one for key, child in rows for one in paths_of(child, f"{path}.{key}" if path else str(key))]
+    return [
+        one
+        for key, child in rows
+        for one in paths_of(child, f"{path}.{key}" if path else str(key))
+    ]

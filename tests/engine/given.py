@@ -35,7 +35,11 @@ class Configuration(dict[str, Any]):
 
 
 #: What parameters of these names are.
-_KNOWN: dict[str, Callable[[], Any]] = {"config": Configuration, "key": lambda: jax.random.key(0), "axis": lambda: 0}
+_KNOWN: dict[str, Callable[[], Any]] = {
+    "config": Configuration,
+    "key": lambda: jax.random.key(0),
+    "axis": lambda: 0,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +60,11 @@ class Given:
         """Ways to fill the parameters of a function; of a method of ``cls``, those after the first."""
         plain = inspect.unwrap(function)
         hints = typing.get_type_hints(plain, {**self.namespace})
-        wanted = [p for p in inspect.signature(plain).parameters.values() if p.kind not in _ANY_NUMBER]
+        wanted = [
+            p
+            for p in inspect.signature(plain).parameters.values()
+            if p.kind not in _ANY_NUMBER
+        ]
         if cls is not None:
             wanted = wanted[1:]
         for values in self._ways([self._parameter(p, hints) for p in wanted]):
@@ -75,15 +83,24 @@ class Given:
             for p in inspect.signature(plain).parameters.values()
         )
 
-    def _parameter(self, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> list[Any]:
+    def _parameter(
+        self, parameter: inspect.Parameter, hints: Mapping[str, Any]
+    ) -> list[Any]:
         if parameter.name in _KNOWN:
             return [_KNOWN[parameter.name]()]
         if parameter.name in hints:
             return list(self.values(hints[parameter.name]))
         if parameter.default is not parameter.empty:
             return [parameter.default]
-        shapes = [s for s in self.literals if isinstance(s, tuple) and s and all(isinstance(n, int) for n in s)]
-        return [_array(shape) for shape in (*shapes, *((3, 5, 7, 11)[:rank] for rank in range(5)))]
+        shapes = [
+            s
+            for s in self.literals
+            if isinstance(s, tuple) and s and all(isinstance(n, int) for n in s)
+        ]
+        return [
+            _array(shape)
+            for shape in (*shapes, *((3, 5, 7, 11)[:rank] for rank in range(5)))
+        ]
 
     def values(self, hint: Any, owner: str = "") -> Iterator[Any]:
         """What fits an annotation; of a union, what fits each of its members."""
@@ -107,12 +124,19 @@ class Given:
             for member in args:
                 yield from self.values(member, owner)
         elif origin is tuple and args[-1] is not Ellipsis:
-            yield from itertools.product(*(list(self.values(part, owner)) for part in args))
+            yield from itertools.product(
+                *(list(self.values(part, owner)) for part in args)
+            )
         elif origin in (list, tuple):
             yield from (origin([item, item]) for item in self.values(args[0], owner))
         elif origin is dict:
-            keys = [s for s in self.literals if isinstance(s, str)] or ["first", "second"]
-            yield from (dict.fromkeys(keys, value) for value in self.values(args[1], owner))
+            keys = [s for s in self.literals if isinstance(s, str)] or [
+                "first",
+                "second",
+            ]
+            yield from (
+                dict.fromkeys(keys, value) for value in self.values(args[1], owner)
+            )
         elif isinstance(hint, type) and issubclass(hint, enum.Enum):
             yield from hint
         elif isinstance(hint, type):
@@ -124,26 +148,43 @@ class Given:
         """Instances of a class, from what its fields or its constructor say."""
         if not dataclasses.is_dataclass(cls) and not hasattr(cls, "_fields"):
             made = vars(cls).get("__init__")
-            yield from (cls(**arguments) for arguments in (self.calls(made, cls) if made is not None else [{}]))
+            yield from (
+                cls(**arguments)
+                for arguments in (self.calls(made, cls) if made is not None else [{}])
+            )
             return
         # Of a stacked class, what it stores are its fields' types; the annotations are those of one of the stack.
-        hints = vars(cls).get("__shardtypes_fields__") or typing.get_type_hints(cls, {**self.namespace})
+        hints = vars(cls).get("__shardtypes_fields__") or typing.get_type_hints(
+            cls, {**self.namespace}
+        )
         names = getattr(cls, "_fields", None) or [
-            f.name for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory
+            f.name
+            for f in dataclasses.fields(cls)
+            if f.init and f.default is f.default_factory
         ]
-        for values in self._ways([list(self.values(hints[name], cls.__name__)) for name in names]):
+        for values in self._ways(
+            [list(self.values(hints[name], cls.__name__)) for name in names]
+        ):
             yield cls(**dict(zip(names, values, strict=True)))
 
     def _dims(self, array: Described, owner: str) -> Iterator[int]:
         for dim in array.shape.dims:
             if dim.kind == "variadic":
                 name = dim.name or "..."
-                hidden = [n for key, n in sorted(self.sizes.items()) if key.rpartition("_")[0] == name]
-                yield from hidden or [self.others(f"{name}_{i}") + i for i in range(self.leading)]
+                hidden = [
+                    n
+                    for key, n in sorted(self.sizes.items())
+                    if key.rpartition("_")[0] == name
+                ]
+                yield from hidden or [
+                    self.others(f"{name}_{i}") + i for i in range(self.leading)
+                ]
             elif dim.size is None:
                 yield 2
             else:
-                yield dim.size.evaluate({name: self._size(name, owner) for name in dim.size.symbols})
+                yield dim.size.evaluate(
+                    {name: self._size(name, owner) for name in dim.size.symbols}
+                )
 
     def _size(self, name: str, owner: str) -> int:
         own = self.sizes.get(f"{owner}.{name}")

@@ -21,7 +21,9 @@ class Body:
     draw: random.Random
     arrays: dict[str, Shape]
     lines: list[str] = field(default_factory=list)
-    sizes: dict[str, str] = field(default_factory=dict)  # how code says a size, where a name holds it
+    sizes: dict[str, str] = field(
+        default_factory=dict
+    )  # how code says a size, where a name holds it
     count: list[int] = field(default_factory=lambda: [0])
     depth: int = 0
 
@@ -38,14 +40,23 @@ class Body:
     def pick(self, wanted: Callable[[Shape], bool] = lambda shape: True) -> str | None:
         """An array of a wanted shape, later ones more often."""
         names = [name for name, shape in self.arrays.items() if wanted(shape)]
-        return None if not names else self.draw.choice(names[-4:] if self.draw.random() < 0.7 else names)
+        return (
+            None
+            if not names
+            else self.draw.choice(names[-4:] if self.draw.random() < 0.7 else names)
+        )
 
     def size(self, size: str) -> str:
         """How the code says a size."""
         if size.isdigit():
             return size
         ways = [self.sizes[size]] if size in self.sizes else []
-        ways += [f"{n}.shape[{i}]" for n, shape in self.arrays.items() for i, one in enumerate(shape) if one == size]
+        ways += [
+            f"{n}.shape[{i}]"
+            for n, shape in self.arrays.items()
+            for i, one in enumerate(shape)
+            if one == size
+        ]
         if ways:
             return self.draw.choice(ways)
         for op in "+*":
@@ -58,7 +69,14 @@ class Body:
         """The body of a nested function, which sees what is around it."""
         if self.depth == MAX_DEPTH:
             raise LookupError
-        return Body(self.draw, {**self.arrays, **arrays}, [], self.sizes, self.count, self.depth + 1)
+        return Body(
+            self.draw,
+            {**self.arrays, **arrays},
+            [],
+            self.sizes,
+            self.count,
+            self.depth + 1,
+        )
 
 
 def added(a: str, b: str) -> str | None:
@@ -118,7 +136,16 @@ def _without(shape: Shape, i: int) -> Shape:
 @statement(3)
 def unary(body: Body) -> bool:
     x, shape = _one(body)
-    form = body.draw.choice(("jnp.tanh({})", "jax.nn.relu({})", "{} * 2.0", "-{}", "jnp.exp({}) + 1", "{} ** 2"))
+    form = body.draw.choice(
+        (
+            "jnp.tanh({})",
+            "jax.nn.relu({})",
+            "{} * 2.0",
+            "-{}",
+            "jnp.exp({}) + 1",
+            "{} ** 2",
+        )
+    )
     body.let(form.format(x), shape)
     return True
 
@@ -127,11 +154,23 @@ def unary(body: Body) -> bool:
 def binary(body: Body) -> bool:
     """Equal shapes, or the end of one."""
     x, shape = _one(body)
-    y = body.pick(lambda other: len(other) <= len(shape) and shape[len(shape) - len(other) :] == other)
+    y = body.pick(
+        lambda other: (
+            len(other) <= len(shape) and shape[len(shape) - len(other) :] == other
+        )
+    )
     assert y is not None
     a, b = body.draw.sample((x, y), 2)
     body.let(
-        body.draw.choice((f"{a} + {b}", f"{a} * {b}", f"jnp.maximum({a}, {b})", f"jnp.where({a} > 0, {a}, {b})")), shape
+        body.draw.choice(
+            (
+                f"{a} + {b}",
+                f"{a} * {b}",
+                f"jnp.maximum({a}, {b})",
+                f"jnp.where({a} > 0, {a}, {b})",
+            )
+        ),
+        shape,
     )
     return True
 
@@ -143,11 +182,17 @@ def reduce(body: Body) -> bool:
     op = body.draw.choice(("sum", "mean", "max", "std"))
     if body.draw.random() < 0.4:
         code = body.draw.choice(
-            (f"{x} - {x}.{op}({axis}, keepdims=True)", f"{x} / (1 + jnp.{op}({x}, axis={axis}, keepdims=True))")
+            (
+                f"{x} - {x}.{op}({axis}, keepdims=True)",
+                f"{x} / (1 + jnp.{op}({x}, axis={axis}, keepdims=True))",
+            )
         )
         body.let(code, shape)
     else:
-        body.let(body.draw.choice((f"{x}.{op}(axis={axis})", f"jnp.{op}({x}, {axis})")), _without(shape, i))
+        body.let(
+            body.draw.choice((f"{x}.{op}(axis={axis})", f"jnp.{op}({x}, {axis})")),
+            _without(shape, i),
+        )
     return True
 
 
@@ -196,7 +241,9 @@ def matmul(body: Body) -> bool:
             (shape[-1], out),
         )
     body.let(
-        body.draw.choice(("{} @ {}", "jnp.dot({}, {})", "jnp.matmul({}, {})")).format(x, w),
+        body.draw.choice(("{} @ {}", "jnp.dot({}, {})", "jnp.matmul({}, {})")).format(
+            x, w
+        ),
         (*shape[:-1], body.arrays[w][1]),
     )
     return True
@@ -211,7 +258,9 @@ def einsum(body: Body) -> bool:
     letters: dict[str, str] = {}
 
     def spelled(shape: Shape) -> str | None:
-        found = [letters.setdefault(size, "abcdefghijkl"[len(letters)]) for size in shape]
+        found = [
+            letters.setdefault(size, "abcdefghijkl"[len(letters)]) for size in shape
+        ]
         return "".join(found) if len(set(found)) == len(found) else None
 
     a, b = spelled(first), spelled(second)
@@ -237,9 +286,16 @@ def merge(body: Body) -> bool:
     open_ = body.draw.randrange(len(merged))
     if body.draw.random() < 0.5:
         merged[open_] = "-1"
-    y = body.let(f"{x}.reshape({', '.join(merged)})", (*shape[:i], size, *shape[i + 2 :]))
+    y = body.let(
+        f"{x}.reshape({', '.join(merged)})", (*shape[:i], size, *shape[i + 2 :])
+    )
     if body.draw.random() < 0.4:
-        body.let(body.draw.choice((f"{y}.reshape({x}.shape)", f"jnp.reshape({y}, ({', '.join(parts)}))")), shape)
+        body.let(
+            body.draw.choice(
+                (f"{y}.reshape({x}.shape)", f"jnp.reshape({y}, ({', '.join(parts)}))")
+            ),
+            shape,
+        )
     return True
 
 
@@ -247,14 +303,22 @@ def merge(body: Body) -> bool:
 def split_heads(body: Body) -> bool:
     """A reshape that takes a dimension of even size apart."""
     x, shape = _one(body, 1, 3)
-    places = [i for i, size in enumerate(shape) if size.isdigit() and int(size) % 2 == 0 and int(size) > 2]
+    places = [
+        i
+        for i, size in enumerate(shape)
+        if size.isdigit() and int(size) % 2 == 0 and int(size) > 2
+    ]
     if not places:
         return False
     i = body.draw.choice(places)
     half = str(int(shape[i]) // 2)
     parts = [body.size(one) for one in shape]
-    parts[i : i + 1] = body.draw.choice((["2", half], ["2", "-1"], ["-1", half], [f"{x}.shape[{i}] // {half}", half]))
-    body.let(f"{x}.reshape({', '.join(parts)})", (*shape[:i], "2", half, *shape[i + 1 :]))
+    parts[i : i + 1] = body.draw.choice(
+        (["2", half], ["2", "-1"], ["-1", half], [f"{x}.shape[{i}] // {half}", half])
+    )
+    body.let(
+        f"{x}.reshape({', '.join(parts)})", (*shape[:i], "2", half, *shape[i + 1 :])
+    )
     return True
 
 
@@ -278,19 +342,33 @@ def index(body: Body) -> bool:
     size = shape[i]
     kind = body.draw.randrange(4)
     if kind == 0:
-        body.let(f"{x}[{', '.join([*before, body.draw.choice(('0', '-1'))])}]", _without(shape, i))
+        body.let(
+            f"{x}[{', '.join([*before, body.draw.choice(('0', '-1'))])}]",
+            _without(shape, i),
+        )
     elif kind == 1 and size.isdigit() and int(size) > 2:
         k = body.draw.randrange(1, int(size))
         piece = body.draw.choice(
-            ((f":{k}", k), (f"{k}:", int(size) - k), (f":-{k}", int(size) - k), ("::2", (int(size) + 1) // 2))
+            (
+                (f":{k}", k),
+                (f"{k}:", int(size) - k),
+                (f":-{k}", int(size) - k),
+                ("::2", (int(size) + 1) // 2),
+            )
         )
-        body.let(f"{x}[{', '.join([*before, piece[0]])}]", (*shape[:i], str(piece[1]), *shape[i + 1 :]))
+        body.let(
+            f"{x}[{', '.join([*before, piece[0]])}]",
+            (*shape[:i], str(piece[1]), *shape[i + 1 :]),
+        )
     elif kind == 2:
         y = body.pick(lambda other: len(other) == 1)
         if y is None:
             return False
         ids = body.let(f"jnp.argsort({y})", body.arrays[y])
-        body.let(f"jnp.take({x}, {ids} % {x}.shape[{i}], axis={i})", (*shape[:i], body.arrays[y][0], *shape[i + 1 :]))
+        body.let(
+            f"jnp.take({x}, {ids} % {x}.shape[{i}], axis={i})",
+            (*shape[:i], body.arrays[y][0], *shape[i + 1 :]),
+        )
         del body.arrays[ids]
     else:
         body.let(f"{x}[{', '.join([*before, '::-1'])}]", shape)
@@ -301,13 +379,20 @@ def index(body: Body) -> bool:
 def joined(body: Body) -> bool:
     x, shape = _one(body, 1, 3)
     i, axis = _axis(body, shape)
-    y = body.pick(lambda other: len(other) == len(shape) and _without(other, i) == _without(shape, i))
+    y = body.pick(
+        lambda other: (
+            len(other) == len(shape) and _without(other, i) == _without(shape, i)
+        )
+    )
     assert y is not None
     if body.draw.random() < 0.5:
         size = added(shape[i], body.arrays[y][i])
         if size is None:
             return False
-        body.let(f"jnp.concatenate([{x}, {y}], axis={axis})", (*shape[:i], size, *shape[i + 1 :]))
+        body.let(
+            f"jnp.concatenate([{x}, {y}], axis={axis})",
+            (*shape[:i], size, *shape[i + 1 :]),
+        )
     else:
         same = body.pick(lambda other: other == shape)
         body.let(f"jnp.stack([{x}, {same}, {x}], {i})", (*shape[:i], "3", *shape[i:]))
@@ -317,13 +402,21 @@ def joined(body: Body) -> bool:
 @statement(2)
 def halves(body: Body) -> bool:
     x, shape = _one(body, 1)
-    places = [i for i, size in enumerate(shape) if size.isdigit() and int(size) % 2 == 0]
+    places = [
+        i for i, size in enumerate(shape) if size.isdigit() and int(size) % 2 == 0
+    ]
     if not places:
         return False
     i = body.draw.choice(places)
     a, b = body.fresh(), body.fresh()
-    body.lines.append(f"{a}, {b} = jnp.split({x}, 2, axis={body.draw.choice((i, i - len(shape)))})")
-    body.arrays[a] = body.arrays[b] = (*shape[:i], str(int(shape[i]) // 2), *shape[i + 1 :])
+    body.lines.append(
+        f"{a}, {b} = jnp.split({x}, 2, axis={body.draw.choice((i, i - len(shape)))})"
+    )
+    body.arrays[a] = body.arrays[b] = (
+        *shape[:i],
+        str(int(shape[i]) // 2),
+        *shape[i + 1 :],
+    )
     return True
 
 
@@ -332,8 +425,12 @@ def unpacked(body: Body) -> bool:
     """Sizes by name."""
     x, shape = _one(body, 1)
     names = [body.fresh("n") for _ in shape]
-    form = body.draw.choice(("{} = {}.shape", "({}) = {}.shape", "[{}] = jnp.shape({})"))
-    body.lines.append(form.format(", ".join(names) + ("," if len(names) == 1 else ""), x))
+    form = body.draw.choice(
+        ("{} = {}.shape", "({}) = {}.shape", "[{}] = jnp.shape({})")
+    )
+    body.lines.append(
+        form.format(", ".join(names) + ("," if len(names) == 1 else ""), x)
+    )
     body.sizes = {**body.sizes, **dict(zip(shape, names, strict=True))}
     return True
 
@@ -343,8 +440,16 @@ def created(body: Body) -> bool:
     _, shape = _one(body, 1)
     picked = tuple(body.draw.sample(shape, body.draw.randint(1, len(shape))))
     sizes = ", ".join(map(body.size, picked))
-    ways = [(f"jnp.full(({sizes},), 0.5)", picked), (f"jnp.linspace(0, 1, {body.size(picked[0])})", picked[:1])]
-    ways += [(f"jax.nn.one_hot(jnp.arange({body.size(picked[0])}), {body.size(picked[-1])})", (picked[0], picked[-1]))]
+    ways = [
+        (f"jnp.full(({sizes},), 0.5)", picked),
+        (f"jnp.linspace(0, 1, {body.size(picked[0])})", picked[:1]),
+    ]
+    ways += [
+        (
+            f"jax.nn.one_hot(jnp.arange({body.size(picked[0])}), {body.size(picked[-1])})",
+            (picked[0], picked[-1]),
+        )
+    ]
     ways += [(f"jnp.eye({body.size(picked[0])})", (picked[0], picked[0]))]
     ways += [
         (f"jnp.broadcast_to(0.5, ({sizes},))", picked),

@@ -73,7 +73,11 @@ def _nested(body: Body, params: dict[str, Shape], statements: int) -> Body:
 
 def _define(body: Body, params: str, inner: Body, result: str) -> str:
     name = body.fresh("f")
-    body.lines += [f"def {name}({params}):", *(f"    {line}" for line in inner.lines), f"    return {result}"]
+    body.lines += [
+        f"def {name}({params}):",
+        *(f"    {line}" for line in inner.lines),
+        f"    return {result}",
+    ]
     return name
 
 
@@ -88,7 +92,9 @@ def scan(body: Body) -> bool:
     f = _define(body, f"{c}, {a}", inner, f"{_ending_in(inner, carry)}, {out}")
     last, ys = body.fresh(), body.fresh()
     start = body.draw.choice((init, f"jnp.zeros_like({init})"))
-    body.lines.append(f"{last}, {ys} = {body.draw.choice(('lax', 'jax.lax'))}.scan({f}, {start}, {xs})")
+    body.lines.append(
+        f"{last}, {ys} = {body.draw.choice(('lax', 'jax.lax'))}.scan({f}, {start}, {xs})"
+    )
     body.arrays[last], body.arrays[ys] = carry, (shape[0], *inner.arrays[out])
     return len(inner.arrays[out]) < 4 or bool(body.arrays.pop(ys))
 
@@ -103,7 +109,14 @@ def vmap(body: Body) -> bool:
     j = other.index(shape[i])
     both = body.draw.random() < 0.5
     a, b = body.fresh(), body.fresh()
-    inner = _nested(body, {a: (*shape[:i], *shape[i + 1 :]), b: (*other[:j], *other[j + 1 :]) if both else other}, 2)
+    inner = _nested(
+        body,
+        {
+            a: (*shape[:i], *shape[i + 1 :]),
+            b: (*other[:j], *other[j + 1 :]) if both else other,
+        },
+        2,
+    )
     out = inner.pick(lambda one: len(one) < 4)
     if out is None:
         return False
@@ -112,7 +125,10 @@ def vmap(body: Body) -> bool:
     k = body.draw.randint(0, len(result))
     axes = f"({i}, {j if both else None})"
     options = f", out_axes={k}" if k or body.draw.random() < 0.2 else ""
-    body.let(f"jax.vmap({f}, in_axes={axes}{options})({xs}, {ys})", (*result[:k], shape[i], *result[k:]))
+    body.let(
+        f"jax.vmap({f}, in_axes={axes}{options})({xs}, {ys})",
+        (*result[:k], shape[i], *result[k:]),
+    )
     return True
 
 
@@ -134,7 +150,10 @@ def counted(body: Body) -> bool:
     a = body.fresh()
     inner = _nested(body, {a: shape}, 2)
     f = _define(body, f"i, {a}", inner, _ending_in(inner, shape))
-    body.let(f"lax.fori_loop(0, {body.draw.choice(('3', str(f'len({x})') if shape else '2'))}, {f}, {x})", shape)
+    body.let(
+        f"lax.fori_loop(0, {body.draw.choice(('3', str(f'len({x})') if shape else '2'))}, {f}, {x})",
+        shape,
+    )
     return True
 
 
@@ -147,7 +166,13 @@ def loop(body: Body) -> bool:
     body.lines.append(f"{y} = {x}")
     body.lines.append(f"{many} = [{square}, {square} * 2]")
     k = body.fresh("k")
-    header = body.draw.choice((f"for {k} in {many}:", f"for i, {k} in enumerate({many}):", f"for {k} in range(5):"))
+    header = body.draw.choice(
+        (
+            f"for {k} in {many}:",
+            f"for i, {k} in enumerate({many}):",
+            f"for {k} in range(5):",
+        )
+    )
     step = f"{y} @ {k}" if "range" not in header else f"{y} @ {many}[{k} % 2]"
     body.lines += [header, f"    {y} = jnp.tanh({step})"]
     body.arrays[y] = shape
@@ -187,7 +212,9 @@ def held(body: Body) -> bool:
     tree = not made.startswith("Layer") and body.draw.random() < 0.4
     body.lines.append(f"{p} = {made}")
     if tree:
-        body.lines.append(f"{p} = jax.tree.map(lambda a: {body.draw.choice(('a * 2', 'jnp.tanh(a)', 'a'))}, {p})")
+        body.lines.append(
+            f"{p} = jax.tree.map(lambda a: {body.draw.choice(('a * 2', 'jnp.tanh(a)', 'a'))}, {p})"
+        )
     how = body.draw.randrange(3)
     if how == 0 and made[0] in "([P":
         a, b = body.fresh(), body.fresh()
@@ -209,7 +236,9 @@ def layered(body: Body) -> bool:
     k = body.fresh("m")
     way = body.draw.randrange(4)
     if way == 0:
-        body.lines.append(f"{k} = Layer(jnp.ones(({n}, {m})), {body.draw.choice(('None', f'jnp.zeros({m})'))})")
+        body.lines.append(
+            f"{k} = Layer(jnp.ones(({n}, {m})), {body.draw.choice(('None', f'jnp.zeros({m})'))})"
+        )
     else:
         body.lines.append(f"{k} = Block({n}, {body.draw.choice((m, f'out={m}'))})")
     if way == 2:
@@ -233,7 +262,10 @@ def configured(body: Body) -> bool:
         (f"Config({width}, heads={width})", "{}.heads"),
     ))  # fmt: skip
     body.lines.append(f"{c} = {made}")
-    body.let(f"{x} @ jnp.ones(({body.size(shape[-1])}, {read.format(c)}))", (*shape[:-1], width))
+    body.let(
+        f"{x} @ jnp.ones(({body.size(shape[-1])}, {read.format(c)}))",
+        (*shape[:-1], width),
+    )
     return True
 
 
@@ -246,7 +278,13 @@ def closure(body: Body) -> bool:
     assert out is not None
     f = _define(body, a, inner, out)
     call = body.draw.choice(
-        ("{}({})", "jax.jit({})({})", "jax.checkpoint({})({})", "(lambda g, z: g(z))({}, {})", "partial({}, {})()")
+        (
+            "{}({})",
+            "jax.jit({})({})",
+            "jax.checkpoint({})({})",
+            "(lambda g, z: g(z))({}, {})",
+            "partial({}, {})()",
+        )
     )
     body.let(call.format(f, x), inner.arrays[out])
     return True
@@ -262,7 +300,12 @@ def early(body: Body) -> bool:
     assert out is not None
     f = body.fresh("f")
     test, given = body.draw.choice(
-        (("flag", "True"), ("flag is not None", "2"), (f"{a}.ndim == {len(shape)}", "0"), ("flag == 'on'", "'on'"))
+        (
+            ("flag", "True"),
+            ("flag is not None", "2"),
+            (f"{a}.ndim == {len(shape)}", "0"),
+            ("flag == 'on'", "'on'"),
+        )
     )
     default = body.draw.choice(("flag=None", "*, flag=None"))
     body.lines += [
@@ -296,17 +339,29 @@ def _annotated(shape: Shape) -> str:
     return f"f32[{' '.join(shape)!r}]"
 
 
-def _helper(draw: random.Random, name: str, count: list[int]) -> tuple[list[str], tuple[Shape, ...], Shape, bool]:
+def _helper(
+    draw: random.Random, name: str, count: list[int]
+) -> tuple[list[str], tuple[Shape, ...], Shape, bool]:
     """A function of the module, its parameters' shapes and its result's; whether it is annotated."""
-    shapes = tuple(tuple(draw.choices(NAMES, k=draw.randint(1, 3))) for _ in range(draw.randint(1, 2)))
+    shapes = tuple(
+        tuple(draw.choices(NAMES, k=draw.randint(1, 3)))
+        for _ in range(draw.randint(1, 2))
+    )
     params = [f"a{name}{i}" for i in range(len(shapes))]
     body = Body(draw, dict(zip(params, shapes, strict=True)), count=count)
     extend(body, draw.randint(1, 4))
     known = {size for shape in shapes for size in shape}
-    out = body.pick(lambda shape: all(set(size.replace("*", "+").split("+")) <= known | {size} for size in shape))
+    out = body.pick(
+        lambda shape: all(
+            set(size.replace("*", "+").split("+")) <= known | {size} for size in shape
+        )
+    )
     assert out is not None
     says = draw.random() < 0.5
-    written = [f"{p}: {_annotated(s)}" if says else p for p, s in zip(params, shapes, strict=True)]
+    written = [
+        f"{p}: {_annotated(s)}" if says else p
+        for p, s in zip(params, shapes, strict=True)
+    ]
     result = f" -> {_annotated(body.arrays[out])}" if says else ""
     text = [
         f"def {name}({', '.join(written)}){result}:",
@@ -322,19 +377,26 @@ def program(seed: int) -> tuple[str, dict[str, Shape]]:
     draw = random.Random(seed)
     count = [0]
     text = [HEAD]
-    helpers = [(f"h{i}", *_helper(draw, f"h{i}", count)) for i in range(draw.randint(0, 2))]
+    helpers = [
+        (f"h{i}", *_helper(draw, f"h{i}", count)) for i in range(draw.randint(0, 2))
+    ]
     for _, lines, *_rest in helpers:
         text += lines
     params: dict[str, Shape] = {}
     for i in range(draw.randint(1, 3)):
-        dims = [draw.choice(NAMES) if draw.random() < 0.7 else draw.choice(NUMBERS) for _ in range(draw.randint(1, 3))]
+        dims = [
+            draw.choice(NAMES) if draw.random() < 0.7 else draw.choice(NUMBERS)
+            for _ in range(draw.randint(1, 3))
+        ]
         params[f"x{i}"] = tuple(dims)
     for _, _, shapes, _, _ in helpers:
         params.update({f"x{len(params) + i}": shape for i, shape in enumerate(shapes)})
     body = Body(draw, dict(params), count=count)
     extend(body, draw.randint(3, 7))
     for name, _, shapes, result, _ in helpers:
-        given = [body.pick(lambda shape, wanted=wanted: shape == wanted) for wanted in shapes]  # type: ignore[misc]
+        given = [
+            body.pick(lambda shape, wanted=wanted: shape == wanted) for wanted in shapes
+        ]  # type: ignore[misc]
         body.let(f"{name}({', '.join(map(str, given))})", result)
     extend(body, draw.randint(1, 4))
     out = body.pick()

@@ -48,7 +48,11 @@ def found(files: Project, path: Path) -> Counter[tuple[int, str]]:
     module = next(m for m in files.modules.values() if m.path == str(path))
     positions = Positions(path.read_bytes(), str(path))
     on = {rule.code for rule in all_rules() if rule.default}
-    return Counter((positions.place(e.at).line, e.code) for e in analyze(files, module) if e.code in on)
+    return Counter(
+        (positions.place(e.at).line, e.code)
+        for e in analyze(files, module)
+        if e.code in on
+    )
 
 
 def expected(path: Path) -> Counter[tuple[int, str]]:
@@ -69,7 +73,9 @@ def update(path: Path, actual: Counter[tuple[int, str]]) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("path", sorted(CASES.rglob("*.py")), ids=lambda p: str(p.relative_to(CASES)))
+@pytest.mark.parametrize(
+    "path", sorted(CASES.rglob("*.py")), ids=lambda p: str(p.relative_to(CASES))
+)
 def test_findings_match_the_comments(path: Path) -> None:
     actual = found(cases(), path)
     if os.environ.get("SHARDLINT_UPDATE_CASES"):
@@ -84,7 +90,9 @@ def test_a_missing_comment_is_noticed(tmp_path: Path) -> None:
     )
     assert found(project(tmp_path), case) != expected(case)
     update(case, found(project(tmp_path), case))
-    assert found(project(tmp_path), case) == expected(case) == Counter({(5, "ST208"): 1})
+    assert (
+        found(project(tmp_path), case) == expected(case) == Counter({(5, "ST208"): 1})
+    )
 
 
 def test_right_programs_carry_no_comment() -> None:

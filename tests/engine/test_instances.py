@@ -72,12 +72,16 @@ WRITTEN: list[dict[str, str]] = [
 
 
 @pytest.mark.parametrize("parts", WRITTEN, ids=str)
-def test_what_something_may_write_is_not_known_of_what_is_given(parts: dict[str, str]) -> None:
+def test_what_something_may_write_is_not_known_of_what_is_given(
+    parts: dict[str, str],
+) -> None:
     assert codes(**parts) == []
 
 
 @pytest.mark.parametrize("parts", WRITTEN[3:], ids=str)
-def test_what_nothing_has_written_yet_is_known_of_what_is_made_here(parts: dict[str, str]) -> None:
+def test_what_nothing_has_written_yet_is_known_of_what_is_made_here(
+    parts: dict[str, str],
+) -> None:
     assert codes(make="Config()", **parts) == ["ST204"]
 
 
@@ -118,7 +122,13 @@ def test_what_is_written_by_any_way_is_seen_or_forgotten(between: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "between", ["len([config])", "jnp.zeros(config.width)", "str(config)", "other = Config(); other.grow()"]
+    "between",
+    [
+        "len([config])",
+        "jnp.zeros(config.width)",
+        "str(config)",
+        "other = Config(); other.grow()",
+    ],
 )
 def test_what_is_only_read_is_still_known(between: str) -> None:
     assert codes(make="Config()", between=between, grow="self.width = 8") == ["ST204"]
@@ -137,6 +147,8 @@ def test_what_is_only_read_is_still_known(between: str) -> None:
         ("other = one; other += [8]", ["ST204"]),
     ],
 )
-def test_lists_are_followed_under_all_their_names(between: str, known: list[str]) -> None:
+def test_lists_are_followed_under_all_their_names(
+    between: str, known: list[str]
+) -> None:
     lines = f"one, two = [4], [3, 4]\n    {between}\n    config.width = 8 * len(one)"
     assert codes(make="Config()", between=lines) == known

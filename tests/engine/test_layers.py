@@ -28,7 +28,10 @@ def f(x: f32['B 16'], ids: f32['B L'], y: f32['B N']):
     ("result", "codes"),
     [
         ("hk.Linear(32)(x) @ hk.get_parameter('w', (32, 8), init=jnp.zeros)", []),
-        ("hk.Linear(32)(x) @ hk.get_parameter('w', (16, 8), init=jnp.zeros)", ["ST204"]),
+        (
+            "hk.Linear(32)(x) @ hk.get_parameter('w', (16, 8), init=jnp.zeros)",
+            ["ST204"],
+        ),
         ("hk.nets.MLP([64, 10])(x) + jnp.zeros(10)", []),
         ("hk.nets.MLP([64, 10])(x) + jnp.zeros(5)", ["ST204"]),
         ("hk.LayerNorm(-1, True, True)(x) + jnp.zeros(5)", ["ST204"]),
@@ -36,8 +39,12 @@ def f(x: f32['B 16'], ids: f32['B L'], y: f32['B N']):
     ],
 )
 def test_haiku(result: str, codes: list[str]) -> None:
-    module = lower(HAIKU.replace("RESULT", result).encode(), "example", "example.py").module
-    assert [event.code for event in analyze(Project({"example": module}), module)] == codes
+    module = lower(
+        HAIKU.replace("RESULT", result).encode(), "example", "example.py"
+    ).module
+    assert [
+        event.code for event in analyze(Project({"example": module}), module)
+    ] == codes
 
 
 # --- flax and equinox are there, and say what is right ----------------------------------------------------------------
@@ -68,12 +75,18 @@ NNX = {
     "nnx.Linear(3, 7, rngs=nnx.Rngs(0))": [(2, 5, 3)],
     "nnx.Conv(3, 7, (3, 3), rngs=nnx.Rngs(0))": [(2, 8, 8, 3)],
     "nnx.LinearGeneral(3, (4, 7), rngs=nnx.Rngs(0))": [(2, 5, 3)],
-    "nnx.MultiHeadAttention(2, 4, out_features=7, decode=False, rngs=nnx.Rngs(0))": [(2, 5, 4)],
+    "nnx.MultiHeadAttention(2, 4, out_features=7, decode=False, rngs=nnx.Rngs(0))": [
+        (2, 5, 4)
+    ],
     "nnx.BatchNorm(3, rngs=nnx.Rngs(0))": [(2, 5, 3)],
 }
 #: How many positions they give depends on more than their names.
 MOVING = frozenset(
-    [one for one in (*EQUINOX, *LINEN, *NNX) if "Pool" in one or "strides" in one or ("eqx" in one and "Conv" in one)]
+    [
+        one
+        for one in (*EQUINOX, *LINEN, *NNX)
+        if "Pool" in one or "strides" in one or ("eqx" in one and "Conv" in one)
+    ]
 )
 PROGRAM = """
 import equinox as eqx, flax.linen as nn, jax, jax.numpy as jnp
@@ -89,7 +102,11 @@ def f():
 
 def inferred(source: str, name: str = "y") -> Value:
     module = lower(source.encode(), "example", "example.py").module
-    return next(value for found, value in run(Project({"example": module}), module).it.seen.values() if found == name)
+    return next(
+        value
+        for found, value in run(Project({"example": module}), module).it.seen.values()
+        if found == name
+    )
 
 
 def computed(layer: str, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,23 +114,36 @@ def computed(layer: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     made = eval(layer, names)
     x = jnp.ones(shape)
     if isinstance(made, nn.Module):
-        return tuple(jax.eval_shape(lambda: made.init_with_output(jax.random.key(0), x)[0]).shape)
+        return tuple(
+            jax.eval_shape(lambda: made.init_with_output(jax.random.key(0), x)[0]).shape
+        )
     return tuple(made(x).shape)
 
 
-CASES = [(layer, shape) for table in (LINEN, EQUINOX, NNX) for layer, shapes in table.items() for shape in shapes]
+CASES = [
+    (layer, shape)
+    for table in (LINEN, EQUINOX, NNX)
+    for layer, shapes in table.items()
+    for shape in shapes
+]
 
 
 @pytest.mark.once
 @pytest.mark.filterwarnings("ignore:SelfAttention will be deprecated")
-@pytest.mark.parametrize(("layer", "shape"), CASES, ids=[f"{layer}-{shape}" for layer, shape in CASES])
-def test_layers_give_what_their_library_gives(layer: str, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("layer", "shape"), CASES, ids=[f"{layer}-{shape}" for layer, shape in CASES]
+)
+def test_layers_give_what_their_library_gives(
+    layer: str, shape: tuple[int, ...]
+) -> None:
     found = inferred(PROGRAM.replace("LAYER", layer).replace("SHAPE", str(shape)))
     wanted = computed(layer, shape)
     assert isinstance(found, ArrayValue) and found.dims is not None
     sizes = [dim.size.constant if dim.size is not None else None for dim in found.dims]
     assert len(sizes) == len(wanted)
-    assert all(size in (None, real) for size, real in zip(sizes, wanted, strict=True)), (sizes, wanted)
+    assert all(
+        size in (None, real) for size, real in zip(sizes, wanted, strict=True)
+    ), (sizes, wanted)
     assert (None in sizes) == (layer in MOVING)
 
 

@@ -15,7 +15,9 @@ HEADER = "import einops\nimport jax\nimport jax.numpy as jnp\n\n"
 
 def analysed(body: str) -> run:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    module = lower(f"{HEADER}def f(x, y, c):\n{lines}".encode(), "example", "example.py").module
+    module = lower(
+        f"{HEADER}def f(x, y, c):\n{lines}".encode(), "example", "example.py"
+    ).module
     return run(Project({"example": module}), module)
 
 
@@ -29,8 +31,14 @@ def type_of(body: str, name: str = "z") -> str:
     [
         ("jnp.einsum('bthd,bshd->bhts', x, y)\nz = x * 2", "array['_ _ _ _']"),
         ("jnp.einsum('bthd,bshd->bhts', x, y)\nz = y * 2", "array['_ _ _ _']"),
-        ("w = 1.0 * jnp.asarray(x)\neinops.rearrange(w, 'b (h d) -> b h d', h=4)\nz = -w", "array['_ _']"),
-        ("for i in range(3):\n    x = jnp.einsum('ij->ij', x) + x\nz = x", "array['_ _']"),
+        (
+            "w = 1.0 * jnp.asarray(x)\neinops.rearrange(w, 'b (h d) -> b h d', h=4)\nz = -w",
+            "array['_ _']",
+        ),
+        (
+            "for i in range(3):\n    x = jnp.einsum('ij->ij', x) + x\nz = x",
+            "array['_ _']",
+        ),
         ("b, t = x.shape\nz = x", "array['b t']"),
         ("jnp.einsum('ij->ji', x)\nn, m = x.shape\nz = x", "array['n m']"),
         # A list of arrays has a dimension more; a letter may stand for a dimension of size one.

@@ -31,7 +31,12 @@ def messages(body: str) -> list[tuple[str, tuple[str, ...]]]:
     for event in analyze(Project({"example": module}), module):
         one = rule(event.code)
         assert one is not None
-        found.append((f"{event.code} {one.message(event)}", tuple(text for _, _, text in event.related)))
+        found.append(
+            (
+                f"{event.code} {one.message(event)}",
+                tuple(text for _, _, text in event.related),
+            )
+        )
     return found
 
 

@@ -38,7 +38,11 @@ def opinions(lines: list[str]) -> list[str]:
 def test_numbers_are_those_of_python() -> None:
     for line, said in zip(EXACT, opinions(EXACT), strict=True):
         want = eval(line, {"math": math})
-        assert said == (f"int {want}" if isinstance(want, int) and not isinstance(want, bool) else repr(want)), line
+        assert said == (
+            f"int {want}"
+            if isinstance(want, int) and not isinstance(want, bool)
+            else repr(want)
+        ), line
 
 
 @pytest.mark.parametrize(("line", "want"), OPEN.items())
@@ -49,4 +53,6 @@ def test_of_numbers_that_are_not_known_the_kind_is(line: str, want: str) -> None
 def test_sums_of_arrays_that_do_not_fit_are_reported() -> None:
     source = "from shardtypes import f32\ndef f(x: f32['B M'], y: f32['M B']):\n    return sum([x, y])\n"
     module = lower(source.encode(), "m", "m.py").module
-    assert [event.code for event in run(Project({"m": module}), module).found()] == ["ST204"]
+    assert [event.code for event in run(Project({"m": module}), module).found()] == [
+        "ST204"
+    ]

@@ -32,7 +32,9 @@ from jax import lax
 from shardtypes import f32, i32, pytree_dataclass
 """
 _CHOICE = re.compile(r"<<((?:(?!>>).)*?)\|\|((?:(?!>>).)*?)>>", re.S)
-_SIZES = dict(zip("BLMFGNQKDHTVE", (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43), strict=True))
+_SIZES = dict(
+    zip("BLMFGNQKDHTVE", (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43), strict=True)
+)
 _ON = {rule.code for rule in all_rules() if rule.default}
 
 
@@ -51,10 +53,19 @@ def accepted(code: str, name: str) -> bool:
         exec(compile(HEAD + code, f"<{name}>", "exec"), module.__dict__)
         arrays = []
         for param in inspect.signature(module.main).parameters.values():
-            dtype, text = re.findall(r"\w+", str(param.annotation))[0], re.findall("[\"'](.*?)[\"']", param.annotation)
+            dtype, text = (
+                re.findall(r"\w+", str(param.annotation))[0],
+                re.findall("[\"'](.*?)[\"']", param.annotation),
+            )
             dims = parse(text[0]).dims
-            sizes = [dim.size.evaluate({n: _SIZES[n] for n in dim.size.symbols}) for dim in dims if dim.size]
-            arrays.append(jax.ShapeDtypeStruct(sizes, {"f32": "float32", "i32": "int32"}[dtype]))
+            sizes = [
+                dim.size.evaluate({n: _SIZES[n] for n in dim.size.symbols})
+                for dim in dims
+                if dim.size
+            ]
+            arrays.append(
+                jax.ShapeDtypeStruct(sizes, {"f32": "float32", "i32": "int32"}[dtype])
+            )
         jax.eval_shape(module.main, *arrays)
     except (TypeError, ValueError, IndexError):
         return False
@@ -70,9 +81,13 @@ def reported(code: str) -> list[str]:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize(("name", "code"), [pytest.param(*pair, id=pair[0]) for pair in pairs()])
+@pytest.mark.parametrize(
+    ("name", "code"), [pytest.param(*pair, id=pair[0]) for pair in pairs()]
+)
 def test_a_pair_is_told_apart(name: str, code: str) -> None:
-    right, wrong = (_CHOICE.sub(lambda found, side=side: found[side], code) for side in (1, 2))
+    right, wrong = (
+        _CHOICE.sub(lambda found, side=side: found[side], code) for side in (1, 2)
+    )
     assert right != wrong
     assert accepted(right, name)
     assert not accepted(wrong, name)

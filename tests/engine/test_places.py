@@ -18,17 +18,30 @@ STATEMENTS = {"lambdas": {"ST216"}}
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("path", sorted(PLACES.glob("[!_]*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(PLACES.glob("[!_]*.py")), ids=lambda path: path.stem
+)
 def test_every_kind_of_mistake_is_found_there(path: Path) -> None:
     place = path.stem
     codes = {code for _, code in expected(path)}
     if place == "helpers":  # what is wrong with the calls is reported where they are
         assert codes == set()
         return
-    assert codes == (CODES | SIGNATURES.get(place, set())) - STATEMENTS.get(place, set())
+    assert codes == (CODES | SIGNATURES.get(place, set())) - STATEMENTS.get(
+        place, set()
+    )
 
 
 @pytest.mark.once
 def test_no_place_is_missing() -> None:
-    wanted = {"helper", "field", "carry", "constant", "method", "nested", "lambdas", "across"}
+    wanted = {
+        "helper",
+        "field",
+        "carry",
+        "constant",
+        "method",
+        "nested",
+        "lambdas",
+        "across",
+    }
     assert {path.stem for path in PLACES.glob("[!_]*.py")} == wanted | {"helpers"}

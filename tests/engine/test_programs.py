@@ -20,7 +20,9 @@ PROGRAMS = RIGHT / "programs"
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(PROGRAMS.glob("*.py")), ids=lambda path: path.stem
+)
 def test_the_program_runs(path: Path) -> None:
     jax.eval_shape(runpy.run_path(str(path))["main"])
 
@@ -28,7 +30,9 @@ def test_the_program_runs(path: Path) -> None:
 def takes_arrays(function: Any) -> bool:
     hints = typing.get_type_hints(inspect.unwrap(function))
     parameters = list(inspect.signature(function).parameters)
-    return bool(parameters) and all(described(hints.get(name)) is not None for name in parameters)
+    return bool(parameters) and all(
+        described(hints.get(name)) is not None for name in parameters
+    )
 
 
 @pytest.mark.once
@@ -37,11 +41,17 @@ def test_the_functions_run(name: str, count: int) -> None:
     path = RIGHT / f"{name}.py"
     namespace = runpy.run_path(str(path))
     given = Given({}, distinct, 0, literals(ast.parse(path.read_text())), namespace)
-    functions = [f for f in namespace.values() if getattr(f, "__module__", None) == namespace["__name__"]]
+    functions = [
+        f
+        for f in namespace.values()
+        if getattr(f, "__module__", None) == namespace["__name__"]
+    ]
     ready = [f for f in functions if not isinstance(f, type) and takes_arrays(f)]
     assert len(ready) >= count
     for function in ready:
         for arguments in given.calls(function):
             jax.eval_shape(
-                lambda function=function, arguments=arguments: jax.tree.leaves(function(**arguments)) and None
+                lambda function=function, arguments=arguments: (
+                    jax.tree.leaves(function(**arguments)) and None
+                )
             )

@@ -27,9 +27,17 @@ from shardtypes.lang import Shape, Size, parse
 from tests.engine.random_structures import program
 
 CASES = int(os.environ.get("ORACLE_CASES", "12"))
-FIRST = random.randrange(10**6) if "ORACLE_CASES" in os.environ else 0  # the long run looks for new programs
-BINDINGS = ({"B": 3, "L": 5, "M": 7, "H": 11}, {"B": 4, "L": 2, "M": 6, "H": 4}, {"B": 1, "L": 13, "M": 2, "H": 1})
-_ON = {rule.code for rule in all_rules() if rule.default} - {"ST207"}  # a reshape that permutes is no error of JAX's
+FIRST = (
+    random.randrange(10**6) if "ORACLE_CASES" in os.environ else 0
+)  # the long run looks for new programs
+BINDINGS = (
+    {"B": 3, "L": 5, "M": 7, "H": 11},
+    {"B": 4, "L": 2, "M": 6, "H": 4},
+    {"B": 1, "L": 13, "M": 2, "H": 1},
+)
+_ON = {rule.code for rule in all_rules() if rule.default} - {
+    "ST207"
+}  # a reshape that permutes is no error of JAX's
 COUNTS: Counter[str] = Counter()
 MISSED: list[str] = []
 
@@ -54,10 +62,19 @@ def judged(text: str, sizes: Mapping[str, int]) -> Verdict:
             for local, value in frame.f_locals.items():
                 found.setdefault(local, set()).add(_measured(value))
             if frame.f_code.co_name in annotated and arg is not None:
-                promises.extend(_broken(module.__dict__[frame.f_code.co_name], {**frame.f_locals, "return": arg}))
+                promises.extend(
+                    _broken(
+                        module.__dict__[frame.f_code.co_name],
+                        {**frame.f_locals, "return": arg},
+                    )
+                )
         return watch
 
-    annotated = {n.name for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.returns is not None}
+    annotated = {
+        n.name
+        for n in ast.parse(text).body
+        if isinstance(n, ast.FunctionDef) and n.returns is not None
+    }
     sys.modules[name] = module
     before = sys.gettrace()
     try:
@@ -65,9 +82,19 @@ def judged(text: str, sizes: Mapping[str, int]) -> Verdict:
         hints = {k: v for k, v in module.main.__annotations__.items() if k != "return"}
         arrays = [jax.ShapeDtypeStruct([d.size.evaluate(sizes) for d in _shape(h).dims if d.size], "float32")
                   for h in hints.values()]  # fmt: skip
-        sys.settrace(lambda frame, *_: watch if frame.f_code.co_filename == f"<{name}>" else None)
+        sys.settrace(
+            lambda frame, *_: watch if frame.f_code.co_filename == f"<{name}>" else None
+        )
         jax.eval_shape(module.main, *arrays)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError, NameError, ZeroDivisionError) as error:
+    except (
+        TypeError,
+        ValueError,
+        IndexError,
+        KeyError,
+        AttributeError,
+        NameError,
+        ZeroDivisionError,
+    ) as error:
         promises.append(f"{type(error).__name__}: {error}")
     finally:
         sys.settrace(before)
@@ -97,7 +124,9 @@ def _broken(function: Any, values: Mapping[str, Any]) -> Iterator[str]:
         for dim, size in zip(dims, given, strict=True):
             assert dim.size is not None
             own = dim.size.symbol_name
-            wanted = sizes.setdefault(own, size) if own else dim.size.evaluate({**sizes})
+            wanted = (
+                sizes.setdefault(own, size) if own else dim.size.evaluate({**sizes})
+            )
             if wanted != size:
                 yield f"{name} is {given}"
                 return
@@ -109,7 +138,11 @@ def analysed(text: str) -> run:
 
 
 def reported(text: str) -> list[str]:
-    return [f"{event.code} {event.message}" for event in analysed(text).found() if event.code in _ON]
+    return [
+        f"{event.code} {event.message}"
+        for event in analysed(text).found()
+        if event.code in _ON
+    ]
 
 
 def _says(value: Value, sizes: Mapping[str, int]) -> list[int | None] | int | None:
@@ -120,7 +153,10 @@ def _says(value: Value, sizes: Mapping[str, int]) -> list[int | None] | int | No
         return value.size.evaluate(sizes)
     if not isinstance(value, ArrayValue) or value.dims is None:
         return None
-    known = [d.size if d.size is not None and d.size.symbols <= sizes.keys() else None for d in value.dims]
+    known = [
+        d.size if d.size is not None and d.size.symbols <= sizes.keys() else None
+        for d in value.dims
+    ]
     return [None if size is None else size.evaluate(sizes) for size in known]
 
 
@@ -128,9 +164,15 @@ def check(seed: int) -> None:
     """The program of a seed, as it is."""
     text, _ = program(seed)
     verdicts = [judged(text, sizes) for sizes in BINDINGS]
-    assert not any(one.failure for one in verdicts), f"{verdicts[0].failure or verdicts[1].failure}\n{seed}\n{text}"
+    assert not any(one.failure for one in verdicts), (
+        f"{verdicts[0].failure or verdicts[1].failure}\n{seed}\n{text}"
+    )
     analysis = analysed(text)
-    found = [f"{event.code} {event.message}" for event in analysis.found() if event.code in _ON]
+    found = [
+        f"{event.code} {event.message}"
+        for event in analysis.found()
+        if event.code in _ON
+    ]
     assert not found, f"{found}\n{seed}\n{text}"
     main = text.partition("def main")[2]
     for name, value in analysis.it.seen.values():
@@ -145,7 +187,9 @@ def check(seed: int) -> None:
             if said is None or (isinstance(said, list) and None in said):
                 COUNTS["unknown"] += 1
             if isinstance(said, list) and isinstance(shape, tuple):
-                fits = len(said) == len(shape) and all(a in (None, b) for a, b in zip(said, shape, strict=True))
+                fits = len(said) == len(shape) and all(
+                    a in (None, b) for a, b in zip(said, shape, strict=True)
+                )
                 assert fits, f"{name}: {value} is {shape}\n{seed}\n{text}"
             elif isinstance(said, int) and isinstance(shape, int):
                 assert said == shape, f"{name}: {value} is {shape}\n{seed}\n{text}"
@@ -156,7 +200,9 @@ def check_mutant(seed: int, folder: Path) -> None:
     text, _ = program(seed)
     path = folder / "random_program.py"
     path.write_text(text)
-    start = text[: text.index("def main") if "def h0" not in text else text.index("def h0")].count("\n")
+    start = text[
+        : text.index("def main") if "def h0" not in text else text.index("def h0")
+    ].count("\n")
     drawn = mutants(Program("p", folder, {"random_program": path}), ("shape",), seed, 1)
     drawn = [mutant for mutant in drawn if mutant.lines[0] > start]
     random.Random(seed).shuffle(drawn)
@@ -168,20 +214,27 @@ def check_mutant(seed: int, folder: Path) -> None:
             # What fails for some sizes only may be reported; what fails for none may not.
             third = judged(changed, BINDINGS[2]).failure
             told = f"{mutant.what}: {found}\n{seed}\n{changed}"
-            assert not found or any((*failures, third)) or _fails_somewhere(changed), told
+            assert not found or any((*failures, third)) or _fails_somewhere(changed), (
+                told
+            )
             continue
         COUNTS["mutants"] += 1
         if found:
             COUNTS["caught"] += 1
         else:
-            MISSED.append(f"{seed} {mutant.operator}: {mutant.what} (line {mutant.lines[0]}): {failures[0][:150]}")
+            MISSED.append(
+                f"{seed} {mutant.operator}: {mutant.what} (line {mutant.lines[0]}): {failures[0][:150]}"
+            )
         return
 
 
 def _fails_somewhere(text: str) -> bool:
     """At the witness of some finding."""
     for event in analysed(text).found():
-        sizes = {**BINDINGS[0], **{n: s for n, s in event.witness.items() if n in BINDINGS[0]}}
+        sizes = {
+            **BINDINGS[0],
+            **{n: s for n, s in event.witness.items() if n in BINDINGS[0]},
+        }
         if judged(text, sizes).failure:
             return True
     return False
@@ -202,7 +255,9 @@ def test_the_judge_sees_what_is_wrong() -> None:
     assert not judged(right, BINDINGS[0]).failure
     assert judged(wrong, BINDINGS[0]).failure.startswith("return is")
     assert [line.partition(" ")[0] for line in reported(wrong)] == ["ST201"]
-    assert _says(ArrayValue((Dimension(Size.symbol("B")), Dimension(None))), BINDINGS[0]) == [3, None]
+    assert _says(
+        ArrayValue((Dimension(Size.symbol("B")), Dimension(None))), BINDINGS[0]
+    ) == [3, None]
 
 
 @pytest.mark.once

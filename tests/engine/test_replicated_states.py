@@ -86,15 +86,36 @@ class Trainer:
 
 Trainer(tx).state()
 """
-PROGRAMS = {"alone": ALONE, "placed": PLACED, "init": INIT, "named": NAMED, "object": OBJECT, "step": STEP}
+PROGRAMS = {
+    "alone": ALONE,
+    "placed": PLACED,
+    "init": INIT,
+    "named": NAMED,
+    "object": OBJECT,
+    "step": STEP,
+}
 
 
-def reported(program: str, maker: str = "adamw(1e-3)", params: str = "sharded", state: str = "replicated") -> list[str]:
-    text = HEAD.format(maker=maker) + PROGRAMS[program].format(params=params, state=state)
+def reported(
+    program: str,
+    maker: str = "adamw(1e-3)",
+    params: str = "sharded",
+    state: str = "replicated",
+) -> list[str]:
+    text = HEAD.format(maker=maker) + PROGRAMS[program].format(
+        params=params, state=state
+    )
     return codes(text)
 
 
-@pytest.mark.parametrize("maker", ["adamw(1e-3)", "sgd(0.1, momentum=0.9)", "chain(optax.clip(1.0), optax.lion(0.1))"])
+@pytest.mark.parametrize(
+    "maker",
+    [
+        "adamw(1e-3)",
+        "sgd(0.1, momentum=0.9)",
+        "chain(optax.clip(1.0), optax.lion(0.1))",
+    ],
+)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_moments_on_every_device_are_reported(program: str, maker: str) -> None:
     assert reported(program, maker) == ["ST317"]
@@ -138,7 +159,10 @@ def test_moments_have_the_shapes_of_the_parameters(name: str) -> None:
     maker = getattr(optax, name.rpartition(".")[2])
     wanted = inspect.signature(maker).parameters.values()
     options = {one.name: 0.1 for one in wanted if one.default is one.empty}
-    shapes = [leaf.shape for leaf in jax.tree.leaves(maker(**options).init({"w": jnp.zeros((4, 6))}))]
+    shapes = [
+        leaf.shape
+        for leaf in jax.tree.leaves(maker(**options).init({"w": jnp.zeros((4, 6))}))
+    ]
     assert (4, 6) in shapes
 
 
@@ -153,4 +177,6 @@ def test_jax_replicates_what_the_finding_speaks_of() -> None:
 
     params, state = jax.jit(init, out_shardings=(sharded, replicated))()
     assert params["w"].sharding.spec == jax.sharding.PartitionSpec(None, "data")
-    assert {leaf.sharding.spec for leaf in jax.tree.leaves(state)} == {jax.sharding.PartitionSpec()}
+    assert {leaf.sharding.spec for leaf in jax.tree.leaves(state)} == {
+        jax.sharding.PartitionSpec()
+    }

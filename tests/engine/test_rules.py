@@ -29,7 +29,10 @@ class Settings:
 
 def codes(program: str) -> list[str]:
     module = lower(program.encode(), "example", "example.py").module
-    return [event.code for event in analyze(Project({"example": module}), module, Settings(program))]
+    return [
+        event.code
+        for event in analyze(Project({"example": module}), module, Settings(program))
+    ]
 
 
 @pytest.mark.parametrize("one", all_rules(), ids=lambda r: r.code)
@@ -41,7 +44,9 @@ def test_the_page_is_complete(one: Rule) -> None:
     assert rule(one.code) is one
 
 
-@pytest.mark.parametrize("one", [r for r in all_rules() if r.code not in FRONT], ids=lambda r: r.code)
+@pytest.mark.parametrize(
+    "one", [r for r in all_rules() if r.code not in FRONT], ids=lambda r: r.code
+)
 def test_the_examples_do_what_the_page_says(one: Rule) -> None:
     docs = one.docs()
     assert codes(docs.program("Example")) == [one.code]
@@ -49,4 +54,8 @@ def test_the_examples_do_what_the_page_says(one: Rule) -> None:
 
 
 def test_names_and_codes_are_unique() -> None:
-    assert len({r.code for r in all_rules()}) == len({r.name for r in all_rules()}) == len(all_rules())
+    assert (
+        len({r.code for r in all_rules()})
+        == len({r.name for r in all_rules()})
+        == len(all_rules())
+    )

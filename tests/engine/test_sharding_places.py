@@ -172,21 +172,36 @@ def program(one: Mistake, expression: str, place: str) -> dict[str, str]:
     shapes = one.shapes.split(", ")
     names = ", ".join("xyz"[: len(shapes)])
     head = "@typed_shard_map\n" if one.manual else ""
-    params = ", ".join(f"{name}: f32['{shape}']" for name, shape in zip(names.split(", "), shapes, strict=True))
-    head += f"def f({params})" + (f" -> f32['{one.manual}']" if one.manual else "") + ":\n"
+    params = ", ".join(
+        f"{name}: f32['{shape}']"
+        for name, shape in zip(names.split(", "), shapes, strict=True)
+    )
+    head += (
+        f"def f({params})" + (f" -> f32['{one.manual}']" if one.manual else "") + ":\n"
+    )
     found = re.search("⟨(.*)⟩", expression)
     values = {
         "head": head, "names": names, "it": re.sub("[⟨⟩]", "", expression), "right": re.sub("[⟨⟩]", "", one.right),
         "given": found.group(1) if found else "None",
     }  # fmt: skip
-    for key, name in (("named", "GIVEN"), ("field", "CONFIG.given"), ("argument", "given")):
+    for key, name in (
+        ("named", "GIVEN"),
+        ("field", "CONFIG.given"),
+        ("argument", "given"),
+    ):
         values[key] = re.sub("⟨.*⟩", name, expression)
     part = f"{SETUP}{one.before}def part({names}):\n    return {values['it']}\n"
-    return {"main": SETUP + one.before + PLACES[place].format(**values), "helpers": part}
+    return {
+        "main": SETUP + one.before + PLACES[place].format(**values),
+        "helpers": part,
+    }
 
 
 def events(modules: dict[str, str]) -> list[Event]:
-    lowered = {name: lower(text.encode(), name, f"{name}.py").module for name, text in modules.items()}
+    lowered = {
+        name: lower(text.encode(), name, f"{name}.py").module
+        for name, text in modules.items()
+    }
     return run(Project(lowered), lowered["main"], Config(mesh={"d": 2, "t": 4})).found()
 
 
@@ -208,15 +223,21 @@ def test_the_mistake_is_found_there(code: str, place: str) -> None:
     assert [event.code for event in found] == [code.partition(" ")[0]], modules["main"]
     notes = [text for _, _, text in found[0].related]
     assert one.note in ("", *notes)
-    assert place != "across" or any(module == "helpers" for module, _, _ in found[0].related)
+    assert place != "across" or any(
+        module == "helpers" for module, _, _ in found[0].related
+    )
     assert events(program(one, one.right, place)) == []
 
 
 @pytest.mark.once
 def test_no_rule_is_missing() -> None:
-    wanted = {rule.code for rule in all_rules() if rule.code.startswith(("ST1", "ST3", "ST4"))}
+    wanted = {
+        rule.code for rule in all_rules() if rule.code.startswith(("ST1", "ST3", "ST4"))
+    }
     assert {code.partition(" ")[0] for code in MISTAKES} | ELSEWHERE == wanted
-    assert len(CASES) == len(MISTAKES) * len(PLACES) - 3  # only ST309 has nothing in ⟨…⟩
+    assert (
+        len(CASES) == len(MISTAKES) * len(PLACES) - 3
+    )  # only ST309 has nothing in ⟨…⟩
 
 
 #: Calls of collectives that are wrong about what is in «…»; ``x`` is 'B/d M F'.
@@ -232,7 +253,10 @@ POINTED = (
 @pytest.mark.once
 @pytest.mark.parametrize("call", POINTED)
 def test_a_finding_about_a_collective_points_at_what_is_wrong(call: str) -> None:
-    source = SETUP + f"@typed_shard_map\ndef f(x: f32['B/d M F']):\n    return {re.sub('[«»]', '', call)}\n"
+    source = (
+        SETUP
+        + f"@typed_shard_map\ndef f(x: f32['B/d M F']):\n    return {re.sub('[«»]', '', call)}\n"
+    )
     (event,) = events({"main": source})
     place = Positions(source.encode(), "main.py").place(event.at)
     found = source.splitlines()[place.line - 1][place.column - 1 : place.end_column - 1]

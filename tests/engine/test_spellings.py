@@ -19,7 +19,9 @@ CODES = sorted(
     for rule in all_rules()
     if rule.code not in PROGRAMS
     and rule.default
-    and (rule.code in ("ST102", "ST103", "ST104") or rule.code.startswith(("ST3", "ST4")))
+    and (
+        rule.code in ("ST102", "ST103", "ST104") or rule.code.startswith(("ST3", "ST4"))
+    )
 )
 _LOOPS = frozenset({"scan", "fori_loop", "while_loop"})
 WANTED = 4
@@ -34,7 +36,9 @@ def table() -> dict[str, dict[str, str]]:
         if not lines:
             continue
         tree = ast.parse(path.read_text())
-        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        functions = {
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
         imported = set(_imported(tree))
         for line, code in lines:
             for spelling in _spellings(tree, line, functions, imported):
@@ -42,20 +46,36 @@ def table() -> dict[str, dict[str, str]]:
     return found
 
 
-def _spellings(tree: ast.Module, line: int, functions: set[str], imported: set[str]) -> Iterator[str]:
-    scopes = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda))
+def _spellings(
+    tree: ast.Module, line: int, functions: set[str], imported: set[str]
+) -> Iterator[str]:
+    scopes = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda)
+    )
     around = [node for node in scopes if _first(node) <= line <= (node.end_lineno or 0)]
     inside = [node for node in around if isinstance(node, ast.FunctionDef | ast.Lambda)]
     if any(isinstance(node, ast.ClassDef) for node in around) and inside:
         yield "method"
     if len(inside) > 1:
         yield "nested function"
-    outer = inside[0] if inside else next((n for n in tree.body if _first(n) <= line <= (n.end_lineno or 0)), None)
+    outer = (
+        inside[0]
+        if inside
+        else next(
+            (n for n in tree.body if _first(n) <= line <= (n.end_lineno or 0)), None
+        )
+    )
     if outer is None:
         return
     names = {node.id for node in ast.walk(outer) if isinstance(node, ast.Name)}
     own = outer.name if isinstance(outer, ast.FunctionDef) else ""
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    called = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
     if (functions - {own}) & names or own in called:
         yield "helper"
     if imported & names:
@@ -63,7 +83,10 @@ def _spellings(tree: ast.Module, line: int, functions: set[str], imported: set[s
     if any(name.isupper() for name in names):
         yield "constant"
     attributes = [node for node in ast.walk(outer) if isinstance(node, ast.Attribute)]
-    if any(isinstance(node.value, ast.Name) and node.value.id in _parameters(inside) for node in attributes):
+    if any(
+        isinstance(node.value, ast.Name) and node.value.id in _parameters(inside)
+        for node in attributes
+    ):
         yield "field"
     if any(node.attr in _LOOPS for node in attributes):
         yield "carry"
@@ -83,7 +106,9 @@ def _imported(tree: ast.Module) -> Iterator[str]:
 
 
 def _parameters(inside: list[ast.FunctionDef | ast.Lambda]) -> set[str]:
-    return {arg.arg for node in inside for arg in (*node.args.args, *node.args.kwonlyargs)}
+    return {
+        arg.arg for node in inside for arg in (*node.args.args, *node.args.kwonlyargs)
+    }
 
 
 @pytest.mark.once
@@ -101,5 +126,15 @@ def test_spellings_are_told_apart(tmp_path: Path) -> None:
     )
     tree = ast.parse(program)
     functions, imported = {"place"}, set(_imported(tree))
-    assert set(_spellings(tree, 5, functions, imported)) == {"method", "helper", "across files", "constant", "field"}
-    assert set(_spellings(tree, 9, functions, imported)) == {"nested function", "helper", "carry"}
+    assert set(_spellings(tree, 5, functions, imported)) == {
+        "method",
+        "helper",
+        "across files",
+        "constant",
+        "field",
+    }
+    assert set(_spellings(tree, 9, functions, imported)) == {
+        "nested function",
+        "helper",
+        "carry",
+    }

@@ -65,7 +65,9 @@ TEXTS = {
 }
 
 
-def shown_as(name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown_as(
+    name: str, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """What the linter shows of a name."""
     (tmp_path / "a.py").write_text(program)
     monkeypatch.chdir(tmp_path)
@@ -92,7 +94,9 @@ written = " ".join([text(path) for path, leaf in jax.tree_util.tree_leaves_with_
     assert shown_as("written", program, tmp_path, monkeypatch) == repr(scope["written"])
 
 
-def test_a_path_below_something_unknown_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_below_something_unknown_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = f"""{HEAD}
 def written(tree: dict):
     return [jax.tree_util.keystr(path) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]

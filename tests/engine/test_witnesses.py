@@ -35,13 +35,19 @@ def modules(path: Path) -> dict[str, Path]:
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(CASES.parent).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(CASES.parent).with_suffix("").parts).removesuffix(
+        ".__init__"
+    )
 
 
 PATHS = sorted(path for path in CASES.rglob("*.py") if path.name != "__init__.py")
 FOUND = [one for path in PATHS for one in replays(path, modules(path))]
 PROMISED = [one for one in FOUND if one.event.code in PROMISES]
-QUIET = [one for one in FOUND if one.event.code in SILENT and "is not a pytree" not in one.event.message]
+QUIET = [
+    one
+    for one in FOUND
+    if one.event.code in SILENT and "is not a pytree" not in one.event.message
+]
 RAISING = [one for one in FOUND if one not in PROMISED and one not in QUIET]
 
 
@@ -89,15 +95,21 @@ def checked() -> Iterator[Callable[[Path], dict[str, Any]]]:
 
 @pytest.mark.once
 @pytest.mark.parametrize("one", PROMISED, ids=named(PROMISED))
-def test_the_run_time_refuses_at_the_witness(one: Replay, checked: Callable[[Path], dict[str, Any]]) -> None:
+def test_the_run_time_refuses_at_the_witness(
+    one: Replay, checked: Callable[[Path], dict[str, Any]]
+) -> None:
     assert one.fails(checked(one.source.path))
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("one", QUIET, ids=named(QUIET))
-def test_what_is_silent_when_it_runs(one: Replay, checked: Callable[[Path], dict[str, Any]]) -> None:
+def test_what_is_silent_when_it_runs(
+    one: Replay, checked: Callable[[Path], dict[str, Any]]
+) -> None:
     runs = [failed for came, failed in one.runs(checked(one.source.path)) if came]
-    assert runs and not any(runs), f"{one.event.code} does fail: {SILENT[one.event.code]}"
+    assert runs and not any(runs), (
+        f"{one.event.code} does fail: {SILENT[one.event.code]}"
+    )
 
 
 def test_a_program_that_is_right_does_not_fail(tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ PROGRAMS = {
 @pytest.mark.parametrize("text", PROGRAMS)
 def test_where_it_is_assigned(text: str) -> None:
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    (call,) = [node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "ppermute"]
+    (call,) = [
+        node
+        for node in calls
+        if isinstance(node.func, ast.Name) and node.func.id == "ppermute"
+    ]
     assert call.end_lineno is not None and call.end_col_offset is not None
     place = call.lineno, call.col_offset, call.end_lineno, call.end_col_offset
     found = assigned(text, Where("program.py", place), 2, "perm")

@@ -51,7 +51,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_right_programs_have_no_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_right_programs_have_no_finding(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
     for path in PROGRAMS.glob("*.py"):
         (tmp_path / path.name).write_text(path.read_text())
@@ -60,16 +62,22 @@ def test_right_programs_have_no_finding(capsys: pytest.CaptureFixture[str], tmp_
     assert "3 files checked" in err
 
 
-def test_the_example_of_the_rule(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_example_of_the_rule(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     about = rule("ST316")
     assert about is not None
     for section, codes in (("Example", ["ST316"]), ("Use instead", [])):
         (tmp_path / "model.py").write_text(about.docs().program(section))
         _, out, _ = lint(capsys, "--no-cache", str(tmp_path / "model.py"))
-        assert [line.split()[1] for line in out.splitlines() if "model.py" in line] == codes
+        assert [
+            line.split()[1] for line in out.splitlines() if "model.py" in line
+        ] == codes
 
 
-def test_a_finding_is_in_the_file_where_the_results_depart(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_finding_is_in_the_file_where_the_results_depart(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
     status, out, _ = lint(capsys, "--no-cache", "train.py")
     assert status == 1
     assert out.startswith(
@@ -77,7 +85,9 @@ def test_a_finding_is_in_the_file_where_the_results_depart(capsys: pytest.Captur
     )
 
 
-def test_it_is_found_anew_when_an_imported_file_changes(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+def test_it_is_found_anew_when_an_imported_file_changes(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
     found = []
     for divisor in (WRONG, WRONG, RIGHT, RIGHT, WRONG):
         (project / "step.py").write_text(STEP.format(divisor=divisor))
@@ -85,7 +95,9 @@ def test_it_is_found_anew_when_an_imported_file_changes(capsys: pytest.CaptureFi
     assert found == [True, True, False, False, True]
 
 
-def test_it_can_be_switched_off(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+def test_it_can_be_switched_off(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
     assert "ST316" not in lint(capsys, "--no-cache", "--no-evaluate", ".")[1]
     (project / "pyproject.toml").write_text("[tool.shardlint]\nevaluate = false\n")
     assert "ST316" not in lint(capsys, "--no-cache", ".")[1]
@@ -94,28 +106,53 @@ def test_it_can_be_switched_off(capsys: pytest.CaptureFixture[str], project: Pat
 def test_a_program_that_cannot_be_run_is_named_with_the_reason(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
-    (project / "step.py").write_text("import torch\n" + STEP.format(divisor="torch.tensor(2.0)"))
+    (project / "step.py").write_text(
+        "import torch\n" + STEP.format(divisor="torch.tensor(2.0)")
+    )
     _, out, _ = lint(capsys, "--no-cache", "--statistics", ".")
-    assert "not run on other numbers of devices: train.py: torch.tensor, which is not evaluated" in out
+    assert (
+        "not run on other numbers of devices: train.py: torch.tensor, which is not evaluated"
+        in out
+    )
 
 
-def test_a_module_of_a_newer_python_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    body = TRAIN.replace("if __name__", "def step(x):\n    return jax.shard_map(mean_square)(x)\n\nif __name__")
+def test_a_module_of_a_newer_python_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    body = TRAIN.replace(
+        "if __name__",
+        "def step(x):\n    return jax.shard_map(mean_square)(x)\n\nif __name__",
+    )
     (tmp_path / "train.py").write_text(f"type Pair = tuple[int, int]\n{body}")
     _, out, err = lint(capsys, "--no-cache", "--statistics", str(tmp_path))
     assert "failed" not in err
-    assert f"train.py: {NOT_READ}" in out if sys.version_info < (3, 12) else "step: its argument x" in out
+    assert (
+        f"train.py: {NOT_READ}" in out
+        if sys.version_info < (3, 12)
+        else "step: its argument x" in out
+    )
 
 
-def test_a_line_can_suppress_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_line_can_suppress_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     change = next(one for one in CHANGES if one.name == "local_size")
     old = '    total = lax.psum(jnp.sum(table * table), "rows") / table.shape[0]'
-    (tmp_path / "model.py").write_text(change.text.replace(old, f"{old}  # shardlint: ignore[ST316] as published"))
+    (tmp_path / "model.py").write_text(
+        change.text.replace(old, f"{old}  # shardlint: ignore[ST316] as published")
+    )
     assert source(change.program) != change.text
-    assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", str(tmp_path / "model.py"))[1]
+    assert (
+        "ST"
+        not in lint(capsys, "--no-cache", "--select", "ST", str(tmp_path / "model.py"))[
+            1
+        ]
+    )
 
 
-def test_a_line_of_an_imported_file_can_suppress_it(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+def test_a_line_of_an_imported_file_can_suppress_it(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
     marked = f"{STEP.format(divisor=WRONG).rstrip()}  # shardlint: ignore[ST316] a part of them\n"
     (project / "step.py").write_text(marked)
     # Whoever checks the changed file alone, as a commit does, is not told that the comment is in vain.
@@ -126,7 +163,11 @@ def test_a_line_of_an_imported_file_can_suppress_it(capsys: pytest.CaptureFixtur
     assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", "step.py")[1]
 
 
-def test_a_comment_is_not_called_unused_where_nothing_is_run(capsys: pytest.CaptureFixture[str], project: Path) -> None:
-    (project / "step.py").write_text(f"{STEP.format(divisor=RIGHT).rstrip()}  # shardlint: ignore[ST316] why\n")
+def test_a_comment_is_not_called_unused_where_nothing_is_run(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    (project / "step.py").write_text(
+        f"{STEP.format(divisor=RIGHT).rstrip()}  # shardlint: ignore[ST316] why\n"
+    )
     (project / "pyproject.toml").write_text("[tool.shardlint]\nevaluate = false\n")
     assert "ST" not in lint(capsys, "--no-cache", "--select", "ST", ".")[1]

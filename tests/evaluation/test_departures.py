@@ -11,7 +11,11 @@ from tests.evaluation.changes import CHANGES, Change, source
 
 pytestmark = pytest.mark.once  # JAX has no part in it
 
-AXES = {"tensor_parallel": ("d", "t"), "sharded_lookup": ("rows",), "ring_attention": ("s",)}
+AXES = {
+    "tensor_parallel": ("d", "t"),
+    "sharded_lookup": ("rows",),
+    "ring_attention": ("s",),
+}
 
 
 def judged(text: str, allowance: Allowance | None = None) -> Judgement:
@@ -19,7 +23,11 @@ def judged(text: str, allowance: Allowance | None = None) -> Judgement:
         return (name, "program.py", text) if name == "program" else None
 
     bound = allowance or Allowance(ALLOWANCE)
-    return judge(Program(find, lambda world: world.run_program("program"), 400_000, allowance=bound))
+    return judge(
+        Program(
+            find, lambda world: world.run_program("program"), 400_000, allowance=bound
+        )
+    )
 
 
 @pytest.mark.parametrize("name", AXES)
@@ -27,7 +35,9 @@ def test_right_programs_compute_the_same_on_every_number_of_devices(name: str) -
     assert judged(source(name)) == Judgement((), AXES[name], ())
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.program}-{change.name}")
+@pytest.mark.parametrize(
+    "change", CHANGES, ids=lambda change: f"{change.program}-{change.name}"
+)
 def test_a_mistake_is_found_where_the_results_depart(change: Change) -> None:
     lines = change.text.splitlines()
     departures = judged(change.text).departures
@@ -66,16 +76,30 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("body", "out"),
     [
-        ('return x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)', '"d"'),
-        ('return lax.psum(jnp.zeros(x.shape[0] // 3 + 1).at[0].set(x.sum()), "d").sum()', ""),
+        (
+            'return x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)',
+            '"d"',
+        ),
+        (
+            'return lax.psum(jnp.zeros(x.shape[0] // 3 + 1).at[0].set(x.sum()), "d").sum()',
+            "",
+        ),
         ('return lax.psum(x.mean(), "d") / SHARDS', ""),
         ('return lax.psum(x.mean(), "d") * (1 / SHARDS)', ""),
         ('return lax.pmean(x.mean(), "d")', ""),
     ],
-    ids=["keys of each device", "capacity", "size by name", "its inverse by name", "mean of means"],
+    ids=[
+        "keys of each device",
+        "capacity",
+        "size by name",
+        "its inverse by name",
+        "mean of means",
+    ],
 )
 @pytest.mark.parametrize("size", ["SHARDS", "4"])
-def test_what_is_meant_to_depend_on_the_devices_is_left_alone(body: str, out: str, size: str) -> None:
+def test_what_is_meant_to_depend_on_the_devices_is_left_alone(
+    body: str, out: str, size: str
+) -> None:
     judgement = judged(MEANT.format(body=body, out=out, size=size))
     assert judgement.departures == ()
     assert judgement.compared == ("d",)
@@ -124,12 +148,18 @@ SCALED = {
     "rate by devices": {"rate": "RATE * N"},
     "rate by a root": {"rate": "RATE * np.sqrt(N)"},
     "examples of each device": {"examples": "jnp.ones((2 * N, 4))"},
-    "examples from a generator": {"examples": "jax.random.normal(jax.random.key(0), (2 * N, 4))"},
+    "examples from a generator": {
+        "examples": "jax.random.normal(jax.random.key(0), (2 * N, 4))"
+    },
     "rate inside": {"update": 'w = w - RATE * lax.axis_size("d") * g'},
     "rate by psum": {"update": 'rate = RATE * lax.psum(1, "d")\n    w = w - rate * g'},
-    "rate by a root inside": {"update": 'rate = RATE * jnp.sqrt(lax.axis_size("d"))\n    w = w - rate * g'},
+    "rate by a root inside": {
+        "update": 'rate = RATE * jnp.sqrt(lax.axis_size("d"))\n    w = w - rate * g'
+    },
     "gradients": {"update": 'g = g * lax.axis_size("d")\n    w = w - rate * g'},
-    "schedule": {"update": "rate = optax.linear_schedule(0.0, RATE * N, 10)(3)\n    w = w - rate * g"},
+    "schedule": {
+        "update": "rate = optax.linear_schedule(0.0, RATE * N, 10)(3)\n    w = w - rate * g"
+    },
     "optimizer": {
         "update": "tx = optax.adam(RATE * N)\n    up, _ = tx.update(g, tx.init(w))\n    w = optax.apply_updates(w, up)"
     },
@@ -169,7 +199,10 @@ if __name__ == "__main__":
     main()
 """
     judgement = judged(text)
-    assert (judgement.departures, judgement.reasons) == ((), ("x: each device takes a block of its own",))
+    assert (judgement.departures, judgement.reasons) == (
+        (),
+        ("x: each device takes a block of its own",),
+    )
 
 
 def test_what_all_devices_of_pmap_have_alike_may_be_examples() -> None:
@@ -207,9 +240,21 @@ def test_what_is_not_found_out_before_the_steps_are_spent_is_said(share: float) 
             "",
             "`/` gives a value divided by the number of devices",
         ),
-        ("return x.sum()", "", ".sum gives a partial sum over 'd', which is returned as replicated"),
-        ("return jax.nn.softmax(x.sum(0))", "", "jax.nn.softmax is applied to a partial sum over 'd'"),
-        ("return jax.nn.softmax(x, axis=0)", '"d"', "jax.nn.softmax is applied to a value sharded over 'd'"),
+        (
+            "return x.sum()",
+            "",
+            ".sum gives a partial sum over 'd', which is returned as replicated",
+        ),
+        (
+            "return jax.nn.softmax(x.sum(0))",
+            "",
+            "jax.nn.softmax is applied to a partial sum over 'd'",
+        ),
+        (
+            "return jax.nn.softmax(x, axis=0)",
+            '"d"',
+            "jax.nn.softmax is applied to a value sharded over 'd'",
+        ),
     ],
 )
 def test_what_is_not_is_reported(body: str, out: str, text: str) -> None:
@@ -218,7 +263,9 @@ def test_what_is_not_is_reported(body: str, out: str, text: str) -> None:
 
 
 def test_programs_that_cannot_be_run_say_why() -> None:
-    assert judged("if __name__ == '__main__':\n    open('x')") == Judgement(reasons=("open()",))
+    assert judged("if __name__ == '__main__':\n    open('x')") == Judgement(
+        reasons=("open()",)
+    )
     assert judged("x = 1") == Judgement(reasons=("nothing in it runs the program",))
 
 
@@ -253,15 +300,23 @@ def main():
 
 
 def test_pmap_with_the_mean_of_gradients_is_right() -> None:
-    assert judged(PMAP.format(reduction='g = lax.pmean(g, "batch")')) == Judgement((), ("batch",), ())
+    assert judged(PMAP.format(reduction='g = lax.pmean(g, "batch")')) == Judgement(
+        (), ("batch",), ()
+    )
 
 
 @pytest.mark.parametrize(
     ("reduction", "text"),
     [
         ("pass", "a per-device mean along 'batch': call lax.pmean(…, 'batch') first"),
-        ('g = lax.psum(g, "batch")', "lax.psum gives a value multiplied by the number of devices"),
-        ('g = lax.pmax(g, "batch")', "lax.pmax is applied to a per-device mean along 'batch'"),
+        (
+            'g = lax.psum(g, "batch")',
+            "lax.psum gives a value multiplied by the number of devices",
+        ),
+        (
+            'g = lax.pmax(g, "batch")',
+            "lax.pmax is applied to a per-device mean along 'batch'",
+        ),
     ],
 )
 def test_pmap_with_another_reduction_is_not(reduction: str, text: str) -> None:
@@ -316,7 +371,9 @@ AVERAGED = 'g = lax.pmean(g, "batch")'
 
 def test_pmaps_of_several_names_are_the_same_devices() -> None:
     """One that has no name as well: they change together, and what is right agrees."""
-    text = SEVERAL.format(reduction=AVERAGED, evaluation='lax.pmean(loss_of(w, x, y), "examples")')
+    text = SEVERAL.format(
+        reduction=AVERAGED, evaluation='lax.pmean(loss_of(w, x, y), "examples")'
+    )
     found = judged(text)
     assert found.departures == ()
     assert found.compared == ("the devices of pmap", "batch", "examples")
@@ -326,7 +383,11 @@ def test_pmaps_of_several_names_are_the_same_devices() -> None:
     ("reduction", "evaluation", "axis"),
     [
         ("pass", 'lax.pmean(loss_of(w, x, y), "examples")', "batch"),
-        ('g = lax.psum(g, "batch")', 'lax.pmean(loss_of(w, x, y), "examples")', "batch"),
+        (
+            'g = lax.psum(g, "batch")',
+            'lax.pmean(loss_of(w, x, y), "examples")',
+            "batch",
+        ),
         (AVERAGED, 'lax.psum(loss_of(w, x, y), "examples")', "examples"),
     ],
 )
@@ -334,7 +395,9 @@ def test_what_is_wrong_in_one_of_several_pmaps_is_said_of_its_own_axis(
     reduction: str, evaluation: str, axis: str
 ) -> None:
     """And once."""
-    departures = judged(SEVERAL.format(reduction=reduction, evaluation=evaluation)).departures
+    departures = judged(
+        SEVERAL.format(reduction=reduction, evaluation=evaluation)
+    ).departures
     assert [one.axis for one in departures] == [axis]
 
 
@@ -367,14 +430,19 @@ def main():
 
 
 def test_what_each_device_draws_for_itself_is_left_out() -> None:
-    assert judged(AUGMENTED.format(reduction='lax.pmean(g, "batch")')) == Judgement((), ("batch",), ())
+    assert judged(AUGMENTED.format(reduction='lax.pmean(g, "batch")')) == Judgement(
+        (), ("batch",), ()
+    )
 
 
 @pytest.mark.parametrize(
     ("reduction", "text"),
     [
         ("g", "a per-device mean along 'batch': call lax.pmean(…, 'batch') first"),
-        ('lax.psum(g, "batch")', "lax.psum gives a value multiplied by the number of devices"),
+        (
+            'lax.psum(g, "batch")',
+            "lax.psum gives a value multiplied by the number of devices",
+        ),
     ],
 )
 def test_mistakes_beside_own_draws_are_found(reduction: str, text: str) -> None:
@@ -383,8 +451,12 @@ def test_mistakes_beside_own_draws_are_found(reduction: str, text: str) -> None:
 
 
 def test_keys_for_each_device_cannot_be_compared() -> None:
-    program = PMAP.format(reduction="pass").replace("y = x[:, :3]", "y = jax.random.normal(jax.random.key(n), (16, 3))")
-    assert judged(program) == Judgement((), (), ("batch: the devices are given something else",))
+    program = PMAP.format(reduction="pass").replace(
+        "y = x[:, :3]", "y = jax.random.normal(jax.random.key(n), (16, 3))"
+    )
+    assert judged(program) == Judgement(
+        (), (), ("batch: the devices are given something else",)
+    )
 
 
 PARTS = """
@@ -419,7 +491,9 @@ SPLIT = 'y.reshape(-1, rows_each, 24)[lax.axis_index("t")]'
 
 
 @pytest.mark.parametrize("part", [SLICED, SPLIT], ids=["sliced", "split"])
-def test_a_number_that_gives_a_result_its_shape_changes_with_the_mesh(part: str) -> None:
+def test_a_number_that_gives_a_result_its_shape_changes_with_the_mesh(
+    part: str,
+) -> None:
     """The size of the mesh is written a second time, and the program is compared as it would be written for another."""
     found = judged(PARTS.format(product=SUMMED, part=part, rows="jnp.tanh(rows)"))
     assert found == Judgement((), ("t",), ())
@@ -436,7 +510,9 @@ def test_a_number_that_gives_a_result_its_shape_changes_with_the_mesh(part: str)
     ids=["not summed", "of the first device", "parts summed", "tanh of a partial sum"],
 )
 @pytest.mark.parametrize("part", [SLICED], ids=["sliced"])
-def test_a_mistake_beside_such_a_number_is_found(product: str, rows: str, part: str) -> None:
+def test_a_mistake_beside_such_a_number_is_found(
+    product: str, rows: str, part: str
+) -> None:
     assert judged(PARTS.format(product=product, part=part, rows=rows)).departures
 
 
@@ -467,8 +543,13 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("expert", ["w[0]", "jnp.take(w, 0, axis=0)", "lax.index_in_dim(w, 0, keepdims=False)"])
-def test_a_program_with_one_expert_for_each_device_is_not_compared_with_fewer(expert: str) -> None:
+@pytest.mark.parametrize(
+    "expert",
+    ["w[0]", "jnp.take(w, 0, axis=0)", "lax.index_in_dim(w, 0, keepdims=False)"],
+)
+def test_a_program_with_one_expert_for_each_device_is_not_compared_with_fewer(
+    expert: str,
+) -> None:
     found = judged(EACH.format(expert=expert))
     assert found.departures == ()
     assert found.reasons == ("e: each device has one entry of a sharded array",)

@@ -47,12 +47,19 @@ def test_right_functions_agree_and_wrong_ones_are_found(pair: Pair) -> None:
     assert right.compared == ("d", "t")
     wrong = pair.program(False)
     lines = wrong.splitlines()
-    reported = [lines[one.culprit.step.value.key[0].place[0] - 1] for one in run(wrong).departures]
+    reported = [
+        lines[one.culprit.step.value.key[0].place[0] - 1]
+        for one in run(wrong).departures
+    ]
     assert any(pair.found in line for line in reported), reported
 
 
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.call], ids=lambda pair: pair.name)
-def test_what_a_caller_may_make_right_is_not_reported_of_a_function_alone(pair: Pair) -> None:
+@pytest.mark.parametrize(
+    "pair", [pair for pair in PAIRS if pair.call], ids=lambda pair: pair.name
+)
+def test_what_a_caller_may_make_right_is_not_reported_of_a_function_alone(
+    pair: Pair,
+) -> None:
     departures = judged(pair.program(False)).departures
     assert departures
     assert not any(one.is_wrong_alone for one in departures)
@@ -91,7 +98,10 @@ def f(x: f32["B M"], w: f32["N F"]):
     [
         ("n, x", "its argument n, which has no annotation"),
         ("n: jax.Array, x", "its argument n, whose annotation gives no shape"),
-        ('x: f32["B"], heads: int', "its argument heads: of a type of which no value is made"),
+        (
+            'x: f32["B"], heads: int',
+            "its argument heads: of a type of which no value is made",
+        ),
         ('x: f32["B {U:d}"]', "its argument x: an array that is a partial sum"),
         ('x: f32["B-100"]', "its argument x: a size that is not positive"),
         ('x: f32["2000 2000 B"]', "its argument x: an array of too many entries"),
@@ -119,10 +129,15 @@ def test_a_module_is_run_once_for_all_functions_that_cannot_be_called() -> None:
 
     def find(name: str, importer: str) -> tuple[str, str, str] | None:
         asked.append(name)
-        return {"model": ("model", "model.py", text), "counted": ("counted", "counted.py", "")}.get(name)
+        return {
+            "model": ("model", "model.py", text),
+            "counted": ("counted", "counted.py", ""),
+        }.get(name)
 
     found = dict(trials(find, "model", text, functions, 30_000, 300_000))
-    assert found == dict.fromkeys(functions, "its argument x: of a type of which no value is made")
+    assert found == dict.fromkeys(
+        functions, "its argument x: of a type of which no value is made"
+    )
     assert asked.count("counted") == 1
     assert dict(trials(find, "model", text, [], 30_000, 300_000)) == {}
     assert asked.count("counted") == 1
@@ -199,9 +214,22 @@ def test_the_command_names_sizes_and_functions_that_were_not_called(
     mapped = "jax.shard_map(abs, mesh=mesh, in_specs=P('d'), out_specs=P('d'))"
     other = f"\n\ndef other(x):\n    x = abs(x)\n    return {mapped}(x)\n"
     (tmp_path / "model.py").write_text(pair.program(False) + other)
-    status = main(["--no-cache", "--jobs", "1", "--format", "concise", "--statistics", str(tmp_path)])
+    status = main(
+        [
+            "--no-cache",
+            "--jobs",
+            "1",
+            "--format",
+            "concise",
+            "--statistics",
+            str(tmp_path),
+        ]
+    )
     out = capsys.readouterr().out
     assert status == 1
     assert "ST316 body's result [" in out
-    assert "on 2 and on 4, with batch=8, dim=16): `/` gives a value multiplied by the number of devices" in out
+    assert (
+        "on 2 and on 4, with batch=8, dim=16): `/` gives a value multiplied by the number of devices"
+        in out
+    )
     assert "model.py: other: its argument x, which has no annotation" in out

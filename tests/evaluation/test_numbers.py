@@ -35,7 +35,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, P
     """Every program and every mistake, with what JAX computes for it on eight devices."""
     folder = tmp_path_factory.mktemp("programs")
     texts = {path.stem: source(path.stem) for path in PROGRAMS.glob("*.py")}
-    texts.update({f"{one.program}-{one.name}": one.text for one in CHANGES if not one.diverges})
+    texts.update(
+        {f"{one.program}-{one.name}": one.text for one in CHANGES if not one.diverges}
+    )
     found = {}
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
@@ -54,7 +56,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, P
         *(f"{one.program}-{one.name}" for one in CHANGES if not one.diverges),
     ],
 )
-def test_programs_compute_what_jax_computes(programs: dict[str, tuple[str, Path]], name: str) -> None:
+def test_programs_compute_what_jax_computes(
+    programs: dict[str, tuple[str, Path]], name: str
+) -> None:
     text, answer = programs[name]
     with np.load(answer) as expected:
         wanted = [expected[key] for key in expected.files]
@@ -101,7 +105,16 @@ HOSTILE = {
 def test_a_program_reaches_nothing_outside_of_its_world(name: str) -> None:
     body = "".join(f"    {line}\n" for line in HOSTILE[name].split("\n"))
     text = f"def main():\n{body}\nif __name__ == '__main__':\n    main()\n"
-    world = modules.World(lambda name, importer: ("program", "program.py", text) if name == "program" else None)
+    world = modules.World(
+        lambda name, importer: (
+            ("program", "program.py", text) if name == "program" else None
+        )
+    )
     refused = pytest.raises((NotEvaluable, NotConcrete, RecursionError))
-    with evaluation(), meshes.on_machine(meshes.Machine(8)), guards.running(guards.Run(20_000)), refused:
+    with (
+        evaluation(),
+        meshes.on_machine(meshes.Machine(8)),
+        guards.running(guards.Run(20_000)),
+        refused,
+    ):
         world.run_program("program")

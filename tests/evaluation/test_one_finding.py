@@ -80,4 +80,8 @@ def test_a_mistake_in_another_file_is_told_once(
 def found(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
     main(["--format", "concise", "--jobs", "1", *options, "."])
     lines = capsys.readouterr().out.splitlines()
-    return [f"{line.split(':')[0]}:{line.split(':')[1]} {line.split()[1]}" for line in lines if ".py:" in line]
+    return [
+        f"{line.split(':')[0]}:{line.split(':')[1]} {line.split()[1]}"
+        for line in lines
+        if ".py:" in line
+    ]

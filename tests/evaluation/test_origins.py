@@ -9,7 +9,9 @@ import pytest
 
 from shardlint.cli import main
 
-pytestmark = pytest.mark.once  # JAX has no part in it; that it refuses these programs is tested in test_refusals.py
+pytestmark = (
+    pytest.mark.once
+)  # JAX has no part in it; that it refuses these programs is tested in test_refusals.py
 
 SPECS = """
 import jax
@@ -89,7 +91,9 @@ if __name__ == "__main__":
 
 RIGHT = {
     "specs": SPECS.format(spec='P("t", None)'),
-    "unreduced": UNREDUCED.format(peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")'),
+    "unreduced": UNREDUCED.format(
+        peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")'
+    ),
     "unnamed": UNNAMED.format(name=", axis_name=AXIS"),
 }
 #: The code, the line of the finding, and the lines and texts of its notes.
@@ -102,7 +106,10 @@ WRONG = {
     "unreduced": (
         UNREDUCED.format(peak="jnp.max(logits, axis=-1)"),
         ("ST301", 17),
-        [(9, "each device has its own along 't'"), (11, "here it meets what is reduced over 't'")],
+        [
+            (9, "each device has its own along 't'"),
+            (11, "here it meets what is reduced over 't'"),
+        ],
     ),
     "unnamed": (
         UNNAMED.format(name=""),
@@ -112,7 +119,9 @@ WRONG = {
 }
 
 
-def findings(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> list[dict[str, object]]:
+def findings(
+    capsys: pytest.CaptureFixture[str], folder: Path, text: str
+) -> list[dict[str, object]]:
     (folder / "program.py").write_text(text)
     main(
         [
@@ -131,12 +140,16 @@ def findings(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> lis
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_programs_have_no_finding(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_right_programs_have_no_finding(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     assert findings(capsys, tmp_path, RIGHT[name]) == []
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_notes_name_where_it_comes_from(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_notes_name_where_it_comes_from(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     text, place, notes = WRONG[name]
     (finding,) = findings(capsys, tmp_path, text)
     assert (finding["code"], finding["line"]) == place
@@ -166,14 +179,21 @@ if __name__ == "__main__":
 """
 
 
-def test_a_finding_without_a_run_has_the_notes_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_finding_without_a_run_has_the_notes_of_the_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert findings(capsys, tmp_path, SHAPES.format(spec='P("d")')) == []
     (finding,) = findings(capsys, tmp_path, SHAPES.format(spec="P()"))
     assert (finding["code"], finding["line"]) == ("ST311", 8)
     related = finding["related"]
     assert isinstance(related, list)
-    texts = [f"this spec is of the argument that ({size}, 3) is computed from" for size in (2, 8)]
-    assert [(note["line"], note["message"]) for note in related] == [(13, text) for text in texts]
+    texts = [
+        f"this spec is of the argument that ({size}, 3) is computed from"
+        for size in (2, 8)
+    ]
+    assert [(note["line"], note["message"]) for note in related] == [
+        (13, text) for text in texts
+    ]
 
 
 LAYERS = """
@@ -207,7 +227,9 @@ def test_a_size_that_is_not_divisible_is_named_where_it_is_written(
     assert (finding["code"], finding["line"]) == ("ST104", 16)
     related = finding["related"]
     assert isinstance(related, list)
-    assert (6, "10 is written here") in [(note["line"], note["message"]) for note in related]
+    assert (6, "10 is written here") in [
+        (note["line"], note["message"]) for note in related
+    ]
     (finding,) = findings(capsys, tmp_path, LAYERS.format(layers=6))
     assert finding["code"] == "ST104"
     assert finding["related"] == []
@@ -242,7 +264,9 @@ if __name__ == "__main__":
 """
 
 
-def test_a_field_that_is_not_sharded_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_field_that_is_not_sharded_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert findings(capsys, tmp_path, FIELDS.format(bias="V/t")) == []
     (finding,) = findings(capsys, tmp_path, FIELDS.format(bias="V"))
     assert (finding["code"], finding["line"]) == ("ST311", 16)

@@ -93,7 +93,10 @@ def test_a_refusal_is_found_at_the_call(code: str) -> None:
     "changed",
     [
         {},
-        {"peak": "x.max()", "call": "try:\n        mapped(jnp.ones((8, 4)))\n    except ValueError:\n        pass"},
+        {
+            "peak": "x.max()",
+            "call": "try:\n        mapped(jnp.ones((8, 4)))\n    except ValueError:\n        pass",
+        },
         {"rows": 10, "devices": "jax.device_count()"},
     ],
     ids=["right", "caught by the program", "another number of devices would do"],
@@ -104,7 +107,9 @@ def test_what_need_not_be_refused_is_not_reported(changed: dict[str, object]) ->
 
 def test_jax_says_the_same(tmp_path: Path) -> None:
     programs = {"right": PROGRAM.format(**RIGHT)}
-    programs |= {name: PROGRAM.format(**(RIGHT | changed)) for name, changed in WRONG.items()}
+    programs |= {
+        name: PROGRAM.format(**(RIGHT | changed)) for name, changed in WRONG.items()
+    }
     errors = errors_of(programs, tmp_path)
     assert errors == {"right": None} | dict.fromkeys(WRONG, "ValueError")
 
@@ -156,7 +161,9 @@ def test_shapes_that_do_not_go_together_are_refused(name: str) -> None:
     assert refusal is not None
     assert refusal.code == "ST204"
     assert refusal.message.startswith("JAX refuses this call: ")
-    line = SIZES.format(**(FITTING | UNFIT[name])).splitlines()[refusal.where.place[0] - 1]
+    line = SIZES.format(**(FITTING | UNFIT[name])).splitlines()[
+        refusal.where.place[0] - 1
+    ]
     assert line.strip() == (FITTING | UNFIT[name])["body"]
 
 
@@ -168,7 +175,9 @@ def test_shapes_that_do_not_go_together_are_refused(name: str) -> None:
         {"body": "return h + x[:, :4]", "devices": "jax.device_count()"},
         {
             "spec": 'None, "t"',
-            "call": "try:\n        " + str(FITTING["call"]) + "\n    except TypeError:\n        pass",
+            "call": "try:\n        "
+            + str(FITTING["call"])
+            + "\n    except TypeError:\n        pass",
         },
     ],
     ids=["right", "another number of devices would do", "caught by the program"],
@@ -179,7 +188,9 @@ def test_shapes_that_may_go_together_are_not(changed: dict[str, object]) -> None
 
 def test_jax_says_the_same_of_shapes(tmp_path: Path) -> None:
     programs = {"right": SIZES.format(**FITTING)}
-    programs |= {name: SIZES.format(**(FITTING | changed)) for name, changed in UNFIT.items()}
+    programs |= {
+        name: SIZES.format(**(FITTING | changed)) for name, changed in UNFIT.items()
+    }
     errors = errors_of(programs, tmp_path)
     assert errors.pop("right", "not run") is None
     assert set(errors.values()) <= {"TypeError", "ValueError"}, errors
@@ -235,16 +246,24 @@ def test_axes_that_are_bound_are_not_refused(name: str) -> None:
 def test_axes_that_nothing_binds_are_refused(name: str) -> None:
     refusal = judged(BINDING.format(call=UNBOUND[name])).refusal
     assert refusal is not None
-    bound = {"pmap of another name": "'e'", "shard_map over another axis": "'t'"}.get(name, "none")
+    bound = {"pmap of another name": "'e'", "shard_map over another axis": "'t'"}.get(
+        name, "none"
+    )
     assert (refusal.code, refusal.message) == (
         "ST305",
         f"JAX refuses this call: mesh axis 'd' is not bound here (bound axes: {bound})",
     )
-    assert BINDING.splitlines()[refusal.where.place[0] - 1] == '    return lax.psum(x.sum(), "d")'
+    assert (
+        BINDING.splitlines()[refusal.where.place[0] - 1]
+        == '    return lax.psum(x.sum(), "d")'
+    )
 
 
 def test_jax_says_the_same_of_axes(tmp_path: Path) -> None:
-    errors = errors_of({name: BINDING.format(call=call) for name, call in (BOUND | UNBOUND).items()}, tmp_path)
+    errors = errors_of(
+        {name: BINDING.format(call=call) for name, call in (BOUND | UNBOUND).items()},
+        tmp_path,
+    )
     assert errors == dict.fromkeys(BOUND) | dict.fromkeys(UNBOUND, "NameError")
 
 

@@ -22,9 +22,15 @@ pytestmark = pytest.mark.once  # JAX has no part in it
 #: What is changed, and in which line. Of other mistakes no such change is the opposite: keys that go round and values
 #: that do not, a sum that is missing in both directions.
 REPAIRS = {
-    "no_sum_in_backward": ("a lax.psum over 't' of what this backward rule returns", "copied.defvjp("),
+    "no_sum_in_backward": (
+        "a lax.psum over 't' of what this backward rule returns",
+        "copied.defvjp(",
+    ),
     "summed_again_in_backward": ("no lax.psum here", "summed.defvjp("),
-    "gradients_not_summed": ("a lax.psum over 'd' of this value", "params = jax.tree.map("),
+    "gradients_not_summed": (
+        "a lax.psum over 'd' of this value",
+        "params = jax.tree.map(",
+    ),
     "mean_and_sum": ("lax.pmean here", "grads = jax.tree.map("),
     "local_size": ("lax.pmean here", "total = lax.psum("),
     "sum_of_means": ("lax.pmean here", "mean = lax.psum("),
@@ -73,17 +79,25 @@ def regions(text: str) -> tuple[Region, ...]:
     def find(name: str, importer: str) -> tuple[str, str, str] | None:
         return (name, "program.py", text) if name == "program" else None
 
-    return Program(find, lambda world: world.run_program("program"), 400_000).run(DEVICES).regions
+    return (
+        Program(find, lambda world: world.run_program("program"), 400_000)
+        .run(DEVICES)
+        .regions
+    )
 
 
 def agrees(departure: Departure, mended: Repair, right: str) -> bool:
     """Whether the changed program gives on all devices what the right one gives, but for what is said to be left."""
     evidence = departure.evidence
-    changed = evidence.program.run(DEVICES, record=True, changes=mended.changes).regions[evidence.call]
+    changed = evidence.program.run(
+        DEVICES, record=True, changes=mended.changes
+    ).regions[evidence.call]
     return differing_results(changed, regions(right)[evidence.call]) == mended.left
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change.program}-{change.name}")
+@pytest.mark.parametrize(
+    "change", CHANGES, ids=lambda change: f"{change.program}-{change.name}"
+)
 def test_the_opposite_of_a_mistake_is_found(change: Change) -> None:
     departures = judged(change.text).departures
     found = [(one, repair(one)) for one in departures]
@@ -99,7 +113,10 @@ def test_the_opposite_of_a_mistake_is_found(change: Change) -> None:
 
 
 def test_a_permutation_the_wrong_way_round() -> None:
-    wrong, right = RING.format(pair="((i + 1) % size, i)"), RING.format(pair="(i, (i + 1) % size)")
+    wrong, right = (
+        RING.format(pair="((i + 1) % size, i)"),
+        RING.format(pair="(i, (i + 1) % size)"),
+    )
     (departure,) = judged(wrong).departures
     mended = repair(departure)
     assert mended is not None
@@ -136,17 +153,25 @@ if __name__ == "__main__":
 
 def test_one_of_two_results_is_mended_by_one_more_axis() -> None:
     departures = judged(BOTH).departures
-    found = {repair_text(one, mended) for one in departures if (mended := repair(one)) is not None}
+    found = {
+        repair_text(one, mended)
+        for one in departures
+        if (mended := repair(one)) is not None
+    }
     assert found == {
         "with this lax.psum over 't' too, this result is the same on 4 and on 2 devices along 't'; 1 other still not"
     }
 
 
-def test_the_finding_names_the_place(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_finding_names_the_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     text = RING.format(pair="((i + 1) % size, i)")
     inside = "[((i + 1) % size, i) for i in range(size)]"
     assert inside in text
-    text = text.replace(inside, "pairs").replace("    last =", f"    pairs = {inside}\n    last =")
+    text = text.replace(inside, "pairs").replace(
+        "    last =", f"    pairs = {inside}\n    last ="
+    )
     (tmp_path / "ring.py").write_text(text)
     main(["--no-cache", "--jobs", "1", "--format", "json", str(tmp_path)])
     (finding,) = json.loads(capsys.readouterr().out)
@@ -197,7 +222,10 @@ def test_layers_that_every_stage_has() -> None:
     (departure,) = judged(STAGES.format(w="P()")).departures
     mended = repair(departure)
     assert mended is not None
-    assert mended.text == "dimension 0 sharded over 'stage' here and in the other specs of this line"
+    assert (
+        mended.text
+        == "dimension 0 sharded over 'stage' here and in the other specs of this line"
+    )
     assert agrees(departure, mended, STAGES.format(w='P("stage")'))
 
 
@@ -292,5 +320,8 @@ def test_an_annotation_that_shards_nothing_is_a_spec_too() -> None:
     (departure,) = judged(ANNOTATED.format(layers="L")).departures
     mended = repair(departure)
     assert mended is not None
-    assert (mended.text, mended.where.place[0]) == ("dimension 0 sharded over 'stage' here", 11)
+    assert (mended.text, mended.where.place[0]) == (
+        "dimension 0 sharded over 'stage' here",
+        11,
+    )
     assert agrees(departure, mended, ANNOTATED.format(layers="L/stage"))

@@ -51,10 +51,25 @@ UPDATE = "    return jax.tree.map(lambda p, g: p - RATE * g, params, grads)"
 GRADS = "    grads = jax.grad(loss_fn)(params, x, y)\n"
 #: The body, the out_specs, the axes along which results differ, and what the finding points at.
 WRONG = {
-    "loss": ("    return loss_fn(params, x, y)", "P()", ("d", "t"), "jnp.mean(jnp.square"),
-    "loss over one axis": ("    return lax.pmean(loss_fn(params, x, y), 'd')", "P()", ("t",), "lax.pmean(loss_fn"),
+    "loss": (
+        "    return loss_fn(params, x, y)",
+        "P()",
+        ("d", "t"),
+        "jnp.mean(jnp.square",
+    ),
+    "loss over one axis": (
+        "    return lax.pmean(loss_fn(params, x, y), 'd')",
+        "P()",
+        ("t",),
+        "lax.pmean(loss_fn",
+    ),
     "gradients": (GRADS + UPDATE, "P()", ("d", "t"), "jax.grad"),
-    "gradients over one axis": (GRADS + "    grads = reduced(grads, 'd')\n" + UPDATE, "P()", ("t",), "lax.pmean(grad"),
+    "gradients over one axis": (
+        GRADS + "    grads = reduced(grads, 'd')\n" + UPDATE,
+        "P()",
+        ("t",),
+        "lax.pmean(grad",
+    ),
     "one leaf": (
         GRADS + "    grads['w'] = lax.pmean(grads['w'], ('d', 't'))\n" + UPDATE,
         "P()",
@@ -71,7 +86,12 @@ WRONG = {
         "",
     ),
     "a count": ("    return (x > 0).sum(0)", "P()", ("d", "t"), "(x > 0)"),
-    "a shard that is not named": ("    return {'w': x, 'b': x[0] * 0}", "{'w': P('d'), 'b': P()}", ("t",), ""),
+    "a shard that is not named": (
+        "    return {'w': x, 'b': x[0] * 0}",
+        "{'w': P('d'), 'b': P()}",
+        ("t",),
+        "",
+    ),
     "random numbers": (
         "    key = jax.random.fold_in(key, lax.axis_index('t'))\n    return jax.random.normal(key, (3,))",
         "P()",
@@ -183,13 +203,29 @@ def f(x{of_x}, w{of_w}):
     ],
 )
 def test_a_function_that_nothing_calls(
-    result: str, is_right: bool, annotated: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    result: str,
+    is_right: bool,
+    annotated: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said = {"of_x": ": 'f32[\"B M\"]'", "of_w": ": 'f32[\"M F\"]'"} if annotated else {"of_x": "", "of_w": ""}
+    said = (
+        {"of_x": ": 'f32[\"B M\"]'", "of_w": ": 'f32[\"M F\"]'"}
+        if annotated
+        else {"of_x": "", "of_w": ""}
+    )
     text = ALONE.format(result=result, **said)
     path = tmp_path / "functions.py"
-    path.write_text(text.replace("import jax\n", "import jax\nfrom shardtypes import f32\n", 1))
+    path.write_text(
+        text.replace("import jax\n", "import jax\nfrom shardtypes import f32\n", 1)
+    )
     main([str(path), "--no-cache", "--format", "concise"])
-    found = [line for line in capsys.readouterr().out.splitlines() if line.startswith(str(path))]
+    found = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith(str(path))
+    ]
     assert (found == []) == is_right, found
-    assert all(" ST301 " in line or " ST302 " in line or " ST316 " in line for line in found)
+    assert all(
+        " ST301 " in line or " ST302 " in line or " ST316 " in line for line in found
+    )

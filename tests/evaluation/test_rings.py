@@ -214,16 +214,23 @@ def sent_first(q, k, v):
 
 @pytest.mark.once
 @pytest.mark.parametrize("text", RIGHT.values(), ids=RIGHT)
-def test_right_rings_are_silent(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_right_rings_are_silent(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "ST316" not in linted(text, tmp_path, capsys)
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
-def test_what_stays_behind_is_found(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_stays_behind_is_found(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = linted(text, tmp_path, capsys)
     assert found.count("[depends-on-devices]") == 1
-    assert "with the operand that stays on its device sent round 'sp' with the others, this result is the same" in found
+    assert (
+        "with the operand that stays on its device sent round 'sp' with the others, this result is the same"
+        in found
+    )
 
 
 @pytest.mark.once

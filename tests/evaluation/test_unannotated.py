@@ -109,12 +109,16 @@ def program(case: str, written: str, is_right: bool) -> str:
 
 @pytest.mark.parametrize("written", WRITTEN)
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_wrong_is_found_and_what_is_right_is_not(case: str, written: str) -> None:
+def test_what_is_wrong_is_found_and_what_is_right_is_not(
+    case: str, written: str
+) -> None:
     right = judged(program(case, written, True))
     assert right.departures == ()
     assert {"d", "t"} & set(right.compared)
     assert texts(judged(program(case, written, False))) != []
-    assert any(CASES[case][-1] in text for text in texts(judged(program(case, written, False))))
+    assert any(
+        CASES[case][-1] in text for text in texts(judged(program(case, written, False)))
+    )
 
 
 def texts(judgement: Judgement) -> list[str]:
@@ -198,7 +202,12 @@ def f(x):
 """.replace("OVER", over)
     (said,) = texts(judged(HEAD + text.format("jnp.sum(x)")))
     assert "lax.psum gives a value multiplied by the number of devices" in said
-    for right in ("1", "jnp.ones(())", 'jnp.sum(x) / lax.axis_size("t")', "jnp.ones(3).sum()"):
+    for right in (
+        "1",
+        "jnp.ones(())",
+        'jnp.sum(x) / lax.axis_size("t")',
+        "jnp.ones(3).sum()",
+    ):
         assert texts(judged(HEAD + text.format(right))) == []
 
 
@@ -227,13 +236,22 @@ def f(ARGUMENTS):
 """
 
 
-@pytest.mark.parametrize(("arguments", "specs"), [("params, x", 'SPECS, P("d")'), ("x, params", 'P("d"), SPECS')])
-def test_biases_among_parameters_have_fewer_dimensions(arguments: str, specs: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "specs"),
+    [("params, x", 'SPECS, P("d")'), ("x, params", 'P("d"), SPECS')],
+)
+def test_biases_among_parameters_have_fewer_dimensions(
+    arguments: str, specs: str
+) -> None:
     text = HEAD + MLP.replace("ARGUMENTS", arguments).replace("IN_SPECS", specs)
-    right = judged(text.replace("RESULT", 'lax.psum(h @ params["v"], "t") + params["c"]'))
+    right = judged(
+        text.replace("RESULT", 'lax.psum(h @ params["v"], "t") + params["c"]')
+    )
     assert right.compared == ("d", "t")
     assert right.departures == ()
-    (said,) = texts(judged(text.replace("RESULT", 'lax.psum(h @ params["v"] + params["c"], "t")')))
+    (said,) = texts(
+        judged(text.replace("RESULT", 'lax.psum(h @ params["v"] + params["c"], "t")'))
+    )
     assert "depends on the number of devices along 't'" in said
 
 
@@ -267,7 +285,9 @@ def f(x, w, b, v, c):
     return jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=P("d"), check_vma=False)(x, w, b, v, c)
 """
     )
-    assert texts(judged(text.format('lax.psum(jnp.tanh(x @ w + b) @ v, "t") + c'))) == []
+    assert (
+        texts(judged(text.format('lax.psum(jnp.tanh(x @ w + b) @ v, "t") + c'))) == []
+    )
     (said,) = texts(judged(text.format('lax.psum(jnp.tanh(x @ w + b) @ v + c, "t")')))
     assert "depends on the number of devices along 't'" in said
 
@@ -337,11 +357,18 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("spec", "rows"), [("P(None, 't')", 12), ("P('t')", 12)])
-def test_a_program_that_adds_up_different_columns_is_wrong(spec: str, rows: int) -> None:
+def test_a_program_that_adds_up_different_columns_is_wrong(
+    spec: str, rows: int
+) -> None:
     from shardlint.evaluation.wording import departure_text
 
-    (departure,) = judged_as_program(HEAD + SHAPES.format(spec=spec, rows=rows)).departures
-    assert "lax.psum is applied to a value sharded over 't' along dimension" in departure_text(departure)
+    (departure,) = judged_as_program(
+        HEAD + SHAPES.format(spec=spec, rows=rows)
+    ).departures
+    assert (
+        "lax.psum is applied to a value sharded over 't' along dimension"
+        in departure_text(departure)
+    )
     assert "(shapes (" in departure_text(departure)
     assert not departure.is_wrong_alone
 

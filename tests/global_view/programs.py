@@ -119,7 +119,9 @@ class Program:
     sums: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def source(self) -> str:
-        params = ", ".join(f"{name}: f32['{shape}']" for name, shape in self.parameters.items())
+        params = ", ".join(
+            f"{name}: f32['{shape}']" for name, shape in self.parameters.items()
+        )
         body = "".join(f"    {name} = {text}\n" for name, text in self.lines.items())
         return (
             "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
@@ -130,15 +132,22 @@ class Program:
         )
 
     def types(self) -> tuple[AxisType, ...]:
-        return tuple(AxisType.Auto if axis == AUTOMATIC else AxisType.Explicit for axis in self.mesh)
+        return tuple(
+            AxisType.Auto if axis == AUTOMATIC else AxisType.Explicit
+            for axis in self.mesh
+        )
 
     def trace(self) -> None:
         """Ask JAX for the type of every variable. Statements whose shapes do not fit are left out."""
-        mesh = AbstractMesh(tuple(self.mesh.values()), tuple(self.mesh), axis_types=self.types())
+        mesh = AbstractMesh(
+            tuple(self.mesh.values()), tuple(self.mesh), axis_types=self.types()
+        )
         given = {name: _struct(shape, mesh) for name, shape in self.parameters.items()}
         self.shapes = {name: value.shape for name, value in given.items()}
         with jax.sharding.use_abstract_mesh(mesh), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of casts and the like: the programs compute nothing sensible
+            warnings.simplefilter(
+                "ignore"
+            )  # of casts and the like: the programs compute nothing sensible
             jax.eval_shape(self._body, given)
 
     def _body(self, given: dict[str, Any]) -> None:
@@ -146,7 +155,9 @@ class Program:
         for number, (template, i, k, axis) in enumerate(self.statements):
             names = [*reversed(self.specs), *given]
             chosen = [*self.mesh][axis % len(self.mesh)]
-            text = template.format(a=names[i % len(names)], b=names[k % len(names)], i=chosen)
+            text = template.format(
+                a=names[i % len(names)], b=names[k % len(names)], i=chosen
+            )
             if not _fits(text, env):
                 continue
             name = f"v{number}"
@@ -166,16 +177,25 @@ class Program:
         source = self.source()
         module = lower(source.encode(), "m", "m.py").module
         analysis = run(Project({"m": module}), module)
-        seen = {name: value for (_, name), (_, value) in sorted(analysis.it.seen.items()) if name in self.lines}
+        seen = {
+            name: value
+            for (_, name), (_, value) in sorted(analysis.it.seen.items())
+            if name in self.lines
+        }
         positions = Positions(source.encode(), "m.py")
         rows = source.splitlines()
-        return seen, [(rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e) for e in analysis.found()]
+        return seen, [
+            (rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e)
+            for e in analysis.found()
+        ]
 
 
 def _struct(shape: str, mesh: AbstractMesh) -> jax.ShapeDtypeStruct:
     words = [word.split("/") for word in shape.split()]
     sizes = tuple(SIZES.get(word[0]) or int(word[0]) for word in words)
-    axes = [tuple(axis for axis in word[1:] if axis != AUTOMATIC) for word in words]  # types tell of the others alone
+    axes = [
+        tuple(axis for axis in word[1:] if axis != AUTOMATIC) for word in words
+    ]  # types tell of the others alone
     spec = P(*(one[0] if len(one) == 1 else one or None for one in axes))
     return jax.ShapeDtypeStruct(sizes, jnp.float32, sharding=NamedSharding(mesh, spec))
 
@@ -188,14 +208,23 @@ def _fits(text: str, env: dict[str, Any]) -> bool:
         if isinstance(value, jax.Array | jax.ShapeDtypeStruct)
     }
     modules = {name: value for name, value in env.items() if name not in plain}
-    unplaced = text.replace("jax.sharding.reshard", "_first").replace("lax.with_sharding_constraint", "_first")
+    unplaced = text.replace("jax.sharding.reshard", "_first").replace(
+        "lax.with_sharding_constraint", "_first"
+    )
     for axis in ("d", "t", "s", AUTOMATIC):
         for asked in (f"'{axis}'", f"unreduced={{'{axis}'}}"):
-            unplaced = unplaced.replace(f", out_sharding=P({asked})", "").replace(f"(out_sharding=P({asked}))", "()")
+            unplaced = unplaced.replace(f", out_sharding=P({asked})", "").replace(
+                f"(out_sharding=P({asked}))", "()"
+            )
     none = jax.sharding.AbstractMesh((), ())
     with jax.sharding.use_abstract_mesh(none):
         try:
-            jax.eval_shape(lambda given: eval(unplaced, {**modules, **given, "_first": lambda x, _: x}), plain)
+            jax.eval_shape(
+                lambda given: eval(
+                    unplaced, {**modules, **given, "_first": lambda x, _: x}
+                ),
+                plain,
+            )
         except _REFUSED:
             return False
     return True
@@ -204,7 +233,9 @@ def _fits(text: str, env: dict[str, Any]) -> bool:
 def _entries(value: Any) -> tuple[tuple[str, ...], ...]:
     spec = jax.typeof(value).sharding.spec
     entries = [*spec.partitions, *[None] * (value.ndim - len(spec.partitions))]
-    return tuple(() if e is None else (e,) if isinstance(e, str) else tuple(e) for e in entries)
+    return tuple(
+        () if e is None else (e,) if isinstance(e, str) else tuple(e) for e in entries
+    )
 
 
 @st.composite
@@ -217,15 +248,23 @@ def programs(draw: st.DrawFn) -> Program:
         free = [*mesh]
         for _ in range(1 if name == "z" else 2):
             size = draw(st.sampled_from(_WORDS))
-            axes = draw(st.lists(st.sampled_from(free), unique=True, max_size=2)) if free else []
-            axes = axes if (SIZES.get(size) or int(size)) % _count(mesh, axes) == 0 else []
+            axes = (
+                draw(st.lists(st.sampled_from(free), unique=True, max_size=2))
+                if free
+                else []
+            )
+            axes = (
+                axes if (SIZES.get(size) or int(size)) % _count(mesh, axes) == 0 else []
+            )
             free = [axis for axis in free if axis not in axes]
             words.append("/".join([size, *axes]))
         parameters[name] = " ".join(words)
     if not any("/" in shape for shape in parameters.values()):
         parameters["x"] = f"16/{next(iter(mesh))} 32"
     operand = st.integers(0, 7)
-    statement = st.tuples(st.sampled_from(_TEMPLATES), operand, operand, st.integers(0, 2))
+    statement = st.tuples(
+        st.sampled_from(_TEMPLATES), operand, operand, st.integers(0, 2)
+    )
     return Program(mesh, parameters, draw(st.lists(statement, min_size=4, max_size=12)))
 
 

@@ -82,7 +82,9 @@ DROPPED = [
 
 
 def sides(script: str) -> tuple[str, str]:
-    right, wrong = (_CHOICE.sub(lambda found, side=side: found[side], script) for side in (1, 2))
+    right, wrong = (
+        _CHOICE.sub(lambda found, side=side: found[side], script) for side in (1, 2)
+    )
     assert right != wrong
     return right, wrong
 
@@ -94,7 +96,10 @@ def reported(script: str) -> list[str]:
 
 #: Names of two dimensions, and those of them that linen leaves whole though their only rule gives them an axis.
 NAMES = [
-    (a, b) for a in ("batch", "embed", "heads", "mlp", "vocab") for b in ("embed", "heads", "mlp", "vocab") if a != b
+    (a, b)
+    for a in ("batch", "embed", "heads", "mlp", "vocab")
+    for b in ("embed", "heads", "mlp", "vocab")
+    if a != b
 ]
 
 
@@ -102,16 +107,25 @@ NAMES = [
 def test_parameters_that_flax_leaves_whole_are_found(names: tuple[str, str]) -> None:
     found = run(RULES + f"x = nn.logical_to_mesh_axes({names!r}, RULES)")["x"]
     assert isinstance(found, PartitionSpec)
-    whole = [name for name, axes in zip(names, found, strict=True) if axes is None and name != "embed"]
-    script = RULES + f"x = nn.with_logical_partitioning(nn.initializers.ones, {names!r}, rules=RULES)"
+    whole = [
+        name
+        for name, axes in zip(names, found, strict=True)
+        if axes is None and name != "embed"
+    ]
+    script = (
+        RULES
+        + f"x = nn.with_logical_partitioning(nn.initializers.ones, {names!r}, rules=RULES)"
+    )
     assert reported(script) == ["ST402"] * len(whole)
 
 
 MESSAGES = {
-    RULES + "x = nn.with_logical_partitioning(nn.initializers.ones, ('vocab', 'batch'), rules=RULES)": (
+    RULES
+    + "x = nn.with_logical_partitioning(nn.initializers.ones, ('vocab', 'batch'), rules=RULES)": (
         "the logical axes 'batch' and 'vocab' both map to mesh axis 'd', so 'vocab' is replicated: give it another rule"
     ),
-    RULES + "nn.set_logical_axis_rules(RULES)\nx = nnx.Param(jnp.ones((8, 8)), out_sharding=('heads', 'mlp'))": (
+    RULES
+    + "nn.set_logical_axis_rules(RULES)\nx = nnx.Param(jnp.ones((8, 8)), out_sharding=('heads', 'mlp'))": (
         "the logical axes 'heads' and 'mlp' both map to mesh axis 't', which JAX refuses: give one of them another rule"
     ),
     "x = jax.jit(jnp.tanh, in_shardings=ROWS)(jax.device_put(jnp.ones((8, 16)), COLUMNS))": (
@@ -132,7 +146,9 @@ MESSAGES = {
 @pytest.mark.parametrize("script", MESSAGES)
 def test_the_message_is_word_for_word(script: str) -> None:
     module = lower((SETUP + script).encode(), "script", "script.py").module
-    assert [event.message for event in analyze(Project({"script": module}), module)] == [MESSAGES[script]]
+    assert [
+        event.message for event in analyze(Project({"script": module}), module)
+    ] == [MESSAGES[script]]
 
 
 def run(script: str) -> dict[str, object]:

@@ -48,13 +48,15 @@ DONE = {
     "compiled contraction": PLACED + "y = jax.jit(lambda a: a @ a.T)(x)",
     "reshape": PLACED + "y = x.reshape(-1)",
     "sum": PLACED + "y = x + x.sum(1, keepdims=True)",
-    "constraint": PLACED + "y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P('t', 'd')))",
+    "constraint": PLACED
+    + "y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P('t', 'd')))",
     "made here": "x = jnp.ones((8, 16)); y = jax.jit(lambda a: a @ a.T)(x)",
     "made here, constraint": "y = jax.jit(lambda a: jax.lax.with_sharding_constraint(a, P()))(jnp.ones((8, 16)))",
     "compiled with shardings": (
         "f = jax.jit(lambda a: a @ a.T, in_shardings=NamedSharding(mesh, P('d', 't'))); y = f(np.ones((8, 16)))"
     ),
-    "automatic": PLACED + "y = auto_axes(lambda a: a @ a.T, out_sharding=NamedSharding(mesh, P('d')))(x)",
+    "automatic": PLACED
+    + "y = auto_axes(lambda a: a @ a.T, out_sharding=NamedSharding(mesh, P('d')))(x)",
     "mapped": (
         "x = np.ones((8, 16), np.float32); "
         "y = jax.shard_map(lambda a: a @ a.T, mesh=mesh, in_specs=P('d'), out_specs=P('d'))(x)"
@@ -62,10 +64,14 @@ DONE = {
 }
 
 
-def opinion(program: str, release: Version = INSTALLED) -> tuple[list[Event], dict[str, object]]:
+def opinion(
+    program: str, release: Version = INSTALLED
+) -> tuple[list[Event], dict[str, object]]:
     module = lower(program.encode(), "m", "m.py").module
     analysis = run(Project({"m": module}), module, Config(jax_version=release))
-    return analysis.found(), {name: value for (_, name), (_, value) in analysis.it.seen.items()}
+    return analysis.found(), {
+        name: value for (_, name), (_, value) in analysis.it.seen.items()
+    }
 
 
 def refused(program: str) -> str | None:
@@ -102,13 +108,17 @@ def test_axes_have_the_types_that_jax_gives_them(maker: str) -> None:
 def test_what_is_reported_is_refused(maker: str, how: str) -> None:
     reported = []
     for name, text in DONE.items():
-        program = f"{HEAD}mesh = {MAKERS[maker]}\n" + INTO_FORCE[how].format(text) + "\n"
+        program = (
+            f"{HEAD}mesh = {MAKERS[maker]}\n" + INTO_FORCE[how].format(text) + "\n"
+        )
         events, _ = opinion(program)
         if any(event.code.startswith("ST3") for event in events):
             reported.append(name)
             assert refused(program) is not None, (program, events)
     if maker in ("make_mesh", "explicit") and how in ("set", "with set"):
-        assert {"contraction", "compiled contraction", "constraint"} <= set(reported), reported
+        assert {"contraction", "compiled contraction", "constraint"} <= set(reported), (
+            reported
+        )
 
 
 @pytest.mark.once
@@ -143,13 +153,21 @@ WRONG = "def f(x: f32['B/d M'], y: f32['B/t M']):\n    return x + y\n"
     [
         ("jax.set_mesh(jax.make_mesh((2, 4), ('d', 't')))", (0, 10, 2), ["ST309"]),
         ("jax.set_mesh(jax.make_mesh((2, 4), ('d', 't')))", (0, 8, 2), []),
-        ("jax.set_mesh(Mesh(np.array(jax.devices()).reshape(2, 4), ('d', 't')))", NEWEST, []),
+        (
+            "jax.set_mesh(Mesh(np.array(jax.devices()).reshape(2, 4), ('d', 't')))",
+            NEWEST,
+            [],
+        ),
         ("jax.sharding.set_mesh(jax.make_mesh((2, 4), ('d', 't')))", NEWEST, ["ST309"]),
         ("jax.sharding.use_mesh(jax.make_mesh((2, 4), ('d', 't')))", NEWEST, []),
     ],
 )
-def test_a_module_that_sets_its_mesh(setting: str, release: Version, wanted: list[str]) -> None:
-    assert [event.code for event in opinion(f"{HEAD}{setting}\n{WRONG}", release)[0]] == wanted
+def test_a_module_that_sets_its_mesh(
+    setting: str, release: Version, wanted: list[str]
+) -> None:
+    assert [
+        event.code for event in opinion(f"{HEAD}{setting}\n{WRONG}", release)[0]
+    ] == wanted
 
 
 SWITCHES = {
@@ -157,10 +175,19 @@ SWITCHES = {
     "of another function": ("def g(x):\n    return x\nh = auto_axes(g)\n", True),
     "of itself": ("h = auto_axes(f, out_sharding=P())\n", False),
     "as a decorator": ("@auto_axes\ndef g(x):\n    return f(x, x)\n", False),
-    "as a decorator with arguments": ("@partial(auto_axes, out_sharding=P())\ndef g(x):\n    return f(x, x)\n", False),
-    "through a call": ("def g(x):\n    return f(x, x)\nh = jax.jit(auto_axes(jax.vmap(g)))\n", False),
+    "as a decorator with arguments": (
+        "@partial(auto_axes, out_sharding=P())\ndef g(x):\n    return f(x, x)\n",
+        False,
+    ),
+    "through a call": (
+        "def g(x):\n    return f(x, x)\nh = jax.jit(auto_axes(jax.vmap(g)))\n",
+        False,
+    ),
     "under another name": ("other = auto_axes\nh = other(f)\n", False),
-    "of what it is given": ("def switch(k):\n    return auto_axes(k)\nh = switch(f)\n", False),
+    "of what it is given": (
+        "def switch(k):\n    return auto_axes(k)\nh = switch(f)\n",
+        False,
+    ),
     "explicit": ("h = jax.sharding.explicit_axes(f, in_sharding=P())\n", False),
 }
 
@@ -175,7 +202,10 @@ def test_a_switch_speaks_of_what_it_is_given(switch: str, elsewhere: bool) -> No
     files = {"m": first + ("" if elsewhere else text)}
     if elsewhere:
         files["n"] = f"{HEAD}from functools import partial\nfrom m import f\n{text}"
-    modules = {name: lower(source.encode(), name, f"{name}.py").module for name, source in files.items()}
+    modules = {
+        name: lower(source.encode(), name, f"{name}.py").module
+        for name, source in files.items()
+    }
     found = run(Project(modules), modules["m"], Config(jax_version=NEWEST)).found()
     assert [event.code for event in found] == (["ST309"] if reported else [])
 

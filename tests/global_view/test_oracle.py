@@ -24,42 +24,73 @@ def _of_sizes(program: Program, line: str, operands: list[str]) -> bool:
     ``where``, one single element."""
     shapes = {one: program.shapes[one] for one in operands}
     if "::2" in line:
-        return any(size in SIZES.values() for shape in shapes.values() for size in shape)
+        return any(
+            size in SIZES.values() for shape in shapes.values() for size in shape
+        )
     if "reshard" in line:  # parts of what has a name
         return any(size % 8 for shape in shapes.values() for size in shape)
     if "unreduced" in line:
         return any(1 in shape or not shape for shape in shapes.values())
     if "reshape" in line:
-        sizes = [*chain(*shapes.values()), *eval(line, {one: np.empty(shape) for one, shape in shapes.items()}).shape]
-        return 1 in sizes or any(not {8, 16, 24, 32}.issuperset(shape) for shape in shapes.values())
+        sizes = [
+            *chain(*shapes.values()),
+            *eval(line, {one: np.empty(shape) for one, shape in shapes.items()}).shape,
+        ]
+        return 1 in sizes or any(
+            not {8, 16, 24, 32}.issuperset(shape) for shape in shapes.values()
+        )
     if "jnp.where" in line:  # broadcast first
         return len(set(shapes.values())) > 1
-    return any(f"{one}[" in line and prod(program.shapes[one]) == max(program.shapes[one]) for one in operands)
+    return any(
+        f"{one}[" in line and prod(program.shapes[one]) == max(program.shapes[one])
+        for one in operands
+    )
 
 
 def judge(program: Program) -> None:
     program.trace()
     seen, found = program.opinion()
-    text = program.source() + "\n".join(f"{name}: {e.code} {e.message}" for name, e in found)
+    text = program.source() + "\n".join(
+        f"{name}: {e.code} {e.message}" for name, e in found
+    )
     text += "".join(f"\n{name}: JAX: {why}" for name, why in program.refused.items())
     reported = {name for name, e in found if e.code.startswith(("ST1", "ST3"))}
-    shapes = {name for name, _ in found} - reported  # names of sizes that agree by chance
-    explicit = {name: shape.replace(f"/{AUTOMATIC}", "") for name, shape in program.parameters.items()}
-    split = {name for name, shape in explicit.items() if "/" in shape and 1 not in program.mesh.values()}
+    shapes = {
+        name for name, _ in found
+    } - reported  # names of sizes that agree by chance
+    explicit = {
+        name: shape.replace(f"/{AUTOMATIC}", "")
+        for name, shape in program.parameters.items()
+    }
+    split = {
+        name
+        for name, shape in explicit.items()
+        if "/" in shape and 1 not in program.mesh.values()
+    }
     for name, line in program.lines.items():
         COUNTS["lines"] += 1
         if name in reported:
             COUNTS["reported"] += 1
-            assert name in program.refused, f"{name} is reported, JAX accepts it\n{text}"
+            assert name in program.refused, (
+                f"{name} is reported, JAX accepts it\n{text}"
+            )
             continue
         if name in shapes:
             continue
         operands = list(re.findall(r"\b(v\d+|[xywz])\b", line))
-        certain = all(one in split or (one in seen and known(seen[one])) for one in operands)
+        certain = all(
+            one in split or (one in seen and known(seen[one])) for one in operands
+        )
         if name in program.refused:
             COUNTS["refused"] += 1
-            certain = certain and not _OPEN.search(line) and not _of_sizes(program, line, operands)
-            certain = certain and not any(program.sums.get(one) for one in operands)  # releases refuse linear functions
+            certain = (
+                certain
+                and not _OPEN.search(line)
+                and not _of_sizes(program, line, operands)
+            )
+            certain = certain and not any(
+                program.sums.get(one) for one in operands
+            )  # releases refuse linear functions
             assert not certain, f"{name} is not reported\n{text}"
             continue
         value = seen[name]
@@ -77,7 +108,12 @@ def judge(program: Program) -> None:
                 )
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=CASES <= 60)
+@settings(
+    max_examples=CASES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=CASES <= 60,
+)
 @given(programs())
 def test_lines_agree_with_jax(program: Program) -> None:
     judge(program)

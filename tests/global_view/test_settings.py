@@ -27,9 +27,12 @@ def codes(program: str, explicit: tuple[str, ...] | bool) -> list[str]:
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("explicit", "wanted"), [(True, ["ST310"]), (("d", "t"), ["ST310"]), (("d",), []), (False, []), ((), [])]
+    ("explicit", "wanted"),
+    [(True, ["ST310"]), (("d", "t"), ["ST310"]), (("d",), []), (False, []), ((), [])],
 )
-def test_the_declared_axes_are_followed(explicit: tuple[str, ...] | bool, wanted: list[str]) -> None:
+def test_the_declared_axes_are_followed(
+    explicit: tuple[str, ...] | bool, wanted: list[str]
+) -> None:
     assert codes(PROGRAM, explicit) == wanted
 
 

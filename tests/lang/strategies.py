@@ -40,15 +40,23 @@ def _combine(parts: tuple[Expression, str, Expression]) -> Expression:
     a, op, b = parts
     text = f"({a.text}){op}({b.text})"
     if op == "+":
-        return Expression(text, a.size + b.size, lambda env: a.value(env) + b.value(env))
+        return Expression(
+            text, a.size + b.size, lambda env: a.value(env) + b.value(env)
+        )
     if op == "-":
-        return Expression(text, a.size - b.size, lambda env: a.value(env) - b.value(env))
+        return Expression(
+            text, a.size - b.size, lambda env: a.value(env) - b.value(env)
+        )
     if op == "*":
-        return Expression(text, a.size * b.size, lambda env: a.value(env) * b.value(env))
+        return Expression(
+            text, a.size * b.size, lambda env: a.value(env) * b.value(env)
+        )
     if b.size == 0:
         return a
     if op == "//":
-        return Expression(text, a.size // b.size, lambda env: a.value(env) // b.value(env))
+        return Expression(
+            text, a.size // b.size, lambda env: a.value(env) // b.value(env)
+        )
     return Expression(text, a.size % b.size, lambda env: a.value(env) % b.value(env))
 
 
@@ -64,7 +72,9 @@ def is_size(text: str) -> bool:
 _leaves = st.one_of(st.sampled_from(NAMES), st.integers(0, 6)).map(_leaf)
 expressions = st.recursive(
     _leaves,
-    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(_combine),
+    lambda inner: st.tuples(
+        inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner
+    ).map(_combine),
     max_leaves=7,
 )
 
@@ -72,7 +82,9 @@ expressions = st.recursive(
 written = st.recursive(
     st.one_of(st.sampled_from(NAMES), st.integers(0, 6).map(str)),
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map("".join),
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "//", "%"]), inner).map(
+            "".join
+        ),
         inner.map(lambda text: f"({text})"),
         inner.map(lambda text: f"-{text}"),
     ),
@@ -85,7 +97,9 @@ _axes = st.lists(st.sampled_from(["d", "t", "fsdp"]), max_size=2, unique=True).m
 _plain = st.one_of(
     st.sampled_from(NAMES),
     st.integers(0, 512).map(str),
-    st.sampled_from(["_", "_x", "#B", "#4", "L+1", "2*M", "head//2", "(B+1)*L", "B%4", "größe"]),
+    st.sampled_from(
+        ["_", "_x", "#B", "#4", "L+1", "2*M", "head//2", "(B+1)*L", "B%4", "größe"]
+    ),
     st.tuples(st.sampled_from(["", "#"]), written).map("".join).filter(is_size),
 )
 _dims = st.tuples(_plain, _axes).map("".join)
@@ -97,6 +111,8 @@ def shape_texts(draw: st.DrawFn) -> str:
     """Valid shape strings, odd spacing included."""
     dims = draw(st.lists(_dims, max_size=4))
     if draw(st.booleans()):
-        dims.insert(draw(st.integers(0, len(dims))), draw(st.sampled_from(["...", "*xs"])))
+        dims.insert(
+            draw(st.integers(0, len(dims))), draw(st.sampled_from(["...", "*xs"]))
+        )
     space = draw(st.sampled_from([" ", "  "]))
     return draw(st.sampled_from(["", " "])) + space.join(dims) + draw(_pending)

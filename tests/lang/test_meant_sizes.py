@@ -42,7 +42,11 @@ def size(text: str) -> Size:
 )
 def test_a_name_stands_for_what_the_program_works_on(a: str, b: str) -> None:
     facts = Facts(once=frozenset({"joined"}))
-    assert compare(size(a), size(b), facts) == compare(size(b), size(a), facts) == Undecided()
+    assert (
+        compare(size(a), size(b), facts)
+        == compare(size(b), size(a), facts)
+        == Undecided()
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,12 +97,17 @@ def test_names_that_occur_again_are_no_longer_single() -> None:
     st.integers(1, 6),
     st.integers(1, 60),
 )
-def test_products_reach_the_numbers_that_evaluation_says(names: list[str], factor: int, number: int) -> None:
+def test_products_reach_the_numbers_that_evaluation_says(
+    names: list[str], factor: int, number: int
+) -> None:
     product = Size.const(factor)
     for name in names:
         product = product * Size.symbol(name)
     symbols = sorted(product.symbols)
     assume(product.symbol_name is None or number > 1)
     values = itertools.product(range(2, number + 1), repeat=len(symbols))
-    reached = any(product.evaluate(dict(zip(symbols, choice, strict=True))) == number for choice in values)
+    reached = any(
+        product.evaluate(dict(zip(symbols, choice, strict=True))) == number
+        for choice in values
+    )
     assert are_meant_equal(product, Size.const(number), (), ()) == reached

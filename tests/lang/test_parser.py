@@ -19,7 +19,9 @@ def test_printing_and_parsing_again_changes_nothing(text: str) -> None:
     again = parse(str(shape))
     assert str(again) == str(shape)
     assert again.pending == shape.pending
-    assert [(d.kind, d.size, d.axes) for d in again.dims] == [(d.kind, d.size, d.axes) for d in shape.dims]
+    assert [(d.kind, d.size, d.axes) for d in again.dims] == [
+        (d.kind, d.size, d.axes) for d in shape.dims
+    ]
 
 
 @cases
@@ -28,12 +30,18 @@ def test_printing_and_parsing_again_changes_nothing(text: str) -> None:
 @example("0-B//2", {"B": 3})
 @example("L-L//M-L", {"L": 3, "M": 2})
 @example("B%M%B", {"B": 7, "M": 5})
-def test_a_size_means_what_python_computes_also_when_printed_and_parsed_again(text: str, env: dict[str, int]) -> None:
+def test_a_size_means_what_python_computes_also_when_printed_and_parsed_again(
+    text: str, env: dict[str, int]
+) -> None:
     """Python has the same operators: evaluated there, for these sizes, is what a size must be."""
     try:
         size = parse(text).dims[0].size
     except ShapeSyntaxError as error:
-        known = {"division by zero", "a size that is always negative", "an expression too large for a size"}
+        known = {
+            "division by zero",
+            "a size that is always negative",
+            "an expression too large for a size",
+        }
         assert error.message in known
         if error.message == "a size that is always negative":
             assert evaluated(text, env) is None or evaluated(text, env) < 0
@@ -57,20 +65,30 @@ def evaluated(text: str, env: dict[str, int]) -> int | None:
 def test_spans_point_at_the_text(text: str) -> None:
     shape = parse(text)
     for dim in shape.dims:
-        assert text[dim.span.start : dim.span.end].split() == [text[dim.span.start : dim.span.end]]
+        assert text[dim.span.start : dim.span.end].split() == [
+            text[dim.span.start : dim.span.end]
+        ]
         assert tuple(text[s.start : s.end] for s in dim.axis_spans) == dim.axes
     assert tuple(text[s.start : s.end] for s in shape.pending_spans) == shape.pending
 
 
 @cases
-@given(st.one_of(st.text(max_size=30), st.text("BL4_.*#/+-%(){}U:, td", max_size=20), st.binary(max_size=12)))
+@given(
+    st.one_of(
+        st.text(max_size=30),
+        st.text("BL4_.*#/+-%(){}U:, td", max_size=20),
+        st.binary(max_size=12),
+    )
+)
 @example("(" * 5000)
 @example("B*" * 3000 + "B")
 @example("9" * 5000)
 @example("{U:")
 @example("B\x00")
 @pytest.mark.parametrize("dialect", ["shardtypes", "jaxtyping", "kauldron"])
-def test_any_text_parses_or_raises_the_error_of_the_language(dialect: Dialect, text: str | bytes) -> None:
+def test_any_text_parses_or_raises_the_error_of_the_language(
+    dialect: Dialect, text: str | bytes
+) -> None:
     try:
         parse(text, dialect)
     except ShapeSyntaxError as error:
@@ -155,13 +173,26 @@ def test_the_dialect_of_jaxtyping(text: str, kinds: list[str]) -> None:
 
 def test_the_dialect_of_kauldron() -> None:
     """What jaxtyping reads as one dimension may be several."""
-    assert [dim.kind for dim in parse("b +other {shape}", "jaxtyping").dims] == ["size", "anonymous", "anonymous"]
-    assert [dim.kind for dim in parse("b +other d", "kauldron").dims] == ["size", "variadic", "size"]
-    assert [dim.kind for dim in parse("{shape} d", "kauldron").dims] == ["variadic", "size"]
+    assert [dim.kind for dim in parse("b +other {shape}", "jaxtyping").dims] == [
+        "size",
+        "anonymous",
+        "anonymous",
+    ]
+    assert [dim.kind for dim in parse("b +other d", "kauldron").dims] == [
+        "size",
+        "variadic",
+        "size",
+    ]
+    assert [dim.kind for dim in parse("{shape} d", "kauldron").dims] == [
+        "variadic",
+        "size",
+    ]
     assert parse("*b d", "kauldron").rank is None
 
 
-def test_a_sharding_in_a_jaxtyping_string_is_an_error_that_says_how_to_write_it() -> None:
+def test_a_sharding_in_a_jaxtyping_string_is_an_error_that_says_how_to_write_it() -> (
+    None
+):
     with pytest.raises(ShapeSyntaxError) as caught:
         parse("b/data d", "jaxtyping")
     assert caught.value.column == 1

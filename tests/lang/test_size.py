@@ -8,7 +8,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shardtypes.lang import Different, Equal, Facts, Size, Undecided, broadcast, compare, find_witness, parse
+from shardtypes.lang import (
+    Different,
+    Equal,
+    Facts,
+    Size,
+    Undecided,
+    broadcast,
+    compare,
+    find_witness,
+    parse,
+)
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
 pytestmark = pytest.mark.once  # whole numbers and names alone
@@ -25,7 +35,9 @@ def value_or_none(expression: Expression, sizes: dict[str, int]) -> int | None:
 
 @cases
 @given(expressions, assignments)
-def test_the_normal_form_keeps_the_value(expression: Expression, sizes: dict[str, int]) -> None:
+def test_the_normal_form_keeps_the_value(
+    expression: Expression, sizes: dict[str, int]
+) -> None:
     expected = value_or_none(expression, sizes)
     assume(expected is not None)
     assert expression.size.evaluate(sizes) == expected
@@ -33,7 +45,9 @@ def test_the_normal_form_keeps_the_value(expression: Expression, sizes: dict[str
 
 @cases
 @given(expressions, expressions, assignments)
-def test_substitution_commutes_with_evaluation(a: Expression, b: Expression, sizes: dict[str, int]) -> None:
+def test_substitution_commutes_with_evaluation(
+    a: Expression, b: Expression, sizes: dict[str, int]
+) -> None:
     inner = value_or_none(b, sizes)
     assume(inner is not None and inner >= 1)  # as every symbol is
     expected = value_or_none(a, {**sizes, "B": inner or 0})
@@ -55,7 +69,9 @@ def test_what_is_certainly_nonnegative_is(a: Expression, sizes: dict[str, int]) 
     assert (value or 0) >= 0
 
 
-@pytest.mark.parametrize("text", ["D//2", "D-1", "D%3", "D-D//2", "2*D-D//2-1", "(D*L)//(L+1)", "D*L-1"])
+@pytest.mark.parametrize(
+    "text", ["D//2", "D-1", "D%3", "D-D//2", "2*D-D//2-1", "(D*L)//(L+1)", "D*L-1"]
+)
 def test_nonnegative_sizes_that_programs_have(text: str) -> None:
     size = parse(text).dims[0].size
     assert size is not None
@@ -66,12 +82,19 @@ def test_nonnegative_sizes_that_programs_have(text: str) -> None:
 
 def test_names_of_vocabularies_that_have_nothing_in_common_are_not_told_apart() -> None:
     facts = Facts().speaking(["B", "M"], ["d_model", "d_ff"], ["B", "H"])
-    names = {name: Size.symbol(name) for name in ("B", "M", "H", "d_model", "d_ff", "free")}
+    names = {
+        name: Size.symbol(name) for name in ("B", "M", "H", "d_model", "d_ff", "free")
+    }
 
     def verdict(a: str, b: str) -> type:
         return type(compare(names[a], names[b], facts))
 
-    assert verdict("M", "H") is verdict("d_model", "d_ff") is verdict("M", "free") is Different
+    assert (
+        verdict("M", "H")
+        is verdict("d_model", "d_ff")
+        is verdict("M", "free")
+        is Different
+    )
     assert verdict("M", "d_model") is verdict("H", "d_ff") is Undecided
     assert broadcast(names["M"], names["d_model"], facts) == Undecided()
     joined = facts.speaking(["M", "d_ff"])
@@ -80,17 +103,23 @@ def test_names_of_vocabularies_that_have_nothing_in_common_are_not_told_apart() 
 
 @cases
 @given(expressions)
-def test_a_size_prints_as_an_expression_that_means_the_same(expression: Expression) -> None:
+def test_a_size_prints_as_an_expression_that_means_the_same(
+    expression: Expression,
+) -> None:
     text = str(expression.size)
     assume(not text.startswith("-") and "//-" not in text and "(-" not in text)
-    assume(not (-expression.size - 1).is_nonnegative)  # always negative, which no shape may say
+    assume(
+        not (-expression.size - 1).is_nonnegative
+    )  # always negative, which no shape may say
     dim = parse(text).dims[0]
     assert dim.size == expression.size
 
 
 @cases
 @given(expressions, expressions, assignments)
-def test_comparison_never_contradicts_evaluation(a: Expression, b: Expression, sizes: dict[str, int]) -> None:
+def test_comparison_never_contradicts_evaluation(
+    a: Expression, b: Expression, sizes: dict[str, int]
+) -> None:
     verdict = compare(a.size, b.size)
     if isinstance(verdict, Equal):
         left, right = value_or_none(a, sizes), value_or_none(b, sizes)
@@ -102,14 +131,20 @@ def test_comparison_never_contradicts_evaluation(a: Expression, b: Expression, s
 
 @cases
 @given(expressions, expressions, assignments)
-def test_broadcasting_follows_the_rule_of_numpy(a: Expression, b: Expression, sizes: dict[str, int]) -> None:
+def test_broadcasting_follows_the_rule_of_numpy(
+    a: Expression, b: Expression, sizes: dict[str, int]
+) -> None:
     outcome = broadcast(a.size, b.size)
     if isinstance(outcome, Different):
         left, right = a.size.evaluate(outcome.witness), b.size.evaluate(outcome.witness)
         assert left != right and 1 not in (left, right)
     elif isinstance(outcome, Size):
         left_, right_ = value_or_none(a, sizes), value_or_none(b, sizes)
-        assume(left_ is not None and right_ is not None and (left_ == right_ or 1 in (left_, right_)))
+        assume(
+            left_ is not None
+            and right_ is not None
+            and (left_ == right_ or 1 in (left_, right_))
+        )
         assert left_ is not None and right_ is not None
         assert outcome.evaluate(sizes) == (right_ if left_ == 1 else left_)
 
@@ -172,7 +207,11 @@ def test_a_witness_satisfies_the_facts() -> None:
     facts = Facts().divides(8, L).at_least(B, 20).equal(M, B + 1)
     witness = find_witness(lambda env: env["L"] != env["M"], (L, M), facts)
     assert witness is not None
-    assert witness["L"] % 8 == 0 and witness["B"] >= 20 and witness["M"] == witness["B"] + 1
+    assert (
+        witness["L"] % 8 == 0
+        and witness["B"] >= 20
+        and witness["M"] == witness["B"] + 1
+    )
 
 
 def test_a_division_in_a_size_means_that_it_comes_out_even() -> None:
@@ -204,7 +243,9 @@ def test_what_is_too_large_to_compute_with_is_given_up() -> None:
     def product(count: int) -> Size:
         size = Size.of(1)
         for index in range(count):
-            size = size * (Size.of(f"D{index % 12}") + Size.of(f"D{(index * 5 + 1) % 12}") + index)
+            size = size * (
+                Size.of(f"D{index % 12}") + Size.of(f"D{(index * 5 + 1) % 12}") + index
+            )
         return size
 
     assert not product(3).is_opaque

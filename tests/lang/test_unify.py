@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shardtypes.lang import Bindings, Facts, Mismatch, Size, format_shape, format_witness, parse, unify
+from shardtypes.lang import (
+    Bindings,
+    Facts,
+    Mismatch,
+    Size,
+    format_shape,
+    format_witness,
+    parse,
+    unify,
+)
 from tests.lang.strategies import Expression, assignments, cases, expressions
 
 pytestmark = pytest.mark.once  # whole numbers and names alone
@@ -22,7 +31,12 @@ def test_names_are_bound_and_compared() -> None:
     assert bindings.sizes == {"B": Size.of("batch"), "L": Size.of("length")}
     mismatch = unify(parse("L B"), sizes("batch", "batch"), bindings)
     assert isinstance(mismatch, Mismatch)
-    assert (mismatch.kind, mismatch.dim, mismatch.want, mismatch.got) == ("size", 0, "L = length", "batch")
+    assert (mismatch.kind, mismatch.dim, mismatch.want, mismatch.got) == (
+        "size",
+        0,
+        "L = length",
+        "batch",
+    )
     assert mismatch.witness["batch"] != mismatch.witness["length"]
 
 
@@ -44,7 +58,9 @@ def test_a_mismatch_undoes_its_bindings() -> None:
         ("#n", (4,), {"n": 4}),
     ],
 )
-def test_linear_sizes_are_solved(text: str, values: tuple[int | str | None, ...], bound: dict[str, int | str]) -> None:
+def test_linear_sizes_are_solved(
+    text: str, values: tuple[int | str | None, ...], bound: dict[str, int | str]
+) -> None:
     bindings = Bindings()
     assert unify(parse(text), sizes(*values), bindings) is None
     assert bindings.sizes == {name: Size.of(value) for name, value in bound.items()}
@@ -89,7 +105,16 @@ def test_a_promise_binds_nothing() -> None:
     mismatch = unify(parse("B Qlen"), sizes("B", "Klen"), bindings, rigid=True)
     assert mismatch is not None
     assert mismatch.dim == 1 and mismatch.witness["Qlen"] != mismatch.witness["Klen"]
-    assert unify(parse("B Klen"), sizes("B", "Qlen"), bindings, Facts().equal("Klen", "Qlen"), rigid=True) is None
+    assert (
+        unify(
+            parse("B Klen"),
+            sizes("B", "Qlen"),
+            bindings,
+            Facts().equal("Klen", "Qlen"),
+            rigid=True,
+        )
+        is None
+    )
     assert bindings.sizes == {}
 
 
@@ -101,7 +126,9 @@ def test_a_binding_never_changes() -> None:
 
 @cases
 @given(st.lists(expressions, min_size=1, max_size=3), assignments)
-def test_a_shape_matches_its_own_evaluation(parts: list[Expression], env: dict[str, int]) -> None:
+def test_a_shape_matches_its_own_evaluation(
+    parts: list[Expression], env: dict[str, int]
+) -> None:
     """Whatever sizes the names have, a shape computed from them fits."""
     try:
         values = [part.size.evaluate(env) for part in parts]
@@ -117,7 +144,11 @@ def test_a_shape_matches_its_own_evaluation(parts: list[Expression], env: dict[s
 
 
 def test_formatting() -> None:
-    text = format_shape([Size.of("B"), None, Size.symbol("?k"), 4], [("d",), None, (), ("t", "m")], {"u"})
+    text = format_shape(
+        [Size.of("B"), None, Size.symbol("?k"), 4],
+        [("d",), None, (), ("t", "m")],
+        {"u"},
+    )
     assert text == "B/d _ _ 4/t/m {U:u}"
     assert format_shape(None) == "..."
     assert format_witness({"L": 3, "B": 2}) == "B=2, L=3"

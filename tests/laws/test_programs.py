@@ -20,7 +20,14 @@ PROGRAMS = Path(__file__).parent / "programs"
 PROVED = {
     "decoder": {"causal", "causal, given", "independent"},
     "encoder": {"padding", "padding, pooled", "padding, loss", "independent"},
-    "sequences": {"recurrent", "mixed", "convolved", "discounted", "running", "independent"},
+    "sequences": {
+        "recurrent",
+        "mixed",
+        "convolved",
+        "discounted",
+        "running",
+        "independent",
+    },
     "training": {"independent", "independent, sharded", "causal, sharded"},
     "experts": {"independent", "causal"},
 }
@@ -138,7 +145,12 @@ def laws_of(program: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "law"), [(path.stem, law) for path in sorted(PROGRAMS.glob("*.py")) for law in laws_of(path.stem)]
+    ("program", "law"),
+    [
+        (path.stem, law)
+        for path in sorted(PROGRAMS.glob("*.py"))
+        for law in laws_of(path.stem)
+    ],
 )
 def test_right_programs_obey_their_laws(loaded: Loader, program: str, law: str) -> None:
     verdict = loaded(program).LAWS[law]()
@@ -147,14 +159,20 @@ def test_right_programs_obey_their_laws(loaded: Loader, program: str, law: str) 
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.program}, {wrong.law}, {wrong.new[:40]}")
-def test_wrong_programs_break_them_where_they_are_wrong(loaded: Loader, wrong: Wrong) -> None:
+@pytest.mark.parametrize(
+    "wrong", WRONG, ids=lambda wrong: f"{wrong.program}, {wrong.law}, {wrong.new[:40]}"
+)
+def test_wrong_programs_break_them_where_they_are_wrong(
+    loaded: Loader, wrong: Wrong
+) -> None:
     module = loaded(wrong.program, wrong.old, wrong.new)
     verdict = module.LAWS[wrong.law]()
     assert verdict.ok is False, verdict.reason
     assert verdict.where is not None, verdict.reason
     path, _, line = verdict.where.rpartition(":")
     assert Path(path).name == Path(str(module.__file__)).name, verdict.reason
-    assert wrong.line in Path(str(module.__file__)).read_text().splitlines()[int(line) - 1], verdict.reason
+    assert (
+        wrong.line in Path(str(module.__file__)).read_text().splitlines()[int(line) - 1]
+    ), verdict.reason
     if wrong.positions is not None:
         assert verdict.positions == wrong.positions

@@ -77,7 +77,9 @@ STEPS: list[Any] = [
 def program(seed: int) -> Any:
     """A random program of one array."""
     chosen = random.Random(seed)
-    steps = [(chosen.choice(STEPS), chosen.random()) for _ in range(chosen.randint(1, 5))]
+    steps = [
+        (chosen.choice(STEPS), chosen.random()) for _ in range(chosen.randint(1, 5))
+    ]
 
     def run(x: Any) -> Any:
         made = [x]
@@ -99,7 +101,11 @@ def may_depend(f: Any, x: Any) -> Any:
 @pytest.mark.parametrize("seed", range(CASES))
 def test_what_changes_may_depend(seed: int) -> None:
     f = program(seed)
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+    with (
+        jax.enable_x64(True)
+        if hasattr(jax, "enable_x64")
+        else jax.experimental.enable_x64()
+    ):
         rng = np.random.default_rng(seed)
         x = rng.normal(size=(ROWS, COLUMNS))
         allowed = may_depend(f, x)
@@ -112,7 +118,11 @@ def test_what_changes_may_depend(seed: int) -> None:
                 with np.errstate(all="ignore"):
                     after = np.asarray(run(other))
                     fine = np.isfinite(before) & np.isfinite(after)
-                    scale = np.abs(np.where(fine, before, 0)).max() + np.abs(np.where(fine, after, 0)).max() + 1e-300
+                    scale = (
+                        np.abs(np.where(fine, before, 0)).max()
+                        + np.abs(np.where(fine, after, 0)).max()
+                        + 1e-300
+                    )
                     moved = fine & (np.abs(before - after) > 1e-9 * scale)
                 assert not (moved & ~allowed[row]).any(), f"seed {seed}, row {row}"
 

@@ -22,7 +22,9 @@ class State:
 
 
 def state() -> State:
-    return State(w=jnp.arange(32.0).reshape(16, 2).astype(jnp.bfloat16), step=jnp.int32(3))
+    return State(
+        w=jnp.arange(32.0).reshape(16, 2).astype(jnp.bfloat16), step=jnp.int32(3)
+    )
 
 
 def save(path: Path, state: Any) -> None:
@@ -35,7 +37,9 @@ def load(path: Path, like: Any) -> Any:
 
 
 def widened(path: Path, like: Any) -> Any:
-    return jax.tree.map(lambda a: a.astype(jnp.float32) if a.ndim else a, load(path, like))
+    return jax.tree.map(
+        lambda a: a.astype(jnp.float32) if a.ndim else a, load(path, like)
+    )
 
 
 def flipped(path: Path, like: Any) -> Any:
@@ -61,17 +65,29 @@ MESHES = ["d=8", {"d": 2, "t": 4}]
 def test_what_is_restored() -> None:
     assert laws.restores(save, load, state()).ok is True
     verdict = laws.restores(save, load, state(), meshes=MESHES)
-    assert verdict.reason == "load: restores what was saved from each of 2 meshes to each (4 pairs)"
-    assert laws.restores(save, lambda path: pickle.loads(path.read_bytes()), state()).ok is True
+    assert (
+        verdict.reason
+        == "load: restores what was saved from each of 2 meshes to each (4 pairs)"
+    )
+    assert (
+        laws.restores(save, lambda path: pickle.loads(path.read_bytes()), state()).ok
+        is True
+    )
 
 
 @pytest.mark.parametrize(
     ("loaded", "words"),
     [
-        (widened, "saved on d=8 and loaded on d=8: .w has dtype float32, expected bfloat16"),
+        (
+            widened,
+            "saved on d=8 and loaded on d=8: .w has dtype float32, expected bfloat16",
+        ),
         (flipped, ".w is 30.0 at [0, 0], expected 0.0 (32 of 32 numbers differ)"),
         (gathered, ".w is sharded as NamedSharding"),
-        (only_here, "saved on d=8 and loaded on d=2, t=4: load raises ValueError: saved with d=8"),
+        (
+            only_here,
+            "saved on d=8 and loaded on d=2, t=4: load raises ValueError: saved with d=8",
+        ),
     ],
 )
 def test_what_is_not(loaded: Any, words: str) -> None:

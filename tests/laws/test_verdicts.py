@@ -28,10 +28,16 @@ def test_a_failure_names_dimension_positions_and_line() -> None:
     assert verdict.ok is False
     assert verdict.positions == (0, 1)
     assert verdict.where is not None
-    assert verdict.where.endswith(f"test_verdicts.py:{shifted.__code__.co_firstlineno + 2}")
+    assert verdict.where.endswith(
+        f"test_verdicts.py:{shifted.__code__.co_firstlineno + 2}"
+    )
     assert str(verdict) == verdict.reason
-    assert verdict.reason.startswith("shifted: not causal in 'L': position 0 of result depends on position 1, which")
-    assert verdict.reason.endswith(f"they first mix in add at {verdict.where} in shifted")
+    assert verdict.reason.startswith(
+        "shifted: not causal in 'L': position 0 of result depends on position 1, which"
+    )
+    assert verdict.reason.endswith(
+        f"they first mix in add at {verdict.where} in shifted"
+    )
     with pytest.raises(laws.LawError, match="not causal in 'L'"):
         verdict.raise_if_failed()
 
@@ -39,7 +45,10 @@ def test_a_failure_names_dimension_positions_and_line() -> None:
 def test_a_proof_says_for_what() -> None:
     verdict = laws.independent(doubled, "B")
     assert verdict.proved
-    assert verdict.reason == "doubled: independent in 'B': proved for all values at L=3, D=5, B=4"
+    assert (
+        verdict.reason
+        == "doubled: independent in 'B': proved for all values at L=3, D=5, B=4"
+    )
     assert verdict.raise_if_failed() is verdict
     with pytest.raises(TypeError, match="three values"):
         bool(verdict)
@@ -76,13 +85,31 @@ def broken(x: f32["B D"]) -> f32["B D"]:
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (lambda: laws.independent(unannotated, "B"), "parameter 'x' has no annotation and has no default: give an"),
-        (lambda: laws.independent(unannotated, "B", np.ones((2, 3)), 1.0), "no argument has the dimension 'B'"),
-        (lambda: laws.independent(untold, "B"), "no annotation says where 'B' is in the result"),
+        (
+            lambda: laws.independent(unannotated, "B"),
+            "parameter 'x' has no annotation and has no default: give an",
+        ),
+        (
+            lambda: laws.independent(unannotated, "B", np.ones((2, 3)), 1.0),
+            "no argument has the dimension 'B'",
+        ),
+        (
+            lambda: laws.independent(untold, "B"),
+            "no annotation says where 'B' is in the result",
+        ),
         (lambda: laws.independent(without, "B"), "no result has the dimension 'B'"),
-        (lambda: laws.causal(between, "L"), "give an example of 'mask', which is between positions of 'L'"),
-        (lambda: laws.independent(constant, "B"), "no result changed with any position of 'B'"),
-        (lambda: laws.independent(doubled, "B", jnp.ones((1, 2, 3))), "has size 1 in the examples: give at least 2"),
+        (
+            lambda: laws.causal(between, "L"),
+            "give an example of 'mask', which is between positions of 'L'",
+        ),
+        (
+            lambda: laws.independent(constant, "B"),
+            "no result changed with any position of 'B'",
+        ),
+        (
+            lambda: laws.independent(doubled, "B", jnp.ones((1, 2, 3))),
+            "has size 1 in the examples: give at least 2",
+        ),
         (lambda: laws.independent(broken, "B"), "not today"),
         (lambda: laws.padding(doubled, "L"), "no argument is named 'mask'"),
         (lambda: laws.keys(doubled, "B"), "no argument is a PRNG key"),
@@ -96,8 +123,15 @@ def test_what_cannot_be_told(verdict: Any, words: str) -> None:
 
 def test_axes_are_said_as_for_vmap() -> None:
     x = np.random.default_rng(0).normal(size=(4, 3))
-    assert laws.independent(unannotated, "B", x, 1.0, in_axes=(0, None), out_axes=(0, None)).ok is False
-    assert laws.independent(unannotated, "D", x, 1.0, in_axes=(1, None), out_axes=(1, None)).proved
+    assert (
+        laws.independent(
+            unannotated, "B", x, 1.0, in_axes=(0, None), out_axes=(0, None)
+        ).ok
+        is False
+    )
+    assert laws.independent(
+        unannotated, "D", x, 1.0, in_axes=(1, None), out_axes=(1, None)
+    ).proved
 
 
 def test_annotations_of_jaxtyping_say_where_the_dimension_is() -> None:
@@ -166,10 +200,15 @@ def test_masks_that_were_made_blame_nobody() -> None:
         return attend(x, jnp.arange(x.shape[1]) < lengths[:, None])
 
     assert laws.causal(needed, "L").ok is not False
-    assert laws.causal(needed, "L", lengths=jnp.array([2, 4, 1]), sizes={"L": 4}).ok is True
+    assert (
+        laws.causal(needed, "L", lengths=jnp.array([2, 4, 1]), sizes={"L": 4}).ok
+        is True
+    )
 
 
-def by_positions(x: f32["B L D"], positions: i32["B L"], real: bool_["B L"]) -> f32["B L D"]:
+def by_positions(
+    x: f32["B L D"], positions: i32["B L"], real: bool_["B L"]
+) -> f32["B L D"]:
     s = jnp.einsum("bqd,bkd->bqk", x, x)
     mask = positions[:, :, None] >= positions[:, None, :]
     return jax.nn.softmax(jnp.where(mask & real[:, None, :], s, -1e9)) @ x
@@ -177,9 +216,14 @@ def by_positions(x: f32["B L D"], positions: i32["B L"], real: bool_["B L"]) -> 
 
 def test_positions_and_masks_are_not_what_stands_there() -> None:
     """Other positions, or a row in which nothing is real, would let a right program look ahead."""
-    x, positions = jnp.sin(jnp.arange(24.0)).reshape(2, 4, 3), jnp.tile(jnp.arange(4), (2, 1))
+    x, positions = (
+        jnp.sin(jnp.arange(24.0)).reshape(2, 4, 3),
+        jnp.tile(jnp.arange(4), (2, 1)),
+    )
     for row in ([True, True, True, False], [False, False, True, True]):
-        verdict = laws.causal(by_positions, "L", x, positions, jnp.tile(jnp.array(row), (2, 1)))
+        verdict = laws.causal(
+            by_positions, "L", x, positions, jnp.tile(jnp.array(row), (2, 1))
+        )
         assert verdict.ok is not False, verdict.reason
     assert laws.causal(by_positions, "L").ok is not False
 
@@ -195,27 +239,42 @@ def test_positions_and_masks_are_not_what_stands_there() -> None:
     def decoder(tokens: i32["B L"], positions: i32["B L"]) -> f32["B L 3"]:
         return by_positions(jnp.eye(3)[tokens], positions, tokens >= 0)
 
-    assert laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1]).ok is True
-    assert laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1, ::-1]).ok is False
+    assert (
+        laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1]).ok is True
+    )
+    assert (
+        laws.causal(decoder, "L", jnp.array([[2, 0, 1, 2]]), positions[:1, ::-1]).ok
+        is False
+    )
     verdict = laws.causal(decoder, "L")
     assert verdict.ok is None
-    assert "which of tokens, positions are positions is not known: give examples" in verdict.reason
+    assert (
+        "which of tokens, positions are positions is not known: give examples"
+        in verdict.reason
+    )
 
 
 def test_weights_of_zeros_hide_nothing() -> None:
     def gated(x: f32["B D"], w: f32["D D"]) -> f32["B D"]:
         return x + x.mean(0) @ w
 
-    verdict = laws.independent(gated, "B", jnp.arange(6.0).reshape(2, 3), jnp.zeros((3, 3)))
+    verdict = laws.independent(
+        gated, "B", jnp.arange(6.0).reshape(2, 3), jnp.zeros((3, 3))
+    )
     assert verdict.ok is False
-    assert verdict.reason.endswith("(with random numbers for weights that are all zeros or ones)")
+    assert verdict.reason.endswith(
+        "(with random numbers for weights that are all zeros or ones)"
+    )
 
 
 def test_switches_stay_as_they_are() -> None:
     def switched(x: f32["B D"], on: f32[""]) -> f32["B D"]:
         return x + on * x.mean(0)
 
-    assert laws.independent(switched, "B", jnp.arange(6.0).reshape(2, 3), jnp.zeros(())).ok is True
+    assert (
+        laws.independent(switched, "B", jnp.arange(6.0).reshape(2, 3), jnp.zeros(())).ok
+        is True
+    )
 
 
 def test_states_that_change_are_told() -> None:
@@ -229,7 +288,9 @@ def test_states_that_change_are_told() -> None:
     assert "other results for the same arguments" in verdict.reason
 
 
-@pytest.mark.parametrize("wrapped", [jax.jit, jax.checkpoint, lambda f: functools.partial(f)])
+@pytest.mark.parametrize(
+    "wrapped", [jax.jit, jax.checkpoint, lambda f: functools.partial(f)]
+)
 def test_wrapped_functions(wrapped: Any) -> None:
     assert laws.causal(wrapped(doubled), "L").proved
     verdict = laws.causal(wrapped(shifted), "L")
@@ -242,7 +303,9 @@ def test_mapped_functions() -> None:
         return jnp.tanh(x @ w)
 
     x, w = np.random.default_rng(0).normal(size=(4, 3)), np.eye(3)
-    assert laws.independent(jax.vmap(one, (0, None)), "B", x, w, in_axes=(0, None), out_axes=0).proved
+    assert laws.independent(
+        jax.vmap(one, (0, None)), "B", x, w, in_axes=(0, None), out_axes=0
+    ).proved
 
     def centred(x, w):  # type: ignore[no-untyped-def]
         return (x - jax.lax.pmean(x, "b")) @ w
@@ -269,7 +332,10 @@ def test_a_sum_over_micro_batches() -> None:
     assert laws.accumulates(total, combine="sum").ok is True
     verdict = laws.accumulates(total)
     assert verdict.ok is False
-    assert "0.25 times that of one batch: it is averaged over the parts where it should be summed" in verdict.reason
+    assert (
+        "0.25 times that of one batch: it is averaged over the parts where it should be summed"
+        in verdict.reason
+    )
 
 
 def test_dropout_is_not_compared_over_micro_batches() -> None:

@@ -85,36 +85,69 @@ CHANGING = [
         "of_stack of_other",
     ),
     ("from .prim import STACK\ndef run():\n    STACK.extend([1])", "of_stack of_other"),
-    ("def run():\n    from .prim import STACK\n    STACK.extend([1])", "of_stack of_other"),
+    (
+        "def run():\n    from .prim import STACK\n    STACK.extend([1])",
+        "of_stack of_other",
+    ),
     ("from .prim import *\nSTACK.append(1)", "of_stack of_other"),
     ("from pack import *\nSTACK.append(1)", "of_stack of_other"),
     ("from pack import STACK\nSTACK.append(1)", "of_stack of_other"),
     ("from pack.prim import STACK\nSTACK += [1]", "of_stack of_other"),
     ("from pack.prim import STACK\nSTACK[:] = [1]", "of_stack of_other"),
-    ("from pack.prim import STACK\nstack = STACK\nstack.append(1)", "of_stack of_other"),
-    ("from pack import prim\ndef run(n):\n    a, b = prim.STACK, n\n    a.append(b)", "of_stack of_other"),
+    (
+        "from pack.prim import STACK\nstack = STACK\nstack.append(1)",
+        "of_stack of_other",
+    ),
+    (
+        "from pack import prim\ndef run(n):\n    a, b = prim.STACK, n\n    a.append(b)",
+        "of_stack of_other",
+    ),
     ("from pack.prim import STACK, push\npush(STACK, 1)", "of_stack of_other"),
-    ("from pack.prim import STACK, push_on\npush_on(item=1, items=STACK)", "of_stack of_other"),
+    (
+        "from pack.prim import STACK, push_on\npush_on(item=1, items=STACK)",
+        "of_stack of_other",
+    ),
     ("from pack.prim import STACK, Keeper\nKeeper(STACK).keep(1)", "of_stack of_other"),
     ("from pack.prim import stack\nstack().append(1)", "of_stack of_other"),
     ("from pack import prim\nheld = prim.stack()\nheld.append(1)", "of_stack of_other"),
-    ("import heapq\nfrom pack.prim import STACK\nheapq.heappush(STACK, 1)", "of_stack of_other"),
+    (
+        "import heapq\nfrom pack.prim import STACK\nheapq.heappush(STACK, 1)",
+        "of_stack of_other",
+    ),
     ("from pack.prim import OTHER\nOTHER.append(1)", "of_stack of_other"),
     ("from pack.prim import PAIR\nPAIR[0].append(1)", "of_pair"),
     ("from pack.prim import PAIR\nfor one in PAIR[:1]:\n    one.append(1)", "of_pair"),
     ("import pack.prim as prim\nprim.SIZES['width'] = 4", "of_sizes"),
     ("from pack.prim import SIZES\nSIZES.update(width=4)", "of_sizes"),
     ("from pack.prim import SIZES\nSIZES |= {'width': 4}", "of_sizes"),
-    ("from pack.prim import SIZES\ndef test(monkeypatch):\n    monkeypatch.setitem(SIZES, 'width', 4)", "of_sizes"),
-    ("from unittest import mock\n@mock.patch.dict('pack.prim.SIZES', width=4)\ndef test():\n    pass", "of_sizes"),
+    (
+        "from pack.prim import SIZES\ndef test(monkeypatch):\n    monkeypatch.setitem(SIZES, 'width', 4)",
+        "of_sizes",
+    ),
+    (
+        "from unittest import mock\n@mock.patch.dict('pack.prim.SIZES', width=4)\ndef test():\n    pass",
+        "of_sizes",
+    ),
     ("from pack.prim import NESTED\nNESTED['sizes']['width'] = 4", "of_nested"),
-    ("from pack.prim import NESTED\nsizes = NESTED['sizes']\ndef run():\n    sizes['width'] = 4", "of_nested"),
-    ("from pack.prim import NESTED\nfor one in NESTED.values():\n    one['width'] = 4", "of_nested"),
+    (
+        "from pack.prim import NESTED\nsizes = NESTED['sizes']\ndef run():\n    sizes['width'] = 4",
+        "of_nested",
+    ),
+    (
+        "from pack.prim import NESTED\nfor one in NESTED.values():\n    one['width'] = 4",
+        "of_nested",
+    ),
     ("from pack import prim\nprim.WIDTH = 4", "of_width"),
     ("from pack import prim\ndef run():\n    prim.WIDTH += 1", "of_width"),
     ("from pack import prim\nsetattr(prim, 'WIDTH', 4)", "of_width"),
-    ("def test(monkeypatch):\n    monkeypatch.setattr('pack.prim.WIDTH', 4)", "of_width"),
-    ("from pack import prim\ndef test(monkeypatch):\n    monkeypatch.setattr(prim, 'WIDTH', 4)", "of_width"),
+    (
+        "def test(monkeypatch):\n    monkeypatch.setattr('pack.prim.WIDTH', 4)",
+        "of_width",
+    ),
+    (
+        "from pack import prim\ndef test(monkeypatch):\n    monkeypatch.setattr(prim, 'WIDTH', 4)",
+        "of_width",
+    ),
 ]
 #: What changes nothing of it.
 LEAVING = [
@@ -151,7 +184,9 @@ def found(folder: Path, text: str, *paths: str, project: bool = True) -> set[str
 
 
 @pytest.mark.parametrize(("text", "functions"), CHANGING)
-def test_what_other_modules_change_is_unknown(tmp_path: Path, text: str, functions: str) -> None:
+def test_what_other_modules_change_is_unknown(
+    tmp_path: Path, text: str, functions: str
+) -> None:
     """Also where the file was looked at before; everything else is what was written."""
     assert found(tmp_path, "") == EVERY
     assert found(tmp_path, text) == EVERY - set(functions.split())
@@ -163,15 +198,23 @@ def test_what_nothing_changes_is_what_was_written(tmp_path: Path, text: str) -> 
     assert found(tmp_path, text) == EVERY
 
 
-def test_what_another_file_changes_is_unknown_in_a_run_over_some_files(tmp_path: Path) -> None:
+def test_what_another_file_changes_is_unknown_in_a_run_over_some_files(
+    tmp_path: Path,
+) -> None:
     """The files beside it are read as well, where it is a project."""
     text = "from pack.prim import STACK\nSTACK.append(1)"
     assert found(tmp_path, text, "pack/prim.py") == EVERY - {"of_stack", "of_other"}
 
 
-def test_what_is_left_empty_is_unknown_where_not_all_files_are_known(tmp_path: Path) -> None:
+def test_what_is_left_empty_is_unknown_where_not_all_files_are_known(
+    tmp_path: Path,
+) -> None:
     """Others may fill it."""
-    assert found(tmp_path, "", "pack/prim.py", project=False) == EVERY - {"of_stack", "of_other", "of_pair"}
+    assert found(tmp_path, "", "pack/prim.py", project=False) == EVERY - {
+        "of_stack",
+        "of_other",
+        "of_pair",
+    }
 
 
 def test_what_libraries_are_given_is_not_kept() -> None:
@@ -180,7 +223,9 @@ def test_what_libraries_are_given_is_not_kept() -> None:
     assert changes(lower(text.encode(), "m", "m.py", False).module.body).made == ()
 
 
-def test_each_function_is_read_once_however_many_ways_lead_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_function_is_read_once_however_many_ways_lead_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Twelve functions that may each give what any other gives: ten thousand ways to one stack."""
     names = [f"give{i}" for i in range(12)]
     read = Counter[str]()
@@ -191,10 +236,19 @@ def test_each_function_is_read_once_however_many_ways_lead_to_it(monkeypatch: py
 
     monkeypatch.setattr(changed_modules, "returned_paths", counted)
     others = {
-        name: "".join(f"    if LEFT:\n        return {other}()\n" for other in names if other != name) for name in names
+        name: "".join(
+            f"    if LEFT:\n        return {other}()\n"
+            for other in names
+            if other != name
+        )
+        for name in names
     }
-    functions = "".join(f"def {name}():\n{body}    return STACK\n" for name, body in others.items())
+    functions = "".join(
+        f"def {name}():\n{body}    return STACK\n" for name, body in others.items()
+    )
     text = f"STACK, LEFT = [], []\n{functions}def run():\n    give0().append(1)\n    give1().append(1)\n"
-    project = Project({"main": lower(text.encode(), "main", "main.py", False).module}, {})
+    project = Project(
+        {"main": lower(text.encode(), "main", "main.py", False).module}, {}
+    )
     assert changed_modules.changed_modules(project) == {"main": {"STACK": False}}
     assert read == dict.fromkeys(names, 1)

@@ -32,27 +32,48 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_nothing_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.py").write_text(GOOD)
     (folder / "empty.py").write_text("")
-    assert run(capsys) == (0, "No findings in 2 files.\n", "shardlint: 2 files checked\n")
-    assert run(capsys, "--format", "concise", ".") == (0, "", "shardlint: 2 files checked\n")
-    assert run(capsys, "check", "--format", "json", "a.py") == (0, "[]\n", "shardlint: 1 file checked\n")
+    assert run(capsys) == (
+        0,
+        "No findings in 2 files.\n",
+        "shardlint: 2 files checked\n",
+    )
+    assert run(capsys, "--format", "concise", ".") == (
+        0,
+        "",
+        "shardlint: 2 files checked\n",
+    )
+    assert run(capsys, "check", "--format", "json", "a.py") == (
+        0,
+        "[]\n",
+        "shardlint: 1 file checked\n",
+    )
 
 
 def test_nothing_to_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "notes.txt").write_text("")
     warning = (
-        "no Python files in .: name others, or see whether 'exclude' in the settings or a .gitignore leaves them out"
+        "no Python files in .: name others, or see whether 'exclude' in the settings or a .gitignore"
+        " leaves them out"
     )
     assert run(capsys) == (0, "No findings in 0 files.\n", f"shardlint: {warning}\n")
-    assert run(capsys, "--format", "json", ".") == (0, "[]\n", f"shardlint: {warning}\n")
+    assert run(capsys, "--format", "json", ".") == (
+        0,
+        "[]\n",
+        f"shardlint: {warning}\n",
+    )
 
 
-def test_options_that_check_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_check_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(capsys, "--version") == (0, f"shardlint {version('shardtypes')}\n", "")
     assert run(capsys, "--explain", "ST301") == run(capsys, "explain", "ST301")
     assert run(capsys, "--explain", "ST999")[0] == 2
 
 
-def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_python(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "a.py").write_text("x = (\n")
     (folder / "b.py").write_bytes(b"x = '\xff'\n")
     (folder / "c.py").write_text(GOOD)
@@ -66,7 +87,9 @@ def test_files_that_are_no_python(folder: Path, capsys: pytest.CaptureFixture[st
         )
 
 
-def test_missing_and_unreadable_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_and_unreadable_files(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "bad.py").write_text("x = (\n")
     (folder / "link.py").symlink_to(folder / "nowhere.py")
     status, out, err = run(capsys, "--format", "concise", "gone.py", ".")
@@ -79,7 +102,9 @@ def test_missing_and_unreadable_files(folder: Path, capsys: pytest.CaptureFixtur
     )
 
 
-def test_a_command_that_does_not_stand_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_that_does_not_stand_first(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "a.py").write_text("x = 1\n")
     status, _, err = run(capsys, "--no-cache", "check", "a.py")
     assert (status, err) == (
@@ -89,7 +114,9 @@ def test_a_command_that_does_not_stand_first(folder: Path, capsys: pytest.Captur
     )
 
 
-def test_what_is_no_file_at_all(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_file_at_all(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("s.py")
         status, _, err = run(capsys)
@@ -117,25 +144,35 @@ def test_a_huge_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["-"], "to check standard input give its name with --stdin-filename"),
     ],
 )  # fmt: skip
-def test_bad_usage(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+def test_bad_usage(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
     assert run(capsys, *arguments) == (2, "", f"shardlint: {message}\n")
 
 
-def test_a_broken_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_configuration(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "pyproject.toml").write_text("[tool.shardlint]\nmehs = {d = 2}\n")
     where = folder / "pyproject.toml"
     message = "unknown key 'mehs' in the shardlint configuration; did you mean 'mesh'?"
     assert run(capsys) == (2, "", f"shardlint: {where}: {message}\n")
 
 
-def test_an_unknown_code_in_the_configuration(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "pyproject.toml").write_text('[tool.shardlint]\nignore = ["ST2", "ST299"]\n')
+def test_an_unknown_code_in_the_configuration(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "pyproject.toml").write_text(
+        '[tool.shardlint]\nignore = ["ST2", "ST299"]\n'
+    )
     assert run(capsys, "--format", "concise")[:2] == (
         1, "pyproject.toml:2:18: ST903 unknown code 'ST299' in 'ignore'; `shardlint rules` lists the codes\n"
     )  # fmt: skip
 
 
-def test_exit_zero_statistics_and_selection(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_zero_statistics_and_selection(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "a.py").write_text("x = (\n")
     status, out, _ = run(capsys, "--exit-zero", "--statistics", "--format", "concise")
     assert (status, out.splitlines()[-1]) == (0, "    1 ST902 unparsable-file")
@@ -145,7 +182,9 @@ def test_exit_zero_statistics_and_selection(folder: Path, capsys: pytest.Capture
     assert run(capsys, "--format", "concise")[:2] == (0, "")
 
 
-def test_folders_that_are_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_that_are_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in (".venv", "__pycache__", "old", "env"):
         (folder / name).mkdir()
         (folder / name / "a.py").write_text("x = (\n")
@@ -157,7 +196,9 @@ def test_folders_that_are_left_out(folder: Path, capsys: pytest.CaptureFixture[s
 
 def test_standard_input(folder: Path) -> None:
     code = "import sys; from shardlint.cli import main; sys.exit(main(sys.argv[1:]))"
-    result = run_python("-c", code, "--stdin-filename", "b.py", "--format", "concise", cwd=folder)
+    result = run_python(
+        "-c", code, "--stdin-filename", "b.py", "--format", "concise", cwd=folder
+    )
     assert (result.returncode, result.stdout) == (0, "")
 
 
@@ -165,7 +206,11 @@ def test_json_has_every_key(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     (folder / "a.py").write_text("x = 1  # shardlint: ignore[ST201] no more\n")
     status, out, _ = run(capsys, "--format", "json")
     place = {"line": 1, "column": 8, "end_line": 1, "end_column": 42}
-    edit = {"start": {"line": 1, "column": 8}, "end": {"line": 1, "column": 42}, "replacement": ""}
+    edit = {
+        "start": {"line": 1, "column": 8},
+        "end": {"line": 1, "column": 42},
+        "replacement": "",
+    }
     assert status == 1
     assert json.loads(out) == [
         {
@@ -224,7 +269,9 @@ def test_explain_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert "ST903 unknown-code " in run(capsys, "rules")[1]
 
 
-def test_a_cache_folder_of_someone_else_runs_no_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cache_folder_of_someone_else_runs_no_code(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A repository may bring a cache along: reading it admits our own data only."""
     import pickle
 
@@ -240,10 +287,14 @@ def test_a_cache_folder_of_someone_else_runs_no_code(folder: Path, capsys: pytes
     assert not (folder / "owned").exists()
 
 
-def test_statistics_name_what_was_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_statistics_name_what_was_not_followed(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     program = "import jax\nfrom shardtypes import f32\n\ndef f(x: f32['B']):\n    return jax.new(x)\n"
     (folder / "a.py").write_text(program)
-    (folder / "b.py").write_text(program.replace("jax.new(x)", "jax.lax.ppermute(x, 'd', [(0, 1)])"))  # has a model
+    (folder / "b.py").write_text(
+        program.replace("jax.new(x)", "jax.lax.ppermute(x, 'd', [(0, 1)])")
+    )  # has a model
     for arguments in ((), ("--no-cache",), ()):
         status, out, _ = run(capsys, *arguments, "--statistics", "--format", "concise")
         assert (status, out) == (0, "    1 without a model: jax.new\n")

@@ -36,17 +36,41 @@ def test_all_keys() -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"selct": []}, "unknown key 'selct' in the shardlint configuration; did you mean 'select'?"),
+        (
+            {"selct": []},
+            "unknown key 'selct' in the shardlint configuration; did you mean 'select'?",
+        ),
         ({"select": "ST2"}, "'select' must be a list of strings, got 'ST2'"),
         ({"ignore": [1]}, "'ignore' must be a list of strings, got [1]"),
-        ({"mesh": {"d": 0}}, "'mesh' must be a table of axis = size, or a list of axis names, got {'d': 0}"),
-        ({"mesh": {"d": True}}, "'mesh' must be a table of axis = size, or a list of axis names, got {'d': True}"),
-        ({"mesh": "d:2"}, "a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd:2'"),
-        ({"explicit-axes": "d"}, "'explicit-axes' must be true, false or a list of axis names, got 'd'"),
-        ({"explicit-axes": ["x"], "mesh": {"d": 2}}, "'x' in 'explicit-axes' is not an axis of 'mesh'"),
-        ({"jobs": -1}, "'jobs' must be a number of processes (0: one per core), got -1"),
+        (
+            {"mesh": {"d": 0}},
+            "'mesh' must be a table of axis = size, or a list of axis names, got {'d': 0}",
+        ),
+        (
+            {"mesh": {"d": True}},
+            "'mesh' must be a table of axis = size, or a list of axis names, got {'d': True}",
+        ),
+        (
+            {"mesh": "d:2"},
+            "a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd:2'",
+        ),
+        (
+            {"explicit-axes": "d"},
+            "'explicit-axes' must be true, false or a list of axis names, got 'd'",
+        ),
+        (
+            {"explicit-axes": ["x"], "mesh": {"d": 2}},
+            "'x' in 'explicit-axes' is not an axis of 'mesh'",
+        ),
+        (
+            {"jobs": -1},
+            "'jobs' must be a number of processes (0: one per core), got -1",
+        ),
         ({"cache-dir": 1}, "'cache-dir' must be a string, got 1"),
-        ({"per-file-ignores": []}, "'per-file-ignores' must be a table of pattern = [codes], got []"),
+        (
+            {"per-file-ignores": []},
+            "'per-file-ignores' must be a table of pattern = [codes], got []",
+        ),
     ],
 )
 def test_errors(document: dict[str, object], message: str) -> None:
@@ -55,7 +79,9 @@ def test_errors(document: dict[str, object], message: str) -> None:
     assert str(caught.value) == f"f.toml: {message}"
 
 
-@pytest.mark.parametrize("text", ["", "d=2,,t", "d=0", "d=x", "=2", "d=2,d=4", "d 2", "2=2", "d=²"])
+@pytest.mark.parametrize(
+    "text", ["", "d=2,,t", "d=0", "d=x", "=2", "d=2,d=4", "d 2", "2=2", "d=²"]
+)
 def test_no_mesh(text: str) -> None:
     with pytest.raises(ValueError, match="a mesh is written like"):
         parse_mesh(text)
@@ -79,7 +105,10 @@ def test_nearest_file_wins(tmp_path: Path) -> None:
 def test_broken_file(tmp_path: Path) -> None:
     path = tmp_path / "shardlint.toml"
     path.write_text("jobs = \n")
-    with pytest.raises(ConfigError, match=r"shardlint\.toml: is not valid TOML: Invalid value \(at line 1"):
+    with pytest.raises(
+        ConfigError,
+        match=r"shardlint\.toml: is not valid TOML: Invalid value \(at line 1",
+    ):
         load(path)
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load(tmp_path / "none.toml")

@@ -30,8 +30,16 @@ NOT_FOLLOWED = {
     "powers": "x = " + "2**" * 900 + "1",
     "lambdas": "x = " + "lambda: " * 900 + "1",
     "conditions": "x = " + "1 if a else " * 900 + "1",
-    "lists in patterns": "match q:\n    case " + "[" * 90 + "1" + "]" * 90 + ":\n        x = 1",
-    "parts of patterns": "match q:\n    case " + "{1: q.A(a=(" * 30 + "1 | 2" + ",))}" * 30 + ":\n        x = 1",
+    "lists in patterns": "match q:\n    case "
+    + "[" * 90
+    + "1"
+    + "]" * 90
+    + ":\n        x = 1",
+    "parts of patterns": "match q:\n    case "
+    + "{1: q.A(a=(" * 30
+    + "1 | 2"
+    + ",))}" * 30
+    + ":\n        x = 1",
     "formatted pieces": "x = (" + "\n".join(["f'{a}'"] * LEVELS) + ")",
 }
 FOLLOWED = {
@@ -41,7 +49,9 @@ FOLLOWED = {
     "operands of one and": "x = " + " and ".join(["a"] * LEVELS),
     "pieces of a string": "x = (" + "\n".join(["'a'"] * LEVELS) + ")",
     "blocks": "".join(" " * i + "if a:\n" for i in range(95)) + " " * 96 + "x = 1",
-    "functions": "".join(" " * i + f"def f{i}():\n" for i in range(95)) + " " * 96 + "x = 1",
+    "functions": "".join(" " * i + f"def f{i}():\n" for i in range(95))
+    + " " * 96
+    + "x = 1",
     "elif": f"def g(x, a):\n    if a < 0:\n        y = x\n{ELIFS}    return y",
 }
 
@@ -55,7 +65,9 @@ pytestmark = [
 def report(folder: Path, text: str, **settings: int) -> Report:
     (folder / "a.py").write_text(text)
     (folder / "b.py").write_text(HEAD + WRONG)
-    return check([str(folder)], Config(root=folder).with_options(**settings), cache=False)
+    return check(
+        [str(folder)], Config(root=folder).with_options(**settings), cache=False
+    )
 
 
 def found(of: Report) -> list[tuple[str, int, str]]:
@@ -67,8 +79,15 @@ def test_the_rest_of_the_file_is_checked(tmp_path: Path, name: str) -> None:
     text = HEAD + {**NOT_FOLLOWED, **FOLLOWED}[name] + "\n" + WRONG
     of = report(tmp_path, text, jobs=1)
     assert of.problems == []
-    assert found(of) == [("a.py", text.count("\n"), "ST201"), ("b.py", HEAD.count("\n") + 3, "ST201")]
-    named = [gap for gap in of.gaps if gap.startswith("nested too deeply to be followed: an expression of ")]
+    assert found(of) == [
+        ("a.py", text.count("\n"), "ST201"),
+        ("b.py", HEAD.count("\n") + 3, "ST201"),
+    ]
+    named = [
+        gap
+        for gap in of.gaps
+        if gap.startswith("nested too deeply to be followed: an expression of ")
+    ]
     assert bool(named) == (name in NOT_FOLLOWED)
 
 
@@ -79,21 +98,34 @@ def test_places_are_found_at_any_depth_of_blocks(tmp_path: Path, levels: int) ->
     text = f"{HEAD}n = 3\nif n == 0:\n    k = 0\n{branches}{WRONG}"
     of = report(tmp_path, text, jobs=1)
     assert of.problems == []
-    assert found(of) == [("a.py", text.count("\n"), "ST201"), ("b.py", HEAD.count("\n") + 3, "ST201")]
+    assert found(of) == [
+        ("a.py", text.count("\n"), "ST201"),
+        ("b.py", HEAD.count("\n") + 3, "ST201"),
+    ]
 
 
 @pytest.mark.parametrize("name", ["elif", "sum", "lists"])
-def test_other_processes_have_room_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_other_processes_have_room_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
-    of = report(tmp_path, HEAD + {**NOT_FOLLOWED, **FOLLOWED}[name] + "\n" + WRONG, jobs=2)
+    of = report(
+        tmp_path, HEAD + {**NOT_FOLLOWED, **FOLLOWED}[name] + "\n" + WRONG, jobs=2
+    )
     assert of.problems == []
-    assert [(path, code) for path, _, code in found(of)] == [("a.py", "ST201"), ("b.py", "ST201")]
+    assert [(path, code) for path, _, code in found(of)] == [
+        ("a.py", "ST201"),
+        ("b.py", "ST201"),
+    ]
 
 
 def test_what_python_itself_refuses_is_named(tmp_path: Path) -> None:
     of = report(tmp_path, "x = " + "-" * 100_000 + "1\n", jobs=1)
     assert of.problems == []
-    assert [(path, code) for path, _, code in found(of)] == [("a.py", "ST902"), ("b.py", "ST201")]
+    assert [(path, code) for path, _, code in found(of)] == [
+        ("a.py", "ST902"),
+        ("b.py", "ST201"),
+    ]
     assert of.diagnostics[0].message == "the code is nested too deeply to be read"
 
 
@@ -117,7 +149,10 @@ def g(x: f32['B M'], q) -> f32['B M']:
     return x
 {WRONG}"""
     of = report(tmp_path, text, jobs=1)
-    assert found(of) == [("a.py", text.count("\n"), "ST201"), ("b.py", HEAD.count("\n") + 3, "ST201")]
+    assert found(of) == [
+        ("a.py", text.count("\n"), "ST201"),
+        ("b.py", HEAD.count("\n") + 3, "ST201"),
+    ]
 
 
 def test_work_is_done_again_only_where_room_was_missing() -> None:

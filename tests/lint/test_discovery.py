@@ -18,7 +18,9 @@ from shardlint.run import check
 
 pytestmark = pytest.mark.once
 
-WRONG = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    return x\n"
+WRONG = (
+    "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    return x\n"
+)
 Write = Callable[[dict[str, str]], Path]
 
 
@@ -37,29 +39,57 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
 
 def names(folder: Path, *paths: str, **settings: object) -> list[str]:
     discovery = Discovery(lambda _: Config(root=folder).with_options(**settings))
-    return [path.relative_to(folder).as_posix() for path in discovery.files(paths or (str(folder),))]
+    return [
+        path.relative_to(folder).as_posix()
+        for path in discovery.files(paths or (str(folder),))
+    ]
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], list[str]]:
+def run(
+    capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, list[str], list[str]]:
     """The status, where findings are, and what is said of the run."""
     status = main(["--no-cache", "--format", "concise", *arguments])
     captured = capsys.readouterr()
-    return status, [line.split(" ")[0] for line in captured.out.splitlines()], captured.err.splitlines()
+    return (
+        status,
+        [line.split(" ")[0] for line in captured.out.splitlines()],
+        captured.err.splitlines(),
+    )
 
 
-@pytest.mark.parametrize("folder", ["build", "dist", "lib", "env", ".github", "bin", "vendor"])
+@pytest.mark.parametrize(
+    "folder", ["build", "dist", "lib", "env", ".github", "bin", "vendor"]
+)
 def test_packages_are_read_whatever_they_are_called(write: Write, folder: str) -> None:
-    root = write({f"{folder}/__init__.py": "", f"{folder}/a.py": "", "b.pyi": "", "c.ipynb": "", "d.txt": ""})
-    assert names(root) == ["b.pyi", "c.ipynb", f"{folder}/__init__.py", f"{folder}/a.py"]
+    root = write(
+        {
+            f"{folder}/__init__.py": "",
+            f"{folder}/a.py": "",
+            "b.pyi": "",
+            "c.ipynb": "",
+            "d.txt": "",
+        }
+    )
+    assert names(root) == [
+        "b.pyi",
+        "c.ipynb",
+        f"{folder}/__init__.py",
+        f"{folder}/a.py",
+    ]
 
 
-@pytest.mark.parametrize("folder", [".git", ".venv", "__pycache__", "node_modules", ".tox"])
+@pytest.mark.parametrize(
+    "folder", [".git", ".venv", "__pycache__", "node_modules", ".tox"]
+)
 def test_folders_of_tools_hold_no_program(write: Write, folder: str) -> None:
     assert names(write({f"{folder}/a.py": "", "b.py": ""})) == ["b.py"]
 
 
 def test_a_virtual_environment_is_known_by_its_file(write: Write) -> None:
-    assert names(write({"some/pyvenv.cfg": "", "some/lib/a.py": "", "b.py": ""})) == ["b.py"]
+    assert names(write({"some/pyvenv.cfg": "", "some/lib/a.py": "", "b.py": ""})) == [
+        "b.py"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,14 +117,29 @@ def test_patterns_of_a_rule_reach_below(write: Write) -> None:
     assert not matches(Path("/r/src/tests.py"), ("tests/*",), Path("/r"))
 
 
-def test_what_is_named_is_checked_unless_forced(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_named_is_checked_unless_forced(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As a commit hook does, which names every file."""
-    write({"old/a.py": WRONG, "b.py": WRONG, "shardlint.toml": 'extend-exclude = ["old"]\n', ".gitignore": "/b.py\n"})
+    write(
+        {
+            "old/a.py": WRONG,
+            "b.py": WRONG,
+            "shardlint.toml": 'extend-exclude = ["old"]\n',
+            ".gitignore": "/b.py\n",
+        }
+    )
     assert run(capsys, "old/a.py", "b.py")[:2] == (1, ["b.py:3:12:", "old/a.py:3:12:"])
     status, found, said = run(capsys, "--force-exclude", "old/a.py", "b.py")
     assert (status, found) == (0, [])
-    assert said == ["shardlint: not checked: old/a.py (extend-exclude), b.py (.gitignore)"]
-    write({"shardlint.toml": 'extend-exclude = ["old"]\nforce-exclude = true\nrespect-gitignore = false\n'})
+    assert said == [
+        "shardlint: not checked: old/a.py (extend-exclude), b.py (.gitignore)"
+    ]
+    write(
+        {
+            "shardlint.toml": 'extend-exclude = ["old"]\nforce-exclude = true\nrespect-gitignore = false\n'
+        }
+    )
     assert run(capsys, "old/a.py", "b.py")[:2] == (1, ["b.py:3:12:"])
 
 
@@ -119,7 +164,9 @@ def test_git_decides_as_git_does(write: Write) -> None:
     assert len(wanted) > 4
 
 
-def test_without_a_repository_only_the_project_says_what_is_ignored(tmp_path: Path) -> None:
+def test_without_a_repository_only_the_project_says_what_is_ignored(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".gitignore").write_text("*\n")
     inner = tmp_path / "project"
     inner.mkdir()
@@ -144,7 +191,9 @@ def test_links(write: Write, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert names(root, str(root / "again.py")) == ["again.py"]
 
 
-def test_unreadable_folders_are_told(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_folders_are_told(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = write({"a.py": WRONG})
     (root / "gone").symlink_to(root / "gone")  # leads to itself
     (root / "gone.py").symlink_to(root / "gone.py")
@@ -154,16 +203,23 @@ def test_unreadable_folders_are_told(write: Write, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_folders_without_permission_are_told(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folders_without_permission_are_told(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = write({"closed/a.py": WRONG})
     (root / "closed").chmod(0)
     try:
-        assert run(capsys)[2][0] == "shardlint: closed: cannot be read: Permission denied; the other files were checked"
+        assert (
+            run(capsys)[2][0]
+            == "shardlint: closed: cannot be read: Permission denied; the other files were checked"
+        )
     finally:
         (root / "closed").chmod(0o755)
 
 
-def test_settings_lie_beside_the_file(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_lie_beside_the_file(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Those of the working directory have no say over files with their own."""
     write({
         "pyproject.toml": "[tool.shardlint]\nignore = ['ST2']\n", "a.py": WRONG,
@@ -181,7 +237,9 @@ def test_settings_lie_beside_the_file(write: Write, capsys: pytest.CaptureFixtur
     assert run(capsys, "--select", "ST201", "a.py")[:2] == (0, [])
 
 
-def test_the_end_of_a_run_says_what_was_not_checked(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_end_of_a_run_says_what_was_not_checked(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     write({
         "shardlint.toml": 'exclude = ["old", "notes"]\n', ".gitignore": "made/\n", "notes/a.txt": "", "a.py": WRONG,
         "old/a.py": "", "made/b/c.py": "", "empty/logs.txt": "", "r.ipynb": '{"cells": [], "metadata": '
@@ -196,8 +254,14 @@ def test_the_end_of_a_run_says_what_was_not_checked(write: Write, capsys: pytest
     assert "sub2/old (exclude)" in run(capsys, ".", "--statistics")[2][0]
 
 
-def test_the_share_of_known_arrays(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    write({"a.py": "import jax.numpy as jnp\nimport q\na = jnp.ones(3)\nb = a * 2\nc = q.f(a)\nn = 3\n"})
+def test_the_share_of_known_arrays(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        {
+            "a.py": "import jax.numpy as jnp\nimport q\na = jnp.ones(3)\nb = a * 2\nc = q.f(a)\nn = 3\n"
+        }
+    )
     said = "shardlint: 1 file checked; the ranks of 2 of 3 values that are or may be arrays are known (66%)"
     assert run(capsys, ".")[2] == [said]
 
@@ -211,7 +275,9 @@ PROJECT = {
     "space/dotted.py": NAMED.format("import space.common", "space.common.turn(x)"),
     "script/common.py": "def turn(x):\n    return x[0]\n",
     "script/run.py": NAMED.format("from common import turn", "turn(x)"),
-    "script/other.py": NAMED.format("from space import tools\nfrom space.tools import norms", "tools.norms.norm(x)"),
+    "script/other.py": NAMED.format(
+        "from space import tools\nfrom space.tools import norms", "tools.norms.norm(x)"
+    ),
     "jax/like.py": NAMED.format("from .other import turn", "turn(x)"),
     "jax/other.py": "def turn(x):\n    return x.T\n",
     "model.py": """\
@@ -254,7 +320,9 @@ def test_a_file_alone_has_the_findings_that_it_has_among_all(write: Write) -> No
     ]  # fmt: skip
     assert [one for path in sorted(paths) for one in found(path)] == whole
     assert found(*reversed(paths)) == whole
-    assert found(*paths[::2]) == [one for one in whole if one.partition(":")[0] in paths[::2]]
+    assert found(*paths[::2]) == [
+        one for one in whole if one.partition(":")[0] in paths[::2]
+    ]
 
 
 def test_a_project_that_is_too_large_is_told(
@@ -269,7 +337,9 @@ def test_a_project_that_is_too_large_is_told(
     )
 
 
-def test_a_folder_of_no_project_is_not_read_around(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_no_project_is_not_read_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, text in PROJECT.items():
         if name.endswith(".py"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

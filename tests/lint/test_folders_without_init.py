@@ -37,8 +37,20 @@ def test_imports_mean_the_same(
         path.write_text(content)
     monkeypatch.chdir(tmp_path / "work" / started)
     asked = tmp_path / "work" if whole else tmp_path / "work" / "models" / "use.py"
-    main(["--format", "concise", "--jobs", "1", "--no-cache", "--no-evaluate", str(asked)])
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["ST204"]
+    main(
+        [
+            "--format",
+            "concise",
+            "--jobs",
+            "1",
+            "--no-cache",
+            "--no-evaluate",
+            str(asked),
+        ]
+    )
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == [
+        "ST204"
+    ]
 
 
 def test_a_file_of_a_project_takes_nothing_from_around_it(
@@ -54,5 +66,7 @@ def test_a_file_of_a_project_takes_nothing_from_around_it(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     monkeypatch.chdir(tmp_path)
-    main(["--format", "concise", "--jobs", "1", "--no-cache", "--no-evaluate", "project"])
+    main(
+        ["--format", "concise", "--jobs", "1", "--no-cache", "--no-evaluate", "project"]
+    )
     assert capsys.readouterr().out == ""

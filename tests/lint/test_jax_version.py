@@ -51,8 +51,13 @@ FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text", "wanted"), [(n, t, w) for n, each in FILES.items() for t, w in each.items()])
-def test_what_a_file_says(tmp_path: Path, name: str, text: str, wanted: tuple[int, ...] | None) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "wanted"),
+    [(n, t, w) for n, each in FILES.items() for t, w in each.items()],
+)
+def test_what_a_file_says(
+    tmp_path: Path, name: str, text: str, wanted: tuple[int, ...] | None
+) -> None:
     required_jax.cache_clear()
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(text)
@@ -76,14 +81,22 @@ def test_a_lock_decides_and_folders_around_are_asked_last(tmp_path: Path) -> Non
 
 def test_the_setting_wins(tmp_path: Path) -> None:
     required_jax.cache_clear()
-    (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["jax==0.8.0"]\n')
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["jax==0.8.0"]\n'
+    )
     assert find(tmp_path).jax == (0, 8, 0)
     (tmp_path / "shardlint.toml").write_text('jax-version = "0.10.2rc1"\n')
     assert find(tmp_path).jax == (0, 10, 2)
     assert Config(root=tmp_path / "nowhere").jax == NEWEST
-    with pytest.raises(ConfigError, match=r"'jax-version' must be a release of JAX such as '0\.10\.2', got 'new'"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'jax-version' must be a release of JAX such as '0\.10\.2', got 'new'",
+    ):
         parse({"jax-version": "new"}, "f.toml", tmp_path)
-    with pytest.raises(ConfigError, match=r"'jax-version' must be a release of JAX such as '0\.10\.2', got 0\.1"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'jax-version' must be a release of JAX such as '0\.10\.2', got 0\.1",
+    ):
         parse({"jax-version": 0.1}, "f.toml", tmp_path)
 
 

@@ -16,7 +16,8 @@ from shardlint.lower import UnparsableFile, lower
 
 STDLIB = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
 NOT_UTF8 = (
-    "the file cannot be decoded: byte 0xff is not utf-8; save it as UTF-8, or declare its encoding on the first line"
+    "the file cannot be decoded: byte 0xff is not utf-8; save it as UTF-8,"
+    " or declare its encoding on the first line"
 )
 NO_ENCODING = (
     "the file cannot be decoded: unknown encoding: nonsense; save it as UTF-8, or declare its encoding on the first "
@@ -59,7 +60,9 @@ def body(source: str) -> tuple[ir.Stmt, ...]:
 
 def test_every_form_of_the_language_lowers() -> None:
     module = lower(PROGRAM, "pkg.m", "pkg/m.py").module
-    assert len(module.body) == len(ast.parse(PROGRAM.replace(b"global q\n", b"")).body) + 1
+    assert (
+        len(module.body) == len(ast.parse(PROGRAM.replace(b"global q\n", b"")).body) + 1
+    )
 
 
 def test_numbers_are_the_same_each_time_and_have_nodes() -> None:
@@ -105,7 +108,9 @@ def test_one_index_with_a_comma_is_a_tuple() -> None:
         (b"x = " + b"-" * 20_000 + b"1", 1, 1, "the code is nested too deeply to be read"),
     ],
 )  # fmt: skip
-def test_what_is_no_python_says_where(source: bytes, line: int, column: int, message: str) -> None:
+def test_what_is_no_python_says_where(
+    source: bytes, line: int, column: int, message: str
+) -> None:
     with pytest.raises(UnparsableFile) as caught:
         lower(source, "m", "m.py")
     assert (caught.value.line, caught.value.message) == (line, message)
@@ -120,12 +125,22 @@ def test_a_long_run_of_string_literals() -> None:
 
 
 def test_what_only_libcst_refuses_is_said_to_be_so() -> None:
-    with pytest.raises(UnparsableFile, match=r"Python accepts this line, but shardlint's parser \(libcst\) does not"):
+    with pytest.raises(
+        UnparsableFile,
+        match=r"Python accepts this line, but shardlint's parser \(libcst\) does not",
+    ):
         lower(LIBCST_REFUSES, "m", "m.py")
 
 
 @pytest.mark.parametrize(
-    "source", [b"", b"\n", b"\xef\xbb\xbfx = 1\n", b"# coding: latin-1\nx = '\xe9'\n", b"x = 1\r\ny = 2\r\n"]
+    "source",
+    [
+        b"",
+        b"\n",
+        b"\xef\xbb\xbfx = 1\n",
+        b"# coding: latin-1\nx = '\xe9'\n",
+        b"x = 1\r\ny = 2\r\n",
+    ],
 )
 def test_unusual_but_valid_files(source: bytes) -> None:
     lower(source, "m", "m.py")
@@ -140,16 +155,23 @@ def refuses_cleanly(source: bytes) -> None:
         assert error.message
 
 
-@given(st.text(max_size=60).map(lambda t: t.encode("utf-8", "surrogatepass")) | st.binary(max_size=60))
+@given(
+    st.text(max_size=60).map(lambda t: t.encode("utf-8", "surrogatepass"))
+    | st.binary(max_size=60)
+)
 def test_arbitrary_text_lowers_or_is_refused(source: bytes) -> None:
     refuses_cleanly(source)
 
 
 @given(
     st.randoms(use_true_random=False),
-    st.sampled_from([b"", b"(", b")", b"'", b"\\", b"\n", b"    ", b"\xc3", b":", b"*", b"0"]),
+    st.sampled_from(
+        [b"", b"(", b")", b"'", b"\\", b"\n", b"    ", b"\xc3", b":", b"*", b"0"]
+    ),
 )
-def test_mutated_programs_lower_or_are_refused(rng: random.Random, insert: bytes) -> None:
+def test_mutated_programs_lower_or_are_refused(
+    rng: random.Random, insert: bytes
+) -> None:
     at = rng.randrange(len(PROGRAM))
     refuses_cleanly(PROGRAM[:at] + insert + PROGRAM[at + rng.randrange(3) :])
 
@@ -169,4 +191,6 @@ def test_statements_of_a_stub_are_never_run() -> None:
     assert [isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Opaque) for one in stub] == [
         False, True, True, False
     ]  # fmt: skip
-    assert not any(isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Opaque) for one in run)
+    assert not any(
+        isinstance(one, ir.ExprStmt) and isinstance(one.value, ir.Opaque) for one in run
+    )

@@ -32,20 +32,27 @@ UNKNOWN = "no mesh has an axis 'dd' (axes: 'data', 'model')"
 )
 def test_axes_that_code_makes_are_no_unknown_ones(tmp_path: Path, maker: str) -> None:
     """In another file as well, also in a run over the annotated file alone; the file may change under the cache."""
-    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\nmesh = { data = 2, model = 4 }\n")
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.shardlint]\nmesh = { data = 2, model = 4 }\n"
+    )
     (tmp_path / "model.py").write_text(MODEL)
     train = tmp_path / "train.py"
 
     def found() -> list[str]:
         paths = [str(tmp_path)], [str(tmp_path / "model.py")]
         reports = [check(given, find(tmp_path)) for given in (*paths, *paths)]
-        texts = [[f"{one.place.line}: {one.message}" for one in report.diagnostics] for report in reports]
+        texts = [
+            [f"{one.place.line}: {one.message}" for one in report.diagnostics]
+            for report in reports
+        ]
         assert all(one == texts[0] for one in texts)
         return texts[0]
 
     without = found()
     assert f"4: {UNKNOWN.replace('dd', 'd')}" in without
-    train.write_text(f"import jax\nfrom functools import partial\nfrom jax.sharding import Mesh\n\n{maker}")
+    train.write_text(
+        f"import jax\nfrom functools import partial\nfrom jax.sharding import Mesh\n\n{maker}"
+    )
     assert found() == [f"4: {UNKNOWN}"]
     train.write_text("import jax\n")
     assert found() == without
@@ -92,7 +99,11 @@ def forward(x, w):
         ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'model'))", True),
         ("('data', 'modle')", "jax.make_mesh((2, 4), ('data', 'model'))", True),
         ("'data', 'model'", "jax.make_mesh((2, 4), ('data', 'model'))", False),
-        ("'rows', 'columns'", "jax.make_mesh((2, 4), ('data', 'model'))", False),  # for a mesh of whoever calls it
+        (
+            "'rows', 'columns'",
+            "jax.make_mesh((2, 4), ('data', 'model'))",
+            False,
+        ),  # for a mesh of whoever calls it
         ("'data', 'modle'", "jax.make_mesh((2, 4), names())", False),
         ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'modle'))", False),
     ],
@@ -103,14 +114,22 @@ def test_a_constraint_is_held_against_the_meshes_that_the_project_makes(
     """Where no mesh is in force; what is constrained need not be known."""
     (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
     (tmp_path / "model.py").write_text(CONSTRAINED.format(spec=spec))
-    (tmp_path / "train.py").write_text(f"import jax\nfrom names import names\n\nmesh = {mesh}\n")
+    (tmp_path / "train.py").write_text(
+        f"import jax\nfrom names import names\n\nmesh = {mesh}\n"
+    )
     found = [one.message for one in check([str(tmp_path)], find(tmp_path)).diagnostics]
-    assert found == (["no mesh has an axis 'modle' (axes: 'data', 'model')"] if reported else [])
+    assert found == (
+        ["no mesh has an axis 'modle' (axes: 'data', 'model')"] if reported else []
+    )
 
 
 def test_a_mesh_in_force_that_is_not_known_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
-    (tmp_path / "train.py").write_text("import jax\n\nmesh = jax.make_mesh((2, 4), ('data', 'model'))\n")
-    text = CONSTRAINED.format(spec="'data', 'modle'").replace("(x, w):", "(x, w, mesh):\n    jax.set_mesh(mesh)")
+    (tmp_path / "train.py").write_text(
+        "import jax\n\nmesh = jax.make_mesh((2, 4), ('data', 'model'))\n"
+    )
+    text = CONSTRAINED.format(spec="'data', 'modle'").replace(
+        "(x, w):", "(x, w, mesh):\n    jax.set_mesh(mesh)"
+    )
     (tmp_path / "model.py").write_text(text)
     assert check([str(tmp_path)], find(tmp_path)).diagnostics == []

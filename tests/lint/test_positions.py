@@ -42,13 +42,29 @@ def literal(source: str) -> tuple[Positions, int]:
         ("x = ''", 0, 0, (1, 6, 1, 7)),
     ],
 )
-def test_inside_a_literal(source: str, start: int, end: int, want: tuple[int, int, int, int]) -> None:
+def test_inside_a_literal(
+    source: str, start: int, end: int, want: tuple[int, int, int, int]
+) -> None:
     positions, at = literal(source)
     place = positions.within(at, start, end)
     assert (place.line, place.column, place.end_line, place.end_column) == want
 
 
-_PIECES = ["B", "/d", " ", "\\n", "\\x41", "\\u00e9", "\\101", "\\q", "\\\\", "ä", "\\N{BULLET}", "\\\n", "\n"]
+_PIECES = [
+    "B",
+    "/d",
+    " ",
+    "\\n",
+    "\\x41",
+    "\\u00e9",
+    "\\101",
+    "\\q",
+    "\\\\",
+    "ä",
+    "\\N{BULLET}",
+    "\\\n",
+    "\n",
+]
 
 
 @given(
@@ -61,12 +77,20 @@ _PIECES = ["B", "/d", " ", "\\n", "\\x41", "\\u00e9", "\\101", "\\q", "\\\\", "�
         min_size=1, max_size=3,
     )
 )  # fmt: skip
-def test_every_character_of_a_value_has_its_place(parts: list[tuple[str, str, list[str]]]) -> None:
+def test_every_character_of_a_value_has_its_place(
+    parts: list[tuple[str, str, list[str]]],
+) -> None:
     """The units of the literal, evaluated one by one, give its value back."""
     is_bytes = "b" in parts[0][0]
     texts = []
     for prefix, quote, pieces in parts:
-        kind = "rb" if is_bytes and "r" in prefix else "b" if is_bytes else prefix.replace("b", "")
+        kind = (
+            "rb"
+            if is_bytes and "r" in prefix
+            else "b"
+            if is_bytes
+            else prefix.replace("b", "")
+        )
         body = "".join(p for p in pieces if not (is_bytes and ("ä" in p)))
         if not (len(body) - len(body.rstrip("\\"))) % 2:
             texts.append(f"{kind}{quote}{body}{quote}")
@@ -82,7 +106,9 @@ def test_every_character_of_a_value_has_its_place(parts: list[tuple[str, str, li
         if place.line == place.end_line:
             unit = lines[place.line - 1][place.column - 1 : place.end_column - 1]
             wanted = chr(character) if isinstance(character, int) else character
-            assert unit == wanted or (unit.startswith("\\") and ast.literal_eval(f"'{unit}'") == wanted)
+            assert unit == wanted or (
+                unit.startswith("\\") and ast.literal_eval(f"'{unit}'") == wanted
+            )
     assert len(value) == len(list(positions._characters(positions._nodes[at])))  # type: ignore[arg-type]  # a literal
 
 

@@ -12,7 +12,9 @@ from shardlint.star_exports import STAR_EXPORTS
 from tests.support import run_python
 
 
-def project(files: Mapping[str, str], links: Mapping[str, Mapping[str, str]] | None = None) -> Project:
+def project(
+    files: Mapping[str, str], links: Mapping[str, Mapping[str, str]] | None = None
+) -> Project:
     modules = {}
     for path, text in files.items():
         package = path.endswith("__init__.py")
@@ -80,14 +82,21 @@ def test_definitions(module: str, name: str, home: str, original: str) -> None:
 
 
 def test_a_library_is_known_by_its_models_even_if_its_files_are_checked() -> None:
-    files = {"shardtypes/__init__.py": "f32 = 1\n", "main.py": "from shardtypes import f32\nimport shardtypes as st\n"}
+    files = {
+        "shardtypes/__init__.py": "f32 = 1\n",
+        "main.py": "from shardtypes import f32\nimport shardtypes as st\n",
+    }
     assert project(files).lookup("main", "f32") == External("shardtypes.f32")
     assert project(files).lookup("main", "st") == External("shardtypes")
 
 
 def test_two_modules_of_one_name() -> None:
     """``links`` tells which ``common`` the second folder means."""
-    files = {"common.py": "x = 1\n", "b/common.py": "y = 1\n", "b/main.py": "from common import y\nimport common\n"}
+    files = {
+        "common.py": "x = 1\n",
+        "b/common.py": "y = 1\n",
+        "b/main.py": "from common import y\nimport common\n",
+    }
     found = project(files, {"b.main": {"common": "b.common"}})
     assert found.lookup("b.main", "common") == ModuleRef("b.common")
     assert isinstance(found.lookup("b.main", "y"), Definition)
@@ -102,7 +111,8 @@ def test_star_exports_are_what_shardtypes_exports() -> None:
 def test_star_exports_have_what_the_library_exports(library: str) -> None:
     """In this version of it; others export more, or less."""
     result = run_python(
-        "-c", f"before = set(dir()); from {library} import *; print(*set(dir()) - before - {{'before'}})"
+        "-c",
+        f"before = set(dir()); from {library} import *; print(*set(dir()) - before - {{'before'}})",
     )
     exported = set(result.stdout.split())
     assert exported, result.stderr

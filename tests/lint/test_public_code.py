@@ -33,11 +33,18 @@ def test_a_checkout_and_one_that_is_not_there(tmp_path: Path) -> None:
     output = tmp_path / "report"
     command = [sys.executable, "-m", "benchmarks.public_code"]
     roots = [str(tmp_path / "nowhere"), str(checkout)]
-    run = subprocess.run([*command, *roots, "--output", str(output)], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*command, *roots, "--output", str(output)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert run.returncode == 1, run.stderr
     missing, found = json.loads((output / "report.json").read_text())
     assert missing["complaints"] == ["no such folder"]
-    assert [(f["code"], f["path"], f["line"]) for f in found["findings"]] == [("ST201", "a.py", 7)]
+    assert [(f["code"], f["path"], f["line"]) for f in found["findings"]] == [
+        ("ST201", "a.py", 7)
+    ]
     assert found["findings"][0]["context"][-1] == ">    7     return x"
     assert found["unmodelled"] == {"jax.no_such_function": 1}
     assert found["status"] == 2  # a link to nothing cannot be read

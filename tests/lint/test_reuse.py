@@ -193,7 +193,12 @@ def places(text: str) -> list[str]:
 
 
 def told(report: Report) -> tuple[object, ...]:
-    return report.diagnostics, report.problems, sorted(report.gaps.items()), report.checked
+    return (
+        report.diagnostics,
+        report.problems,
+        sorted(report.gaps.items()),
+        report.checked,
+    )
 
 
 @pytest.fixture
@@ -204,7 +209,9 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], E
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_used_again_is_what_would_be_found(edited: Callable[[int], Edited], seed: int) -> None:
+def test_what_is_used_again_is_what_would_be_found(
+    edited: Callable[[int], Edited], seed: int
+) -> None:
     project = edited(seed)
     config = Config(root=project.folder, jobs=1)
     codes, history = set(), []
@@ -273,7 +280,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_elsewhere_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_change_elsewhere_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     user, before, after = CHANGES[name]
     (tmp_path / ".git").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -288,7 +297,9 @@ def test_a_change_elsewhere_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert seen[0] != seen[1]
 
 
-def test_an_edit_is_analysed_alone(edited: Callable[[int], Edited], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edit_is_analysed_alone(
+    edited: Callable[[int], Edited], monkeypatch: pytest.MonkeyPatch
+) -> None:
     project = edited(0)
     analysed: list[str] = []
 
@@ -316,4 +327,6 @@ def test_an_edit_is_analysed_alone(edited: Callable[[int], Edited], monkeypatch:
     users = ["layer", "model.common", "model.parts", "model.use", "model.writes"]
     assert after("model/common.py", "x + x", "x - x") == users
     assert after("layer.py", "f(x", "g(x") == ["layer"]
-    assert set(everything) > set(after("model/writes.py", "thing.w", "thing.unheard_of"))
+    assert set(everything) > set(
+        after("model/writes.py", "thing.w", "thing.unheard_of")
+    )

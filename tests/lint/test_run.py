@@ -15,8 +15,12 @@ from shardlint.config import Config
 from shardlint.run import check
 from tests.support import run_python
 
-WRONG = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    return x\n"
-RIGHT = "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['B M']:\n    return x\n"
+WRONG = (
+    "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['M B']:\n    return x\n"
+)
+RIGHT = (
+    "from shardtypes import f32\ndef f(x: f32['B M']) -> f32['B M']:\n    return x\n"
+)
 Write = Callable[[dict[str, str]], Path]
 
 # JAX and Python warn of forks in a process with threads: that is the test run's, which other tests made JAX start in.
@@ -43,7 +47,9 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def found(*paths: str, cache: bool = False, **settings: object) -> list[tuple[str, str, int]]:
+def found(
+    *paths: str, cache: bool = False, **settings: object
+) -> list[tuple[str, str, int]]:
     report = check(paths or (".",), Config().with_options(**settings), cache=cache)
     assert report.problems == []
     return [(d.code, d.place.path, d.place.line) for d in report.diagnostics]
@@ -59,12 +65,20 @@ def test_a_folder_beside_the_project_that_has_the_name_of_what_its_files_import(
     write: Write, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the checkout of a library has, beside that of the project."""
-    write({f"{name}/README": "", "mine/package/__init__.py": "", "mine/package/a.py": f"import {name}\n{WRONG}"})
+    write(
+        {
+            f"{name}/README": "",
+            "mine/package/__init__.py": "",
+            "mine/package/a.py": f"import {name}\n{WRONG}",
+        }
+    )
     monkeypatch.chdir("mine")
     assert found() == [("ST201", "package/a.py", 4)]
 
 
-def test_a_checkout_beside_the_project_is_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_beside_the_project_is_none_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What its files are called says nothing of what is installed under that name."""
     texts = {
         "mine/pyproject.toml": "",
@@ -81,14 +95,22 @@ def test_a_checkout_beside_the_project_is_none_of_it(tmp_path: Path, monkeypatch
     assert {Path(path).name for path in report.texts} == {"user.py", "__init__.py"}
 
 
-def test_a_project_goes_by_the_name_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_goes_by_the_name_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A package without ``__init__.py``, checked from inside."""
-    texts = {"mine/pyproject.toml": "", **{f"mine/{name}": text for name, text in COMMON.items()}}
-    write_below(tmp_path, {**texts, "mine/user.py": USER.replace("common", "mine.common")})
+    texts = {
+        "mine/pyproject.toml": "",
+        **{f"mine/{name}": text for name, text in COMMON.items()},
+    }
+    write_below(
+        tmp_path, {**texts, "mine/user.py": USER.replace("common", "mine.common")}
+    )
     monkeypatch.chdir(tmp_path / "mine")
-    assert [(d.code, d.place.path, d.place.line) for d in check((".",), cache=False).diagnostics] == [
-        ("ST201", "user.py", 3)
-    ]
+    assert [
+        (d.code, d.place.path, d.place.line)
+        for d in check((".",), cache=False).diagnostics
+    ] == [("ST201", "user.py", 3)]
 
 
 @pytest.mark.parametrize("how", ["after", "above"])
@@ -113,7 +135,13 @@ def test_a_file_without_any_library_name_is_checked_if_it_imports_one_that_has(
 
 
 def test_relative_imports_of_files_that_were_not_asked_for(write: Write) -> None:
-    write({"p/__init__.py": "", "p/common.py": COMMON["common.py"], "p/user.py": USER.replace("common", ".common")})
+    write(
+        {
+            "p/__init__.py": "",
+            "p/common.py": COMMON["common.py"],
+            "p/user.py": USER.replace("common", ".common"),
+        }
+    )
     assert found("p/user.py") == [("ST201", "p/user.py", 3)]
 
 
@@ -124,12 +152,21 @@ def test_sources_below_src(write: Write) -> None:
 
 def test_two_folders_of_scripts_with_the_same_names(write: Write) -> None:
     harmless = "floats = {'B M': 1, 'M B': 2}\n"
-    write({"a/common.py": harmless, "a/user.py": USER, "b/common.py": COMMON["common.py"], "b/user.py": USER})
+    write(
+        {
+            "a/common.py": harmless,
+            "a/user.py": USER,
+            "b/common.py": COMMON["common.py"],
+            "b/user.py": USER,
+        }
+    )
     assert found() == [("ST201", "b/user.py", 3)]
 
 
 def test_the_cache_changes_nothing(write: Write) -> None:
-    folder = write({**COMMON, "user.py": USER, "bad.py": "x = (\n", "plain.py": "x = 1\n"})
+    folder = write(
+        {**COMMON, "user.py": USER, "bad.py": "x = (\n", "plain.py": "x = 1\n"}
+    )
     first = found(cache=True)
     assert [code for code, _, _ in first] == ["ST902", "ST201"]
     assert (folder / ".shardlint_cache" / ".gitignore").read_text() == "*\n"
@@ -156,7 +193,9 @@ def test_old_entries_are_forgotten(write: Write) -> None:
     assert not old.exists() or old.stat().st_mtime > 0
 
 
-def test_processes_change_nothing(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_change_nothing(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write({f"m{n}.py": [WRONG, RIGHT, "x = (\n"][n % 3] for n in range(9)})
     alone = found(jobs=1)
     assert len(alone) == 6
@@ -171,7 +210,10 @@ def test_a_worker_that_dies_is_reported(
     monkeypatch.setattr(workers, "PARALLEL_BYTES", 0)
     monkeypatch.setattr(running, "lower_one", _die)
     assert main(["--no-cache", "--jobs", "2"]) == 2
-    assert "a worker process died before it had finished; run again with --jobs 1" in capsys.readouterr().err
+    assert (
+        "a worker process died before it had finished; run again with --jobs 1"
+        in capsys.readouterr().err
+    )
 
 
 def _die(task: object) -> None:
@@ -184,7 +226,9 @@ def test_a_failure_of_our_own_is_never_silent(
     from shardlint import placing
     from shardlint.engine import run
 
-    def fails_on_a(project: object, module: object, config: object, uses: bool) -> object:
+    def fails_on_a(
+        project: object, module: object, config: object, uses: bool
+    ) -> object:
         if getattr(module, "name", "") == "a":
             raise RuntimeError("boom")
         return run(project, module, config, uses)  # type: ignore[arg-type]  # passed on as they came
@@ -211,7 +255,10 @@ def test_a_rule_that_does_not_load_is_never_silent(write: Write) -> None:
     write({"st999.py": "raise RuntimeError('boom')\n"})
     result = run_python("-c", code, cwd=folder)
     assert result.returncode == 2
-    assert result.stderr == "shardlint: rule module st999 does not load: RuntimeError: boom\n"
+    assert (
+        result.stderr
+        == "shardlint: rule module st999 does not load: RuntimeError: boom\n"
+    )
 
 
 def test_a_warm_run_imports_no_parser(write: Write) -> None:
@@ -221,20 +268,30 @@ def test_a_warm_run_imports_no_parser(write: Write) -> None:
         "import sys; from shardlint.cli import main; main(['a.py'])\n"
         "print(sorted({'libcst', 'jax', 'numpy', 'mypy', 'shardlint.engine'} & set(sys.modules)))"
     )
-    cold, warm = (run_python("-c", code, cwd=folder).stdout.splitlines()[-1] for _ in range(2))
+    cold, warm = (
+        run_python("-c", code, cwd=folder).stdout.splitlines()[-1] for _ in range(2)
+    )
     assert cold == "['libcst', 'shardlint.engine']"
     assert warm == "[]"
 
 
 def test_show_types(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    write({"a.py": RIGHT.replace("    return x", "    y = x + 1\n    z = unknown(x)\n    return x")})
+    write(
+        {
+            "a.py": RIGHT.replace(
+                "    return x", "    y = x + 1\n    z = unknown(x)\n    return x"
+            )
+        }
+    )
     assert main(["--show-types", "--format", "concise"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "a.py:3:5: y: float32['B M']"
     assert lines[1].startswith("a.py:4:5: z: ")
 
 
-def test_show_types_of_helpers_in_manual_code(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_types_of_helpers_in_manual_code(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     """How values lie is known from the calls; sizes have the names that the helper itself gives them."""
     head = "from jax import lax\nfrom shardtypes import f32, pytree_dataclass, typed_shard_map\n\n@pytree_dataclass\n"
     code = (
@@ -248,7 +305,9 @@ def test_show_types_of_helpers_in_manual_code(write: Write, capsys: pytest.Captu
     assert capsys.readouterr().out == "a.py:10:5: part: float32['B M {U:t}']\n"
 
 
-def test_a_run_over_some_files_knows_what_the_project_says(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_over_some_files_knows_what_the_project_says(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(
         {
             "pyproject.toml": "[tool.shardlint]\n",
@@ -259,7 +318,9 @@ def test_a_run_over_some_files_knows_what_the_project_says(write: Write, capsys:
     )
     for paths in (["layer.py"], ["layer.py", "rules.py"], ["."]):
         assert main(["--format", "concise", *paths]) == 1
-        assert "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out
+        assert (
+            "ST401 no rule mentions the logical axis 'embd'" in capsys.readouterr().out
+        )
 
 
 @pytest.mark.parametrize("package", ["", "trainer/"])

@@ -45,7 +45,9 @@ class Editor(LanguageClient):
         def said(params: lsp.ShowMessageParams) -> None:
             self.messages.put_nowait(params.message)
 
-    async def until(self, want: Callable[[lsp.PublishDiagnosticsParams], bool]) -> lsp.PublishDiagnosticsParams:
+    async def until(
+        self, want: Callable[[lsp.PublishDiagnosticsParams], bool]
+    ) -> lsp.PublishDiagnosticsParams:
         while True:
             found = await self.next(self.findings)
             if want(found):
@@ -74,9 +76,13 @@ class Editor(LanguageClient):
 def drive(folder: Path, script: Callable[[Editor], Awaitable[None]]) -> None:
     async def session() -> None:
         editor = Editor()
-        await editor.start_io(sys.executable, "-m", "shardlint", "server", cwd=str(folder))
+        await editor.start_io(
+            sys.executable, "-m", "shardlint", "server", cwd=str(folder)
+        )
         try:
-            await editor.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri()))
+            await editor.initialize_async(
+                lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri())
+            )
             editor.initialized(lsp.InitializedParams())
             await script(editor)
         finally:
@@ -94,26 +100,47 @@ def test_findings_follow_the_text(tmp_path: Path) -> None:
         editor.open(path, WRONG)
         found = await editor.until(lambda p: bool(p.diagnostics))
         (diagnostic,) = found.diagnostics
-        assert (diagnostic.code, diagnostic.source, diagnostic.range.start.line) == ("ST204", "shardlint", 6)
+        assert (diagnostic.code, diagnostic.source, diagnostic.range.start.line) == (
+            "ST204",
+            "shardlint",
+            6,
+        )
         assert "fails for" in diagnostic.message
 
-        at = lsp.TextDocumentPositionParams(lsp.TextDocumentIdentifier(path.as_uri()), lsp.Position(5, 16))
-        hover = await editor.text_document_hover_async(lsp.HoverParams(at.text_document, at.position))
+        at = lsp.TextDocumentPositionParams(
+            lsp.TextDocumentIdentifier(path.as_uri()), lsp.Position(5, 16)
+        )
+        hover = await editor.text_document_hover_async(
+            lsp.HoverParams(at.text_document, at.position)
+        )
         assert hover is not None and isinstance(hover.contents, lsp.MarkupContent)
         assert "mean: float32['B/d L']" in hover.contents.value
-        hover = await editor.text_document_hover_async(lsp.HoverParams(at.text_document, diagnostic.range.start))
+        hover = await editor.text_document_hover_async(
+            lsp.HoverParams(at.text_document, diagnostic.range.start)
+        )
         assert hover is not None and isinstance(hover.contents, lsp.MarkupContent)
-        assert "ST204 operator-mismatch" in hover.contents.value and "Why is this bad" in hover.contents.value
+        assert (
+            "ST204 operator-mismatch" in hover.contents.value
+            and "Why is this bad" in hover.contents.value
+        )
 
         whole = lsp.Range(lsp.Position(0, 0), lsp.Position(7, 0))
-        hints = await editor.text_document_inlay_hint_async(lsp.InlayHintParams(at.text_document, whole))
+        hints = await editor.text_document_inlay_hint_async(
+            lsp.InlayHintParams(at.text_document, whole)
+        )
         # Columns count UTF-16 code units: the letter outside the basic plane is two of them.
-        assert hints is not None and [(h.position.line, h.position.character) for h in hints] == [(5, 18)]
+        assert hints is not None and [
+            (h.position.line, h.position.character) for h in hints
+        ] == [(5, 18)]
 
         context = lsp.CodeActionContext([diagnostic])
         asked = lsp.CodeActionParams(at.text_document, diagnostic.range, context)
         (action,) = await editor.text_document_code_action_async(asked) or ()
-        assert isinstance(action, lsp.CodeAction) and action.edit is not None and action.edit.changes is not None
+        assert (
+            isinstance(action, lsp.CodeAction)
+            and action.edit is not None
+            and action.edit.changes is not None
+        )
         (edit,) = action.edit.changes[path.as_uri()]
         lines = WRONG.splitlines(keepends=True)
         lines.insert(edit.range.start.line, edit.new_text)
@@ -175,10 +202,15 @@ def test_an_unsaved_change_is_seen_in_the_files_that_import_it(tmp_path: Path) -
 
     async def script(editor: Editor) -> None:
         editor.open(helper, text)
-        editor.open(user, "import jax.numpy as jnp\nfrom helper import f\n\ny = f(jnp.zeros((3, 4)))\n")
+        editor.open(
+            user,
+            "import jax.numpy as jnp\nfrom helper import f\n\ny = f(jnp.zeros((3, 4)))\n",
+        )
         assert not (await editor.until(lambda p: p.uri == user.as_uri())).diagnostics
         editor.change(helper, text.replace("3 N", "5 N"), 2)
-        found = await editor.until(lambda p: p.uri == user.as_uri() and bool(p.diagnostics))
+        found = await editor.until(
+            lambda p: p.uri == user.as_uri() and bool(p.diagnostics)
+        )
         assert [d.code for d in found.diagnostics] == ["ST202"]
 
     drive(tmp_path, script)

@@ -23,7 +23,12 @@ MARK = "# shardlint: ignore[ST201] because"
 )
 def test_what_a_comment_covers(text: str, line: int, covers: int) -> None:
     (found,) = suppressions(text)
-    assert (found.line, found.covers, found.codes, found.reason) == (line, covers, ("ST201",), "because")
+    assert (found.line, found.covers, found.codes, found.reason) == (
+        line,
+        covers,
+        ("ST201",),
+        "because",
+    )
 
 
 def test_text_in_strings_is_no_comment() -> None:
@@ -49,7 +54,11 @@ def outcome(
 ) -> tuple[list[str], list[str]]:
     comments = suppressions(text)
     used = [silenced(diagnostic, lines, comments) for diagnostic, lines in found]
-    kept = [diagnostic.code for (diagnostic, _), by in zip(found, used, strict=True) if not by]
+    kept = [
+        diagnostic.code
+        for (diagnostic, _), by in zip(found, used, strict=True)
+        if not by
+    ]
     extra = wrong_comments(comments, set().union(*used), "f.py", lambda code: complete)
     return kept, [diagnostic.message for diagnostic in extra]
 

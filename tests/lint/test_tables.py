@@ -39,18 +39,27 @@ def f(x: f32['B 2000'], y: f32['1000 4']):
 pytestmark = pytest.mark.once
 
 
-def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[dict[str, str], list[tuple[str, int]]]:
+def types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> tuple[dict[str, str], list[tuple[str, int]]]:
     (tmp_path / "a.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     report = check(["a.py"], Config(), cache=False, show_types=True)
     assert report.problems == []
-    return {t.name: t.text for t in report.types}, [(d.code, d.place.line) for d in report.diagnostics]
+    return {t.name: t.text for t in report.types}, [
+        (d.code, d.place.line) for d in report.diagnostics
+    ]
 
 
-def test_what_is_known_of_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_of_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shown, found = types(tmp_path, monkeypatch, PROGRAM)
     lines = PROGRAM.split("\n")
-    wrong = [lines.index(next(line for line in lines if start in line)) + 1 for start in ("other =", "known + x")]
+    wrong = [
+        lines.index(next(line for line in lines if start in line)) + 1
+        for start in ("other =", "known + x")
+    ]
     assert found == [("ST204", line) for line in wrong]
     assert shown["one"] == "float32['B 2000']"
     assert shown["known"] == "float32['1000 7 3']"
@@ -65,11 +74,15 @@ def test_the_text_shrinks_and_keeps_its_lines() -> None:
     assert len(lower(text, "a", "a.py", keep_nodes=True).nodes) < 200
 
     def of_line(source: bytes, line: bytes) -> int:
-        return next(at for at, content in enumerate(source.split(b"\n")) if line in content)
+        return next(
+            at for at, content in enumerate(source.split(b"\n")) if line in content
+        )
 
     assert of_line(folded, b"AFTER = 7") == of_line(text, b"AFTER = 7")
     same = b"; C = 3"
-    assert folded.split(b"\n")[of_line(folded, same)].index(same) == text.split(b"\n")[of_line(text, same)].index(same)
+    assert folded.split(b"\n")[of_line(folded, same)].index(same) == text.split(b"\n")[
+        of_line(text, same)
+    ].index(same)
     assert cst.parse_module(folded).code.encode() == folded
 
 
@@ -93,20 +106,26 @@ def test_anything_else_stays(text: str) -> None:
     assert folding.fold(source, ast.parse(source)) == (source, {})
 
 
-def test_tables_inside_other_displays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_inside_other_displays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = f"import jax.numpy as jnp\nD = {{'a': [{NUMBERS}], 'b': 3}}\nx = jnp.array(D['a'])\ny = jnp.ones(D['b'])\n"
     shown, found = types(tmp_path, monkeypatch, text)
     assert (shown["x"], shown["y"], found) == ("float32['2000']", "float32['3']", [])
 
 
-def test_rows_that_differ_are_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_differ_are_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = f"import jax.numpy as jnp\nA = [{ROWS}, 5]\nx = jnp.array(A)\nn = jnp.ones(len(A))\n"
     shown, found = types(tmp_path, monkeypatch, text)
     assert shown["x"] == "array['...']"
     assert (shown["n"], found) == ("float32['1001']", [])
 
 
-def test_a_table_changed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_changed_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = f"""import jax.numpy as jnp
 def f(x):
     row = []

@@ -35,9 +35,13 @@ USES = {
 REFUSED = {"ST102", "ST103", "ST104", "ST306"}
 
 axis = some.sampled_from(["d", "t", "d", "t", "q"])
-entry = some.one_of(some.none(), axis, some.lists(axis, min_size=1, max_size=2).map(tuple))
+entry = some.one_of(
+    some.none(), axis, some.lists(axis, min_size=1, max_size=2).map(tuple)
+)
 spec = some.lists(entry, max_size=3).map(tuple)
-shape = some.lists(some.sampled_from([1, 2, 3, 4, 6, 8, 16]), min_size=0, max_size=3).map(tuple)
+shape = some.lists(
+    some.sampled_from([1, 2, 3, 4, 6, 8, 16]), min_size=0, max_size=3
+).map(tuple)
 
 
 def codes(program: str) -> set[str]:
@@ -63,7 +67,9 @@ def outcome(use: str, shape: tuple[int, ...], spec: tuple[Any, ...]) -> Any:
             return jax.jit(lambda x: jax.lax.with_sharding_constraint(x, sharding))(x)
         if use == "put":
             return jax.device_put(x, sharding)
-        options = {"in_shardings": sharding} if use == "in" else {"out_shardings": sharding}
+        options = (
+            {"in_shardings": sharding} if use == "in" else {"out_shardings": sharding}
+        )
         return jax.jit(lambda x: x, **options)(x)
     except Exception as error:  # noqa: BLE001 - JAX's classes for this differ from release to release
         return error
@@ -81,11 +87,16 @@ def test_placements(use: str, shape: tuple[int, ...], spec: tuple[Any, ...]) -> 
     if use == "constraint" and not isinstance(result, Exception):
         splits = [_count(e) for e in spec]
         if "ST312" in found:
-            shards = {str(index) for index in result.sharding.devices_indices_map(shape).values()}
+            shards = {
+                str(index)
+                for index in result.sharding.devices_indices_map(shape).values()
+            }
             assert len(shards) < np.prod(splits)
         elif all(size % k == 0 for size, k in zip(shape, splits, strict=False)):
             parts = [*splits, *[1] * (len(shape) - len(splits))]
-            assert result.sharding.shard_shape(shape) == tuple(n // k for n, k in zip(shape, parts, strict=True))
+            assert result.sharding.shard_shape(shape) == tuple(
+                n // k for n, k in zip(shape, parts, strict=True)
+            )
 
 
 @settings(max_examples=30)
@@ -98,10 +109,16 @@ def test_specs_of_shard_map(rank: int, spec: tuple[Any, ...]) -> None:
 
 
 @settings(max_examples=40)
-@given(required=some.integers(0, 3), optional=some.integers(0, 2), entries=some.integers(1, 5))
+@given(
+    required=some.integers(0, 3),
+    optional=some.integers(0, 2),
+    entries=some.integers(1, 5),
+)
 def test_number_of_shardings(required: int, optional: int, entries: int) -> None:
     """A finding means that no call can work, none that some call does."""
-    names = [f"a{i}=0.0" if i >= required else f"a{i}" for i in range(required + optional)]
+    names = [
+        f"a{i}=0.0" if i >= required else f"a{i}" for i in range(required + optional)
+    ]
     text = f"def use({', '.join(names)}):\n    return 0.0\n"
     specs = f"({'None, ' * entries})"
     found = codes(f"import jax\n{text}use = jax.jit(use, in_shardings={specs})\n")
@@ -117,15 +134,26 @@ def test_number_of_shardings(required: int, optional: int, entries: int) -> None
     assert (found == {"ST307"}) == (not works), (found, works)
 
 
-@pytest.mark.parametrize("call", ["jax.sharding.reshard(x, {0})", "jnp.reshape(x, x.shape, out_sharding={0})"])
+@pytest.mark.parametrize(
+    "call",
+    ["jax.sharding.reshard(x, {0})", "jnp.reshape(x, x.shape, out_sharding={0})"],
+)
 @settings(max_examples=30)
-@given(sizes=some.lists(some.sampled_from([1, 2, 3, 4, 512]), min_size=1, max_size=3), shape=shape, data=some.data())
-def test_explicit_abstract_meshes(call: str, sizes: list[int], shape: tuple[int, ...], data: Any) -> None:
+@given(
+    sizes=some.lists(some.sampled_from([1, 2, 3, 4, 512]), min_size=1, max_size=3),
+    shape=shape,
+    data=some.data(),
+)
+def test_explicit_abstract_meshes(
+    call: str, sizes: list[int], shape: tuple[int, ...], data: Any
+) -> None:
     """Meshes of any size: nothing is run, and no device is there."""
     names = ["a", "b", "c"][: len(sizes)]
     one = some.sampled_from([*names, "q"])
     spec = data.draw(some.lists(some.one_of(some.none(), one), max_size=3).map(tuple))
-    mesh = AbstractMesh(tuple(sizes), tuple(names), axis_types=(AxisType.Explicit,) * len(sizes))
+    mesh = AbstractMesh(
+        tuple(sizes), tuple(names), axis_types=(AxisType.Explicit,) * len(sizes)
+    )
     written = f"AbstractMesh({tuple(sizes)}, {tuple(names)}, axis_types=(AxisType.Explicit,) * {len(sizes)})"
     found = codes(
         f"{HEADER}mesh = {written}\ndef use(x: f32['{' '.join(map(str, shape))}']):\n"
@@ -135,7 +163,10 @@ def test_explicit_abstract_meshes(call: str, sizes: list[int], shape: tuple[int,
     try:
         with jax.sharding.use_abstract_mesh(mesh):
             scope = {"jax": jax, "jnp": jnp, "spec": PartitionSpec(*spec)}
-            jax.eval_shape(eval(f"lambda x: {call.format('spec')}", scope), jax.ShapeDtypeStruct(shape, "f4"))
+            jax.eval_shape(
+                eval(f"lambda x: {call.format('spec')}", scope),
+                jax.ShapeDtypeStruct(shape, "f4"),
+            )
         refused = False
     except Exception:  # noqa: BLE001 - as above
         refused = True

@@ -17,18 +17,27 @@ def f(x: f32['B M']):
     return nn.with_logical_constraint(x, ('batch', 'odd'))
 """
 HEAD = "import flax.linen as nn\nfrom lists import ONE, OTHER\n"
-LISTS = "ONE = (('batch', 'd'), ('mlp', 't'))\nOTHER = (('batch', None), ('odd', 'd'))\n"
+LISTS = (
+    "ONE = (('batch', 'd'), ('mlp', 't'))\nOTHER = (('batch', None), ('odd', 'd'))\n"
+)
 
 
 def found(main: str, *lists: RuleList) -> list[str]:
     """The findings of a model in a project whose other module is ``main``."""
     texts = {"model": MODEL, "main": HEAD + main, "lists": LISTS}
-    modules = {name: lower(text.encode(), name, f"{name}.py").module for name, text in texts.items()}
+    modules = {
+        name: lower(text.encode(), name, f"{name}.py").module
+        for name, text in texts.items()
+    }
     settings = Config(logical_rules=lists)
-    return [event.message for event in analyze(Project(modules), modules["model"], settings)]
+    return [
+        event.message for event in analyze(Project(modules), modules["model"], settings)
+    ]
 
 
-UNKNOWN = ["no rule mentions the logical axis 'odd': the dimension is replicated; add a rule"]
+UNKNOWN = [
+    "no rule mentions the logical axis 'odd': the dimension is replicated; add a rule"
+]
 
 
 @pytest.mark.parametrize(
@@ -37,11 +46,20 @@ UNKNOWN = ["no rule mentions the logical axis 'odd': the dimension is replicated
         ("", []),
         ("with nn.logical_axis_rules(ONE): pass", UNKNOWN),
         ("def run():\n    with nn.partitioning.axis_rules(rules=ONE): pass", UNKNOWN),
-        ("def run(specs, mesh):\n    return nn.logical_to_mesh_sharding(specs, mesh, ONE)", UNKNOWN),
+        (
+            "def run(specs, mesh):\n    return nn.logical_to_mesh_sharding(specs, mesh, ONE)",
+            UNKNOWN,
+        ),
         ("nn.set_logical_axis_rules(ONE)\nnn.logical_to_mesh(None)", UNKNOWN),
         ("with nn.logical_axis_rules(ONE + (('odd', 't'),)): pass", []),
-        ("with nn.logical_axis_rules(ONE): pass\nwith nn.logical_axis_rules(OTHER): pass", []),
-        ("with nn.logical_axis_rules(ONE): pass\ndef run(rules):\n    nn.set_logical_axis_rules(rules)", []),
+        (
+            "with nn.logical_axis_rules(ONE): pass\nwith nn.logical_axis_rules(OTHER): pass",
+            [],
+        ),
+        (
+            "with nn.logical_axis_rules(ONE): pass\ndef run(rules):\n    nn.set_logical_axis_rules(rules)",
+            [],
+        ),
         ("with nn.logical_axis_rules(make()): pass", []),
     ],
 )
@@ -54,12 +72,26 @@ def test_the_settings_say_more_than_the_project() -> None:
     assert found("with nn.logical_axis_rules(OTHER): pass", listed) == [
         "no rule of base.yml mentions the logical axis 'odd': the dimension is replicated; add a rule"
     ]
-    assert found("with nn.logical_axis_rules(ONE): pass", listed, RuleList((("odd", ()),), "other.yml")) == []
+    assert (
+        found(
+            "with nn.logical_axis_rules(ONE): pass",
+            listed,
+            RuleList((("odd", ()),), "other.yml"),
+        )
+        == []
+    )
 
 
 def test_the_rules_are_a_related_place() -> None:
-    texts = {"model": MODEL, "main": HEAD + "with nn.logical_axis_rules(ONE): pass", "lists": LISTS}
-    modules = {name: lower(text.encode(), name, f"{name}.py").module for name, text in texts.items()}
+    texts = {
+        "model": MODEL,
+        "main": HEAD + "with nn.logical_axis_rules(ONE): pass",
+        "lists": LISTS,
+    }
+    modules = {
+        name: lower(text.encode(), name, f"{name}.py").module
+        for name, text in texts.items()
+    }
     (event,) = analyze(Project(modules), modules["model"])
     ((module, _, text),) = event.related
     assert (module, text) == ("lists", "the rules are here")

@@ -46,7 +46,11 @@ with js.use_abstract_mesh(abstract):
 """
 _scope: dict[str, object] = {}
 exec(PROGRAM, _scope)
-MADE = {k: v for k, v in _scope.items() if isinstance(v, (AbstractMesh, Mesh, NamedSharding, PartitionSpec))}
+MADE = {
+    k: v
+    for k, v in _scope.items()
+    if isinstance(v, (AbstractMesh, Mesh, NamedSharding, PartitionSpec))
+}
 
 
 def as_value(thing: object) -> Value:
@@ -60,7 +64,9 @@ def as_value(thing: object) -> Value:
         assert isinstance(mesh, MeshValue) and isinstance(spec, SpecValue)
         return ShardingValue(mesh, spec)
     assert isinstance(thing, (Mesh, AbstractMesh))
-    return MeshValue(tuple(thing.shape.items()), tuple(t.name for t in thing.axis_types))
+    return MeshValue(
+        tuple(thing.shape.items()), tuple(t.name for t in thing.axis_types)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,21 +86,35 @@ def test_all_are_compared() -> None:
 
 @pytest.mark.parametrize(
     ("context", "codes"),
-    [("", ["ST103"]), ("with jax.set_mesh(mesh):", []), ("with mesh:", []), ("with scope(), timer:", [])],
+    [
+        ("", ["ST103"]),
+        ("with jax.set_mesh(mesh):", []),
+        ("with mesh:", []),
+        ("with scope(), timer:", []),
+    ],
 )
 def test_the_configured_mesh_is_the_last_resort(context: str, codes: list[str]) -> None:
     """What an unknown context puts in force is not known, so its axes are not judged by the settings."""
     body = "jax.lax.with_sharding_constraint(x, P('rows'))"
     lines = [f"    {context}", f"        {body}"] if context else [f"    {body}"]
     text = "\n".join(
-        ["import jax", "from jax.sharding import PartitionSpec as P", "def f(x, mesh, scope, timer):", *lines]
+        [
+            "import jax",
+            "from jax.sharding import PartitionSpec as P",
+            "def f(x, mesh, scope, timer):",
+            *lines,
+        ]
     )
     module = lower(f"{text}\n".encode(), "program", "program.py").module
-    found = run(Project({"program": module}), module, Config(mesh={"d": 2, "t": 4})).found()
+    found = run(
+        Project({"program": module}), module, Config(mesh={"d": 2, "t": 4})
+    ).found()
     assert [event.code for event in found] == codes
 
 
-@pytest.mark.parametrize("spec", ["P(*unknown)", "P(unknown)", "P(P.UNCONSTRAINED)", "P('d', unknown)"])
+@pytest.mark.parametrize(
+    "spec", ["P(*unknown)", "P(unknown)", "P(P.UNCONSTRAINED)", "P('d', unknown)"]
+)
 def test_what_is_not_known_stays_open(spec: str) -> None:
     text = f"from jax.sharding import PartitionSpec as P\ndef f(unknown):\n    spec = {spec}\n"
     module = lower(text.encode(), "program", "program.py").module

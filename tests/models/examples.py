@@ -46,17 +46,27 @@ class Bug:
         path = project / self.file
         before = path.read_text()
         if before.count(self.find) != 1:
-            raise ValueError(f"{self.id}: find occurs {before.count(self.find)} times in {self.file}, not once")
+            raise ValueError(
+                f"{self.id}: find occurs {before.count(self.find)} times in {self.file}, not once"
+            )
         after = before.replace(self.find, self.replace)
-        lines = [number for number, line in enumerate(after.splitlines(), 1) if self.at in line]
+        lines = [
+            number
+            for number, line in enumerate(after.splitlines(), 1)
+            if self.at in line
+        ]
         if len(lines) != 1:
-            raise ValueError(f"{self.id}: expect.at is on lines {lines} of the edited {self.file}, not on one")
+            raise ValueError(
+                f"{self.id}: expect.at is on lines {lines} of the edited {self.file}, not on one"
+            )
         path.write_text(after)
         return lines[0]
 
     def findings(self, project: Path, line: int) -> set[tuple[str, str, int]]:
         """(code, file, line) of what the linter is to report in the edited copy; ``line`` is what ``apply`` gave."""
-        places = {self._place(project, place) for place in self.elsewhere} or {(self.file, line)}
+        places = {self._place(project, place) for place in self.elsewhere} or {
+            (self.file, line)
+        }
         found = {(code, *place) for code in self.shardlint for place in places}
         for one in self.besides:
             code, _, place = one.partition(" ")
@@ -66,9 +76,15 @@ class Bug:
     def _place(self, project: Path, place: str) -> tuple[str, int]:
         """The file and the line of a place as ``elsewhere`` names it."""
         file, _, text = place.partition(":")
-        lines = [n for n, one in enumerate((project / file).read_text().splitlines(), 1) if text in one]
+        lines = [
+            n
+            for n, one in enumerate((project / file).read_text().splitlines(), 1)
+            if text in one
+        ]
         if len(lines) != 1:
-            raise ValueError(f"{self.id}: {text!r} is on lines {lines} of {file}, not on one")
+            raise ValueError(
+                f"{self.id}: {text!r} is on lines {lines} of {file}, not on one"
+            )
         return file, lines[0]
 
 
@@ -96,7 +112,10 @@ def load(path: Path) -> Bug:
 def bugs(model: str | None = None) -> list[Bug]:
     """All documented bugs, or those of one model, in the order of their names."""
     return [
-        load(path) for name in NAMES if model in (None, name) for path in sorted(MODELS.glob(f"{name}/bugs/*.toml"))
+        load(path)
+        for name in NAMES
+        if model in (None, name)
+        for path in sorted(MODELS.glob(f"{name}/bugs/*.toml"))
     ]
 
 

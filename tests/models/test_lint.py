@@ -17,7 +17,9 @@ ALL = bugs()
 @pytest.mark.once
 @pytest.mark.parametrize("model", NAMES)
 def test_correct_model_is_silent(model: str) -> None:
-    result = run_python("-m", "shardlint", "--no-cache", "--format", "concise", ".", cwd=MODELS / model)
+    result = run_python(
+        "-m", "shardlint", "--no-cache", "--format", "concise", ".", cwd=MODELS / model
+    )
     assert (result.returncode, result.stdout) == (0, ""), result.stdout + result.stderr
 
 
@@ -27,7 +29,9 @@ def test_the_command_line_reports_a_bug(tmp_path: Path) -> None:
     bug = next(bug for bug in ALL if bug.id == "transformer/einsum-letters-swapped")
     project = copy(bug.model, tmp_path)
     line = bug.apply(project)
-    result = run_python("-m", "shardlint", "--no-cache", "--format", "concise", bug.file, cwd=project)
+    result = run_python(
+        "-m", "shardlint", "--no-cache", "--format", "concise", bug.file, cwd=project
+    )
     assert result.returncode == 1, result.stderr
     assert result.stdout.startswith(f"{bug.file}:{line}:"), result.stdout
 
@@ -35,15 +39,22 @@ def test_the_command_line_reports_a_bug(tmp_path: Path) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("bug", ALL, ids=lambda bug: bug.id)
 def test_the_bug_is_reported_where_it_is_and_nothing_else(
-    bug: Bug, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    bug: Bug,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     project = copy(bug.model, tmp_path)
     line = bug.apply(project)
     findings = lint(project, monkeypatch, capsys)
-    assert {(f["code"], f["path"], f["line"]) for f in findings} == bug.findings(project, line), findings
+    assert {(f["code"], f["path"], f["line"]) for f in findings} == bug.findings(
+        project, line
+    ), findings
 
 
-def lint(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+def lint(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, object]]:
     """The findings of the command in ``project``, which must have done its work."""
     monkeypatch.chdir(project)
     status = main(["--no-cache", "--format", "json", "."])

@@ -11,7 +11,9 @@ import pytest
 
 from tests.models.examples import MODELS, NAMES, Bug, bugs, copy
 
-ERROR = re.compile(r"^(?P<path>[^:]+):(?P<line>\d+)(?::\d+)*: error: .*\[(?P<code>[a-z-]+)\]$")
+ERROR = re.compile(
+    r"^(?P<path>[^:]+):(?P<line>\d+)(?::\d+)*: error: .*\[(?P<code>[a-z-]+)\]$"
+)
 
 # One bug a model by default; each costs mypy a second or two.
 FEW = (
@@ -20,7 +22,11 @@ FEW = (
     "pmap_classifier/wrong-result-annotation",
     "equinox_jaxtyping/wrong-local-annotation",
 )
-SEEN = [bug for bug in bugs() if bug.mypy and (bug.id in FEW or os.environ.get("SHARDTYPES_ALL_BUGS"))]
+SEEN = [
+    bug
+    for bug in bugs()
+    if bug.mypy and (bug.id in FEW or os.environ.get("SHARDTYPES_ALL_BUGS"))
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,25 +37,37 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.once
 @pytest.mark.parametrize("model", NAMES)
-def test_correct_model_is_silent(model: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_correct_model_is_silent(
+    model: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out, err, status = run(MODELS / model, cache, monkeypatch)
     assert status == 0, out + err
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("bug", SEEN, ids=lambda bug: bug.id)
-def test_bug_is_reported_on_its_line(bug: Bug, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_is_reported_on_its_line(
+    bug: Bug, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The edited copy is read anew; jax comes from the cache."""
 
     project = copy(bug.model, tmp_path)
     line = bug.apply(project)
     out, err, status = run(project, cache, monkeypatch)
-    found = {(m["code"], m["path"], int(m["line"])) for m in map(ERROR.match, out.splitlines()) if m}
+    found = {
+        (m["code"], m["path"], int(m["line"]))
+        for m in map(ERROR.match, out.splitlines())
+        if m
+    }
     assert status == 1, out + err
     assert found == {(code, bug.file, line) for code in bug.mypy}, out
 
 
-def run(project: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str, int]:
+def run(
+    project: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str, int]:
     """mypy as configured in ``project``."""
     monkeypatch.chdir(project)
-    return mypy.api.run(["--cache-dir", str(cache), "--no-pretty", "--no-error-summary"])
+    return mypy.api.run(
+        ["--cache-dir", str(cache), "--no-pretty", "--no-error-summary"]
+    )

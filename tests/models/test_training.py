@@ -19,14 +19,19 @@ FEW = (
     "pmap_classifier/forgotten-psum",
     "equinox_jaxtyping/swapped-arguments",
 )
-CHOSEN = [bug for bug in bugs() if bug.id in FEW or os.environ.get("SHARDTYPES_ALL_BUGS")]
+CHOSEN = [
+    bug for bug in bugs() if bug.id in FEW or os.environ.get("SHARDTYPES_ALL_BUGS")
+]
 
 
 #: They take longest to compile.
 _ONCE = ("flax_logical", "equinox_jaxtyping")
 
 
-@pytest.mark.parametrize("model", [pytest.param(name, marks=[pytest.mark.once] * (name in _ONCE)) for name in NAMES])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(name, marks=[pytest.mark.once] * (name in _ONCE)) for name in NAMES],
+)
 def test_correct_model_passes(model: str) -> None:
     result = run(MODELS / model)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -64,6 +69,13 @@ def outcome(result: subprocess.CompletedProcess[str]) -> str:
     if result.returncode == 0:
         return "silent"
     raised = [line for line in result.stdout.splitlines() if line.startswith("E ")]
-    if any("ShapeError" in line or "ShardingError" in line or "TypeCheck" in line for line in raised):
+    if any(
+        "ShapeError" in line or "ShardingError" in line or "TypeCheck" in line
+        for line in raised
+    ):
         return "check"
-    return "test" if any("AssertionError" in line or "assert " in line for line in raised) else "jax"
+    return (
+        "test"
+        if any("AssertionError" in line or "assert " in line for line in raised)
+        else "jax"
+    )

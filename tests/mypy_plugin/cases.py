@@ -13,8 +13,15 @@ CASES = ROOT / "fixtures" / "mypy"
 
 _CASE = re.compile(r"^\[case (\w+)\]$")
 _COMMENT = re.compile(r"#\s*([EN]): (.*?)(?=\s+#\s*[EN]: |$)")
-_MESSAGE = re.compile(r"^(?P<path>[^:]+):(?P<line>\d+): (?P<kind>error|note): (?P<text>.*)$")
-_LONG_NAMES = ("jax._src.basearray.", "shardtypes._static.", "shardtypes.dtypes.", "builtins.")
+_MESSAGE = re.compile(
+    r"^(?P<path>[^:]+):(?P<line>\d+): (?P<kind>error|note): (?P<text>.*)$"
+)
+_LONG_NAMES = (
+    "jax._src.basearray.",
+    "shardtypes._static.",
+    "shardtypes.dtypes.",
+    "builtins.",
+)
 
 
 @dataclass
@@ -37,7 +44,9 @@ def read_cases(path: Path) -> list[Case]:
             cases[-1].source += line + "\n"
     for case in cases:
         for number, line in enumerate(case.source.splitlines(), 1):
-            case.expected += [(number, m[1], m[2].strip()) for m in _COMMENT.finditer(line)]
+            case.expected += [
+                (number, m[1], m[2].strip()) for m in _COMMENT.finditer(line)
+            ]
     return cases
 
 
@@ -63,8 +72,24 @@ def run_mypy(
 ) -> list[str]:
     """mypy's lines on files of a folder, with the plugin, in strict mode; the exit status is one of ``status``."""
     configure(folder, config)
-    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--no-error-summary", *arguments, *files]
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        "mypy.ini",
+        "--no-error-summary",
+        *arguments,
+        *files,
+    ]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode in status, done.stdout + done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return (done.stdout + done.stderr).splitlines()
@@ -84,9 +109,14 @@ def found_by_file(lines: list[str]) -> dict[str, list[tuple[int, str, str]]]:
     return found
 
 
-def with_wording(expected: list[tuple[int, str, str]], found: list[tuple[int, str, str]]) -> list[tuple[int, str, str]]:
+def with_wording(
+    expected: list[tuple[int, str, str]], found: list[tuple[int, str, str]]
+) -> list[tuple[int, str, str]]:
     """What is expected, sorted; a message with ``…`` in it stands for whatever message was found that it fits."""
-    texts = {(line, kind): [t for at, k, t in found if (at, k) == (line, kind)] for line, kind, _ in expected}
+    texts = {
+        (line, kind): [t for at, k, t in found if (at, k) == (line, kind)]
+        for line, kind, _ in expected
+    }
     filled = []
     for line, kind, text in expected:
         pattern = re.compile(".*".join(re.escape(part) for part in text.split("…")))

@@ -31,7 +31,9 @@ def warm_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     except FileExistsError:  # another process makes it
         # However long that takes on a busy machine; it says so too where it fails.
         while not (folder / "done").exists():
-            assert not (folder / "failed").exists(), "the warm mypy cache could not be made: see the other process"
+            assert not (folder / "failed").exists(), (
+                "the warm mypy cache could not be made: see the other process"
+            )
             time.sleep(0.2)
         return folder / ".mypy_cache"
     try:

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.mypy_plugin.cases import CASES, Case, found_by_file, read_cases, run_mypy, with_wording, write_case
+from tests.mypy_plugin.cases import (
+    CASES,
+    Case,
+    found_by_file,
+    read_cases,
+    run_mypy,
+    with_wording,
+    write_case,
+)
 
 pytestmark = pytest.mark.once  # on the other Python the example models are checked
 
@@ -22,7 +30,9 @@ ALL = [
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory, warm_cache: Path) -> dict[str, list[tuple[int, str, str]]]:
+def found(
+    tmp_path_factory: pytest.TempPathFactory, warm_cache: Path
+) -> dict[str, list[tuple[int, str, str]]]:
     """mypy's messages: all cases in one run, for most of the time goes into JAX's stubs."""
     folder = tmp_path_factory.mktemp("cases")
     shutil.copytree(warm_cache, folder / ".mypy_cache")
@@ -40,7 +50,9 @@ def test_case(case: Case, found: dict[str, list[tuple[int, str, str]]]) -> None:
     assert messages == with_wording(case.expected, messages)
 
 
-def test_a_wrong_expectation_is_noticed(found: dict[str, list[tuple[int, str, str]]]) -> None:
+def test_a_wrong_expectation_is_noticed(
+    found: dict[str, list[tuple[int, str, str]]],
+) -> None:
     """The harness compares something: the messages of one case are not those of another."""
     noisy = [case for case in ALL if case.expected]
     assert len(noisy) > 5

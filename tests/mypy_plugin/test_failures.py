@@ -33,11 +33,16 @@ def failing_model(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyError("broken")
 
     found = registry.MODELS["jax.numpy.sum"]
-    broken = {**registry.MODELS, "jax.numpy.sum": registry.Model(found.qualname, fails, found.text)}
+    broken = {
+        **registry.MODELS,
+        "jax.numpy.sum": registry.Model(found.qualname, fails, found.text),
+    }
     monkeypatch.setattr(registry, "_models", MappingProxyType(broken))
 
 
-def run(project: Path, monkeypatch: pytest.MonkeyPatch, code: str, *arguments: str) -> tuple[list[str], str]:
+def run(
+    project: Path, monkeypatch: pytest.MonkeyPatch, code: str, *arguments: str
+) -> tuple[list[str], str]:
     """mypy in this process, where something was broken: its lines and its standard error."""
     configure(project)
     (project / "code.py").write_text(code)
@@ -47,14 +52,20 @@ def run(project: Path, monkeypatch: pytest.MonkeyPatch, code: str, *arguments: s
 
 
 @pytest.mark.usefixtures("failing_model")
-def test_a_failing_model_is_reported_where_it_is_called(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_model_is_reported_where_it_is_called(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines, errors = run(project, monkeypatch, CODE)
     told = f"the mypy plugin shardlint.mypy_plugin failed at jax.numpy.sum: KeyError: 'broken'; {PLEASE}"
     assert sorted(found_by_file(lines)["code.py"]) == [
         (5, "E", told),
         (5, "N", 'Revealed type is "Array[Any, Any]"'),
         (6, "E", told),
-        (7, "E", "Incompatible return value: expected f32['B M'], got f32['M']: rank is 1, expected 2 [return-value]"),
+        (
+            7,
+            "E",
+            "Incompatible return value: expected f32['B M'], got f32['M']: rank is 1, expected 2 [return-value]",
+        ),
     ]
     assert errors == ""
 
@@ -69,7 +80,9 @@ def test_the_traceback_is_shown_on_request(
     assert "in fails" in errors
 
 
-def test_a_file_that_cannot_be_prepared_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_prepared_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(file: object) -> bool:
         raise IndexError("unread")
 

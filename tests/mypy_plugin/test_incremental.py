@@ -34,11 +34,17 @@ def test_cold_warm_and_changed_dependency(project: Path) -> None:
     (project / "library.py").write_text(LIBRARY)
     (project / "user.py").write_text(USER)
     for _ in ("cold", "warm"):
-        assert found_by_file(run_mypy(project, "user.py")) == {"user.py": [REVEALED, RETURNED]}
+        assert found_by_file(run_mypy(project, "user.py")) == {
+            "user.py": [REVEALED, RETURNED]
+        }
 
-    (project / "library.py").write_text(LIBRARY.replace("f32['out']", "f32['out batch']"))
+    (project / "library.py").write_text(
+        LIBRARY.replace("f32['out']", "f32['out batch']")
+    )
     changed = (5, "N", "Revealed type is \"Array[f32, dims[Literal['O B']]]\"")
-    assert found_by_file(run_mypy(project, "user.py")) == {"user.py": [changed, RETURNED]}
+    assert found_by_file(run_mypy(project, "user.py")) == {
+        "user.py": [changed, RETURNED]
+    }
 
     (project / "user.py").write_text(USER.replace("return x", "return project(x, w)"))
     (project / "library.py").write_text(LIBRARY)

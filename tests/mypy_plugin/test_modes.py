@@ -44,7 +44,10 @@ MODES = [
     pytest.param([], id="plain"),
     pytest.param(["-n", "2"], id="parallel"),
     # options that make the warm cache void, in one run for it takes seconds
-    pytest.param(["--no-native-parser", "--no-incremental", "--python-version", "3.12"], id="other parser and version"),
+    pytest.param(
+        ["--no-native-parser", "--no-incremental", "--python-version", "3.12"],
+        id="other parser and version",
+    ),
 ]
 
 
@@ -58,23 +61,41 @@ def write_program(folder: Path) -> None:
 @pytest.mark.parametrize("arguments", MODES)
 def test_modes_agree(project: Path, arguments: list[str]) -> None:
     write_program(project)
-    assert found_by_file(run_mypy(project, "code.py", arguments=tuple(arguments))) == {"code.py": FOUND}
+    assert found_by_file(run_mypy(project, "code.py", arguments=tuple(arguments))) == {
+        "code.py": FOUND
+    }
 
 
 @pytest.mark.once
 def test_workers_see_a_changed_dependency(project: Path) -> None:
     write_program(project)
     parallel = ("-n", "2")
-    assert found_by_file(run_mypy(project, "code.py", "user.py", arguments=parallel))["code.py"] == FOUND
+    assert (
+        found_by_file(run_mypy(project, "code.py", "user.py", arguments=parallel))[
+            "code.py"
+        ]
+        == FOUND
+    )
     (project / "library.py").write_text(LIBRARY.replace("f32['out']", "f32['batch']"))
-    assert found_by_file(run_mypy(project, "code.py", arguments=parallel)) == {"code.py": FOUND[1:]}
+    assert found_by_file(run_mypy(project, "code.py", arguments=parallel)) == {
+        "code.py": FOUND[1:]
+    }
     assert found_by_file(run_mypy(project, "code.py")) == {"code.py": FOUND[1:]}
 
 
 def daemon(folder: Path, *arguments: str) -> list[str]:
     command = [sys.executable, "-m", "mypy.dmypy", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1) or arguments == ("stop",), done.stdout + done.stderr
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1) or arguments == ("stop",), (
+        done.stdout + done.stderr
+    )
     return [line for line in done.stdout.splitlines() if ".py:" in line]
 
 
@@ -82,10 +103,20 @@ def daemon(folder: Path, *arguments: str) -> list[str]:
 def test_daemon_follows_edits(project: Path) -> None:
     write_program(project)
     configure(project)
-    flags = ("--no-error-summary", "--use-fine-grained-cache", "--config-file", "mypy.ini")
+    flags = (
+        "--no-error-summary",
+        "--use-fine-grained-cache",
+        "--config-file",
+        "mypy.ini",
+    )
     try:
-        assert found_by_file(daemon(project, "run", "--", *flags, "code.py"))["code.py"] == FOUND
-        (project / "library.py").write_text(LIBRARY.replace("f32['out']", "f32['batch']"))
+        assert (
+            found_by_file(daemon(project, "run", "--", *flags, "code.py"))["code.py"]
+            == FOUND
+        )
+        (project / "library.py").write_text(
+            LIBRARY.replace("f32['out']", "f32['batch']")
+        )
         assert found_by_file(daemon(project, "recheck")) == {"code.py": FOUND[1:]}
         (project / "library.py").write_text(LIBRARY)
         assert found_by_file(daemon(project, "recheck"))["code.py"] == FOUND

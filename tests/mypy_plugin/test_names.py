@@ -23,10 +23,18 @@ def unknown() -> list[str]:
     """Full names, as mypy has them, of functions whose models it does not find."""
     found = []
     for name in ops.MODELS:
-        function = inspect.unwrap(resolve(name) or print) if name.startswith(NAMESPACES) else print
+        function = (
+            inspect.unwrap(resolve(name) or print)
+            if name.startswith(NAMESPACES)
+            else print
+        )
         if inspect.isfunction(function):
             found.append(f"{function.__module__}.{function.__qualname__}")
-    own = [name for name in found if not name.startswith(BORROWED) and name not in ELSEWHERE]
+    own = [
+        name
+        for name in found
+        if not name.startswith(BORROWED) and name not in ELSEWHERE
+    ]
     assert len(own) > 500
     return [name for name in own if operations.public_name(name) is None]
 
@@ -35,7 +43,9 @@ def test_every_model_is_found_by_the_name_that_mypy_has() -> None:
     assert unknown() == []
 
 
-def test_a_module_that_is_not_listed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_is_not_listed_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shorter = tuple(pair for pair in operations._PUBLIC if "scipy" not in pair[0])
     monkeypatch.setattr(operations, "_PUBLIC", shorter)
     operations.public_name.cache_clear()

@@ -17,7 +17,11 @@ def f(x: f32['batch/dd 10/t'], y: f32['B M']) -> f32['M B']:
     return y
 """
 UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: 'd', 't') [shard-axes]")
-INDIVISIBLE = (3, "E", "10 is not divisible by 4, the number of devices along 't' [shard-axes]")
+INDIVISIBLE = (
+    3,
+    "E",
+    "10 is not divisible by 4, the number of devices along 't' [shard-axes]",
+)
 RETURNED = (
     4,
     "E",
@@ -34,20 +38,30 @@ def checked(folder: Path, settings: str) -> list[tuple[int, str, str]]:
 
 def test_changed_settings_reach_cached_files(project: Path) -> None:
     assert checked(project, "") == [RETURNED]
-    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
+        [UNKNOWN, INDIVISIBLE, RETURNED]
+    )
     assert checked(project, "mesh = ['dd', 't']") == [RETURNED]
     assert checked(project, "mesh = { d = 2, t = 4 }\nignore = ['ST1']") == [RETURNED]
     assert checked(project, "mesh = { d = 2, t = 4 }\nselect = ['ST103']") == [UNKNOWN]
-    ignored = "mesh = { d = 2, t = 4 }\nper-file-ignores = { 'code.py' = ['ST104', 'ST201'] }"
+    ignored = (
+        "mesh = { d = 2, t = 4 }\nper-file-ignores = { 'code.py' = ['ST104', 'ST201'] }"
+    )
     assert checked(project, ignored) == [UNKNOWN]
 
 
 def test_axes_that_code_makes_are_no_unknown_ones(project: Path) -> None:
     """Of another file, as for the linter."""
-    (project / "train.py").write_text("import jax\n\nstep = jax.pmap(print, axis_name='dd')\n")
-    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([INDIVISIBLE, RETURNED])
+    (project / "train.py").write_text(
+        "import jax\n\nstep = jax.pmap(print, axis_name='dd')\n"
+    )
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
+        [INDIVISIBLE, RETURNED]
+    )
     (project / "train.py").write_text("import jax\n")
-    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
+        [UNKNOWN, INDIVISIBLE, RETURNED]
+    )
 
 
 def test_comments_for_the_linter_count(project: Path) -> None:
@@ -67,17 +81,31 @@ def test_comments_for_the_linter_count(project: Path) -> None:
 def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
     inner = project / "inner"
     inner.mkdir()
-    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
+        [UNKNOWN, INDIVISIBLE, RETURNED]
+    )
     (inner / "code.py").write_text(CODE)
-    lines = run_mypy(inner, "code.py", arguments=("--config-file", "../mypy.ini", "--cache-dir", "../.mypy_cache"))
-    assert sorted(found_by_file(lines)["code.py"]) == sorted([UNKNOWN, INDIVISIBLE, RETURNED])
+    lines = run_mypy(
+        inner,
+        "code.py",
+        arguments=("--config-file", "../mypy.ini", "--cache-dir", "../.mypy_cache"),
+    )
+    assert sorted(found_by_file(lines)["code.py"]) == sorted(
+        [UNKNOWN, INDIVISIBLE, RETURNED]
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[tool.shardlint]\nmeshh = 3", "unknown key 'meshh' in the shardlint configuration; did you mean 'mesh'?"),
-        ("[tool.shardlint", "is not valid TOML: Expected ']' at the end of a table declaration (at end of document)"),
+        (
+            "[tool.shardlint]\nmeshh = 3",
+            "unknown key 'meshh' in the shardlint configuration; did you mean 'mesh'?",
+        ),
+        (
+            "[tool.shardlint",
+            "is not valid TOML: Expected ']' at the end of a table declaration (at end of document)",
+        ),
     ],
 )
 def test_bad_settings_are_one_error(project: Path, text: str, problem: str) -> None:

@@ -22,7 +22,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if oracle is not None:
         _add(oracle.TALLY)
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["oracle"] = {name: dict(counts) for name, counts in tallies.items()}
+        session.config.workeroutput["oracle"] = {
+            name: dict(counts) for name, counts in tallies.items()
+        }
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -43,7 +45,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         import jax
 
         terminalreporter.section(f"op models against JAX {jax.__version__}")
-        terminalreporter.write_line("\n".join(line(name, counts) for name, counts in sorted(tallies.items())))
+        terminalreporter.write_line(
+            "\n".join(line(name, counts) for name, counts in sorted(tallies.items()))
+        )
         fewest = min(tallies, key=lambda name: tallies[name].total())
         told = f"{len(tallies)} rows, {sum(counts.total() for counts in tallies.values())} calls"
-        terminalreporter.write_line(f"{told}; fewest of {fewest}: {tallies[fewest].total()}")
+        terminalreporter.write_line(
+            f"{told}; fewest of {fewest}: {tallies[fewest].total()}"
+        )

@@ -29,4 +29,6 @@ _OPEN = {
         gumbel integers laplace logistic normal randint random standard_exponential standard_normal uniform
     """,
 }
-MAY_BE_OPEN = frozenset(f"{module}.{name}" for module, line in _OPEN.items() for name in line.split())
+MAY_BE_OPEN = frozenset(
+    f"{module}.{name}" for module, line in _OPEN.items() for name in line.split()
+)

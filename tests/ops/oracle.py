@@ -62,16 +62,25 @@ def abstract(value: object) -> Value:
         dims = tuple(Dimension(Size.const(n), ()) for n in value.shape)
         return ArrayValue(dims, value.dtype.name, bool(value.weak_type), frozenset())
     if isinstance(value, jax.Array):  # keys
-        return ArrayValue(tuple(Dimension(Size.const(n), ()) for n in value.shape), None, False, frozenset())
+        return ArrayValue(
+            tuple(Dimension(Size.const(n), ()) for n in value.shape),
+            None,
+            False,
+            frozenset(),
+        )
     if isinstance(value, np.ndarray):
         dims = tuple(Dimension(Size.const(n), ()) for n in value.shape)
         return ArrayValue(dims, value.dtype.name, False, frozenset(), numpy=True)
     if isinstance(value, (tuple, list)):
-        return SequenceValue(tuple(abstract(item) for item in value), type(value).__name__)
+        return SequenceValue(
+            tuple(abstract(item) for item in value), type(value).__name__
+        )
     if isinstance(value, dict):
         return DictValue(tuple((key, abstract(item)) for key, item in value.items()))
     if isinstance(value, slice):
-        return SliceValue(abstract(value.start), abstract(value.stop), abstract(value.step))
+        return SliceValue(
+            abstract(value.start), abstract(value.stop), abstract(value.step)
+        )
     if isinstance(value, (np.dtype, type)) or hasattr(value, "dtype"):
         return DTypeValue(jnp.dtype(value).name)
     if callable(value) and getattr(jnp, getattr(value, "__name__", ""), None) is value:
@@ -97,7 +106,12 @@ def eager(function: Callable[..., object]) -> Callable[..., object]:
     def run(*args: object, **kwargs: object) -> object:
         with jax.ensure_compile_time_eval():
             args, kwargs = jax.tree.map(
-                lambda leaf: jnp.ones(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf, (args, kwargs)
+                lambda leaf: (
+                    jnp.ones(leaf.shape, leaf.dtype)
+                    if isinstance(leaf, jax.Array)
+                    else leaf
+                ),
+                (args, kwargs),
             )
             return function(*args, **kwargs)
 
@@ -106,7 +120,9 @@ def eager(function: Callable[..., object]) -> Callable[..., object]:
 
 def context() -> ops.OpContext:
     """A context in which models may call the functions that they are given."""
-    return ops.OpContext(call=lambda f, args, kwargs: ops.apply(f.qualname, args, kwargs, context()))  # type: ignore[union-attr]  # from abstract
+    return ops.OpContext(
+        call=lambda f, args, kwargs: ops.apply(f.qualname, args, kwargs, context())
+    )  # type: ignore[union-attr]  # from abstract
 
 
 def is_array(value: object) -> bool:
@@ -116,7 +132,9 @@ def is_array(value: object) -> bool:
 def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object],
            mapped: Sequence[bool] = ()) -> object:  # fmt: skip
     """The result shapes, or the exception that JAX raises; of what ``vmap`` maps, if ``mapped`` says which arrays."""
-    leaves, tree = jax.tree.flatten((list(args), dict(kwargs)), is_leaf=lambda leaf: leaf is None or is_array(leaf))
+    leaves, tree = jax.tree.flatten(
+        (list(args), dict(kwargs)), is_leaf=lambda leaf: leaf is None or is_array(leaf)
+    )
     traced = [leaf for leaf in leaves if is_array(leaf)]
 
     def run(*arrays: object) -> object:
@@ -134,16 +152,33 @@ def in_jax(function: Callable[..., object], args: Sequence[object], kwargs: Mapp
                 jax.ShapeDtypeStruct((_MAPPED, *x.shape), x.dtype) if m else x
                 for x, m in zip(traced, mapped, strict=True)
             ]
-            return jax.eval_shape(jax.vmap(run, [0 if m else None for m in mapped]), *rows)
-    except (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError, AssertionError) as error:
+            return jax.eval_shape(
+                jax.vmap(run, [0 if m else None for m in mapped]), *rows
+            )
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        LookupError,
+        RuntimeError,
+        AssertionError,
+    ) as error:
         return error
 
 
-def mapped_otherwise(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+def mapped_otherwise(
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> object:
     """What is refused of one example is refused under ``vmap`` too: which arrays are mapped where JAX takes it."""
     count = sum(map(is_array, jax.tree.leaves((list(args), dict(kwargs)))))
-    for mapped in itertools.islice(itertools.product((True, False), repeat=count), 2**_MOST_MAPPED):
-        if any(mapped) and not isinstance(in_jax(function, args, kwargs, mapped), Exception):
+    for mapped in itertools.islice(
+        itertools.product((True, False), repeat=count), 2**_MOST_MAPPED
+    ):
+        if any(mapped) and not isinstance(
+            in_jax(function, args, kwargs, mapped), Exception
+        ):
             return mapped
     return None
 
@@ -159,24 +194,44 @@ def agree(name: str, function: Callable[..., object], args: Sequence[object],
     """
     kwargs = kwargs or {}
     truth = in_jax(function, args, kwargs)
-    values, named = [abstract(arg) for arg in args], {key: abstract(arg) for key, arg in kwargs.items()}
+    values, named = (
+        [abstract(arg) for arg in args],
+        {key: abstract(arg) for key, arg in kwargs.items()},
+    )
     what = f"{name}{tuple(args)} {dict(kwargs)}"
     tally = TALLY.setdefault(name, Counter())
     try:
-        result = run(values, named) if run else ops.apply(name, values, named, context())
+        result = (
+            run(values, named) if run else ops.apply(name, values, named, context())
+        )
     except ops.OpError as error:
-        assert isinstance(truth, Exception), f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        assert isinstance(truth, Exception), (
+            f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        )
         accepting = mapped_otherwise(function, args, kwargs)
-        assert accepting is None, f"{what}: model says {error.code} {error.message!r}, JAX maps it over {accepting}"
+        assert accepting is None, (
+            f"{what}: model says {error.code} {error.message!r}, JAX maps it over {accepting}"
+        )
         tally["refused"] += 1
         return truth
-    tally[f"{'open' if is_open(result) else 'answered'}, {'error' if isinstance(truth, Exception) else 'result'}"] += 1
+    tally[
+        f"{'open' if is_open(result) else 'answered'}, {'error' if isinstance(truth, Exception) else 'result'}"
+    ] += 1
     if isinstance(truth, Exception):
-        assert is_open(result), f"{what}: model gives {show(result)}, JAX raises {truth}"
+        assert is_open(result), (
+            f"{what}: model gives {show(result)}, JAX raises {truth}"
+        )
         return truth
     assert_same(what, result, truth)
-    if QUICK and name not in MAY_BE_OPEN and "where" not in kwargs and not name.endswith(" index"):
-        assert has_shape(result), f"{what}: model gives {show(result)}, JAX {truth}; only those in MAY_BE_OPEN may"
+    if (
+        QUICK
+        and name not in MAY_BE_OPEN
+        and "where" not in kwargs
+        and not name.endswith(" index")
+    ):
+        assert has_shape(result), (
+            f"{what}: model gives {show(result)}, JAX {truth}; only those in MAY_BE_OPEN may"
+        )
     return truth
 
 
@@ -185,7 +240,9 @@ def has_shape(result: Value) -> bool:
     if isinstance(result, SequenceValue):
         return all(has_shape(item) for item in result.items)
     if isinstance(result, ArrayValue):
-        return result.dims is not None and all(dim.size is not None for dim in result.dims)
+        return result.dims is not None and all(
+            dim.size is not None for dim in result.dims
+        )
     return not isinstance(result, Unknown)
 
 
@@ -194,10 +251,15 @@ def is_open(result: Value) -> bool:
         return True
     if isinstance(result, SequenceValue):
         return any(is_open(item) for item in result.items)
-    if isinstance(result, (ScalarValue, StringValue)) or result in (IntValue(None), DTypeValue(None)):
+    if isinstance(result, (ScalarValue, StringValue)) or result in (
+        IntValue(None),
+        DTypeValue(None),
+    ):
         return True
     return isinstance(result, ArrayValue) and (
-        result.dims is None or result.dtype is None or any(d.size is None for d in result.dims)
+        result.dims is None
+        or result.dtype is None
+        or any(d.size is None for d in result.dims)
     )
 
 
@@ -212,7 +274,9 @@ def assert_same(what: str, result: Value, truth: object) -> None:
     if isinstance(result, Unknown):
         return
     if isinstance(truth, Plain) or truth is None:
-        assert is_value(result, truth.value if isinstance(truth, Plain) else None), f"{what}: {result} against {truth}"
+        assert is_value(result, truth.value if isinstance(truth, Plain) else None), (
+            f"{what}: {result} against {truth}"
+        )
         return
     if isinstance(truth, dict):
         assert isinstance(result, DictValue), f"{what}: {show(result)} against {truth}"
@@ -224,21 +288,33 @@ def assert_same(what: str, result: Value, truth: object) -> None:
     if isinstance(truth, (tuple, list)):
         if isinstance(result, ArrayValue) and result.dims is None:
             return
-        assert isinstance(result, SequenceValue), f"{what}: {show(result)} against {truth}"
-        assert len(result.items) == len(truth), f"{what}: {len(result.items)} results against {len(truth)}"
+        assert isinstance(result, SequenceValue), (
+            f"{what}: {show(result)} against {truth}"
+        )
+        assert len(result.items) == len(truth), (
+            f"{what}: {len(result.items)} results against {len(truth)}"
+        )
         for part, expected in zip(result.items, truth, strict=True):
             assert_same(what, part, expected)
         return
     assert isinstance(result, ArrayValue), f"{what}: {show(result)} against {truth}"
     shape, dtype = truth.shape, truth.dtype.name  # type: ignore[attr-defined]  # a ShapeDtypeStruct
     if result.dims is not None:
-        assert len(result.dims) == len(shape), f"{what}: model {show(result)}, JAX {shape}"
-        assert all(map(_fits, result.dims, shape)), f"{what}: model {show(result)}, JAX {shape}"
+        assert len(result.dims) == len(shape), (
+            f"{what}: model {show(result)}, JAX {shape}"
+        )
+        assert all(map(_fits, result.dims, shape)), (
+            f"{what}: model {show(result)}, JAX {shape}"
+        )
     if result.dtype is not None:
-        assert dtype in dtypes.members(result.dtype), f"{what}: model {show(result)}, JAX {dtype}"
+        assert dtype in dtypes.members(result.dtype), (
+            f"{what}: model {show(result)}, JAX {dtype}"
+        )
         weak = bool(truth.weak_type)  # type: ignore[attr-defined]
         said = result.dtype in dtypes.CONCRETE and dtype != "bool"
-        assert not said or result.weak == weak, f"{what}: model {show(result)}, JAX weak={weak}"
+        assert not said or result.weak == weak, (
+            f"{what}: model {show(result)}, JAX weak={weak}"
+        )
 
 
 def _fits(dim: Dimension, size: int) -> bool:
@@ -249,13 +325,24 @@ def is_value(result: Value, truth: object) -> bool:
     """Whether the value may be this number, string or dtype."""
     match result:
         case IntValue(size):
-            return isinstance(truth, (int, np.integer)) and (size is None or size == int(truth))
+            return isinstance(truth, (int, np.integer)) and (
+                size is None or size == int(truth)
+            )
         case ScalarValue(kind):
-            return isinstance(truth, {"bool": (bool, np.bool_), "float": float, "complex": complex}[kind])
+            return isinstance(
+                truth,
+                {"bool": (bool, np.bool_), "float": float, "complex": complex}[kind],
+            )
         case ArrayValue(dims, dtype):
             shape = np.shape(truth)  # type: ignore[arg-type]  # an array of NumPy
-            fits = dims is None or (len(dims) == len(shape) and all(map(_fits, dims, shape)))
-            return fits and isinstance(truth, (np.ndarray, np.generic)) and dtype in (None, truth.dtype.name)
+            fits = dims is None or (
+                len(dims) == len(shape) and all(map(_fits, dims, shape))
+            )
+            return (
+                fits
+                and isinstance(truth, (np.ndarray, np.generic))
+                and dtype in (None, truth.dtype.name)
+            )
         case StringValue():
             return isinstance(truth, str)
         case DTypeValue(name):

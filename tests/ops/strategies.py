@@ -22,11 +22,15 @@ def arrays(shape: st.SearchStrategy[tuple[int, ...]] = shapes, dtypes: tuple[str
         is_weak = is_weak and name in ("int32", "float32", "complex64")
         return jax.ShapeDtypeStruct(shape, jnp.dtype(name), weak_type=is_weak)
 
-    return st.builds(make, shape, st.sampled_from(dtypes), st.booleans() if weak else st.just(False))
+    return st.builds(
+        make, shape, st.sampled_from(dtypes), st.booleans() if weak else st.just(False)
+    )
 
 
 @st.composite
-def broadcastable(draw: st.DrawFn, count: int = 2, dtypes: tuple[str, ...] = COMMON) -> list[object]:
+def broadcastable(
+    draw: st.DrawFn, count: int = 2, dtypes: tuple[str, ...] = COMMON
+) -> list[object]:
     """Arrays that often, not always, broadcast; Python numbers among them."""
     full = draw(positive)
     out: list[object] = []
@@ -43,4 +47,6 @@ def broadcastable(draw: st.DrawFn, count: int = 2, dtypes: tuple[str, ...] = COM
 
 
 several = st.lists(axes, max_size=3)
-axis_or_axes = st.one_of(st.none(), axes, axes, several.map(tuple), several.map(tuple), several)
+axis_or_axes = st.one_of(
+    st.none(), axes, axes, several.map(tuple), several.map(tuple), several
+)

@@ -17,7 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardlint import ops
-from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Value,
+)
 from shardtypes.lang import Size, dtypes
 from tests.ops.oracle import (
     CASES,
@@ -96,7 +103,11 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
     by_name: dict[str, Case] = {}
     for row in (row for group in groups for row in group):
         other = by_name.get(row.name)
-        both = row if other is None else replace(row, arguments=st.one_of(other.arguments, row.arguments))
+        both = (
+            row
+            if other is None
+            else replace(row, arguments=st.one_of(other.arguments, row.arguments))
+        )
         by_name[row.name] = both
     rows = list(by_name.values())
 
@@ -108,11 +119,23 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
         @given(row.arguments, st.tuples(*[st.integers(1, 6)] * 4), st.integers(0, 15))
         def run(drawn: Drawn, numbers: tuple[int, ...], chosen: int) -> None:
             args, kwargs = drawn
-            if row.name.startswith(("jax.numpy.", "jax.nn.", "jax.scipy.")):  # others look for attributes of arrays
-                args, kwargs = [number(arg) for arg in args], {key: number(arg) for key, arg in kwargs.items()}
+            if row.name.startswith(
+                ("jax.numpy.", "jax.nn.", "jax.scipy.")
+            ):  # others look for attributes of arrays
+                args, kwargs = (
+                    [number(arg) for arg in args],
+                    {key: number(arg) for key, arg in kwargs.items()},
+                )
             truth = agree(row.name, row.function, args, kwargs, row.run)
             declared(row, args, kwargs, truth, chosen)
-            symbolic(row, args, kwargs, truth, dict(zip(_SYMBOLS, numbers, strict=True)), chosen)
+            symbolic(
+                row,
+                args,
+                kwargs,
+                truth,
+                dict(zip(_SYMBOLS, numbers, strict=True)),
+                chosen,
+            )
 
         run()
 
@@ -127,14 +150,29 @@ def number(value: object) -> object:
     return value
 
 
-def declared(row: Case, args: Sequence[object], kwargs: Mapping[str, object], truth: object, chosen: int) -> None:
+def declared(
+    row: Case,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    truth: object,
+    chosen: int,
+) -> None:
     """With families of dtypes in place of dtypes: JAX's answer for this member is one of those that the model gives."""
-    values, named = [_widened(arg, chosen) for arg in args], {key: _widened(v, chosen) for key, v in kwargs.items()}
+    values, named = (
+        [_widened(arg, chosen) for arg in args],
+        {key: _widened(v, chosen) for key, v in kwargs.items()},
+    )
     what = f"{row.name}{tuple(args)} {dict(kwargs)}, families {chosen}"
     try:
-        result = row.run(values, named) if row.run else ops.apply(row.name, values, named, context())
+        result = (
+            row.run(values, named)
+            if row.run
+            else ops.apply(row.name, values, named, context())
+        )
     except ops.OpError as error:
-        assert isinstance(truth, Exception), f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        assert isinstance(truth, Exception), (
+            f"{what}: model says {error.code} {error.message!r}, JAX gives {truth}"
+        )
         return
     if not isinstance(truth, Exception):
         assert_same(what, result, truth)
@@ -143,12 +181,24 @@ def declared(row: Case, args: Sequence[object], kwargs: Mapping[str, object], tr
 def _widened(value: object, chosen: int) -> Value:
     """The abstract value, its dtypes known as families only, or as one of two."""
     if isinstance(value, (tuple, list)):
-        return SequenceValue(tuple(_widened(item, chosen) for item in value), type(value).__name__)
+        return SequenceValue(
+            tuple(_widened(item, chosen) for item in value), type(value).__name__
+        )
     known = abstract(value)
-    if not is_array(value) or not isinstance(known, ArrayValue) or known.dtype in (None, "bool") or known.weak:
+    if (
+        not is_array(value)
+        or not isinstance(known, ArrayValue)
+        or known.dtype in (None, "bool")
+        or known.weak
+    ):
         return known
     around = [name for name, names in dtypes.FAMILIES.items() if known.dtype in names]
-    around.append(dtypes.any_of((known.dtype, ("int8", "bfloat16", "uint32", "float32")[chosen % 4])) or known.dtype)
+    around.append(
+        dtypes.any_of(
+            (known.dtype, ("int8", "bfloat16", "uint32", "float32")[chosen % 4])
+        )
+        or known.dtype
+    )
     return replace(known, dtype=around[chosen % len(around)])
 
 
@@ -158,13 +208,21 @@ _SYMBOLS = {"B": 2, "L": 3, "M": 4, "K": 5}
 def _named(value: object, chosen: int) -> Value:
     """The abstract value, the chosen sizes being symbols."""
     if isinstance(value, (tuple, list)):
-        return SequenceValue(tuple(_named(item, chosen) for item in value), type(value).__name__)
+        return SequenceValue(
+            tuple(_named(item, chosen) for item in value), type(value).__name__
+        )
     if isinstance(value, dict):
-        return DictValue(tuple((key, _named(item, chosen)) for key, item in value.items()))
+        return DictValue(
+            tuple((key, _named(item, chosen)) for key, item in value.items())
+        )
     known = abstract(value)
     if not is_array(value) or not isinstance(known, ArrayValue) or known.dims is None:
         return known
-    names = {number: name for i, (name, number) in enumerate(_SYMBOLS.items()) if chosen & (1 << i)}
+    names = {
+        number: name
+        for i, (name, number) in enumerate(_SYMBOLS.items())
+        if chosen & (1 << i)
+    }
     sizes = [dim.size.constant if dim.size is not None else None for dim in known.dims]
     dims = [Size.symbol(names[n]) if n in names else Size.const(n or 0) for n in sizes]
     return replace(known, dims=tuple(Dimension(dim, ()) for dim in dims))
@@ -177,7 +235,11 @@ def _resized(value: object, chosen: int, sizes: Mapping[str, int]) -> object:
         return {key: _resized(item, chosen, sizes) for key, item in value.items()}
     if not is_array(value):
         return value
-    swap = {number: sizes[name] for i, (name, number) in enumerate(_SYMBOLS.items()) if chosen & (1 << i)}
+    swap = {
+        number: sizes[name]
+        for i, (name, number) in enumerate(_SYMBOLS.items())
+        if chosen & (1 << i)
+    }
     shape = tuple(swap.get(n, n) for n in value.shape)  # type: ignore[attr-defined]  # a ShapeDtypeStruct
     return jax.ShapeDtypeStruct(shape, value.dtype, weak_type=value.weak_type)  # type: ignore[attr-defined]
 
@@ -185,14 +247,21 @@ def _resized(value: object, chosen: int, sizes: Mapping[str, int]) -> object:
 def evaluated(value: Value, sizes: Mapping[str, int]) -> Value:
     """The value with numbers for its symbols."""
     if isinstance(value, ArrayValue) and value.dims is not None:
-        known = [None if dim.size is None else Size.const(dim.size.evaluate(sizes)) for dim in value.dims]
+        known = [
+            None if dim.size is None else Size.const(dim.size.evaluate(sizes))
+            for dim in value.dims
+        ]
         return replace(value, dims=tuple(Dimension(size) for size in known))
     if isinstance(value, SequenceValue):
-        return replace(value, items=tuple(evaluated(item, sizes) for item in value.items))
+        return replace(
+            value, items=tuple(evaluated(item, sizes) for item in value.items)
+        )
     if isinstance(value, IntValue) and value.size is not None:
         return IntValue(Size.const(value.size.evaluate(sizes)))
     if isinstance(value, DictValue):
-        return DictValue(tuple((key, evaluated(item, sizes)) for key, item in value.items))
+        return DictValue(
+            tuple((key, evaluated(item, sizes)) for key, item in value.items)
+        )
     return value
 
 
@@ -202,18 +271,28 @@ def symbolic(row: Case, args: Sequence[object], kwargs: Mapping[str, object], dr
 
     def real(sizes: Mapping[str, int]) -> object:
         resized = {key: _resized(value, chosen, sizes) for key, value in kwargs.items()}
-        return in_jax(row.function, [_resized(value, chosen, sizes) for value in args], resized)
+        return in_jax(
+            row.function, [_resized(value, chosen, sizes) for value in args], resized
+        )
 
     values = [_named(value, chosen) for value in args]
     named = {key: _named(value, chosen) for key, value in kwargs.items()}
     what = f"{row.name}{tuple(args)} {dict(kwargs)}, symbols {chosen:04b}"
     try:
-        result = row.run(values, named) if row.run else ops.apply(row.name, values, named, context())
+        result = (
+            row.run(values, named)
+            if row.run
+            else ops.apply(row.name, values, named, context())
+        )
     except ops.OpError as error:
         truth = real({**numbers, **error.witness})
-        assert isinstance(truth, Exception), f"{what}: {error.message} for {error.witness}, JAX gives {truth}"
+        assert isinstance(truth, Exception), (
+            f"{what}: {error.message} for {error.witness}, JAX gives {truth}"
+        )
         return
-    if values == [abstract(value) for value in args] and named == {k: abstract(v) for k, v in kwargs.items()}:
+    if values == [abstract(value) for value in args] and named == {
+        k: abstract(v) for k, v in kwargs.items()
+    }:
         return  # no size became a symbol
     for sizes, truth in ((_SYMBOLS, drawn), (numbers, real(numbers))):
         if not isinstance(truth, Exception):

@@ -41,7 +41,15 @@ def einsums(draw):
         operands.append(draw(arrays(st.just(tuple(shape)), COMMON)))
     text = ",".join(terms)
     if draw(st.booleans()):
-        out = "".join(draw(st.lists(st.sampled_from(sorted(set(text) & set("abc")) or ["a"]), max_size=3, unique=True)))
+        out = "".join(
+            draw(
+                st.lists(
+                    st.sampled_from(sorted(set(text) & set("abc")) or ["a"]),
+                    max_size=3,
+                    unique=True,
+                )
+            )
+        )
         text += "->" + ("..." if dots and draw(st.integers(0, 3)) else "") + out
     return [text, *operands], {}
 
@@ -49,7 +57,10 @@ def einsums(draw):
 @st.composite
 def generals(draw):
     c1, c2, b1, b2 = (draw(st.integers(0, 2)) for _ in range(4))
-    dimension_numbers = (((c1,), (c2,)), ((b1,), (b2,)) if b1 != c1 and b2 != c2 else ((), ()))
+    dimension_numbers = (
+        ((c1,), (c2,)),
+        ((b1,), (b2,)) if b1 != c1 and b2 != c2 else ((), ()),
+    )
     return [draw(arrays(small)), draw(arrays(small)), dimension_numbers], {}
 
 
@@ -62,7 +73,11 @@ test_contraction = family(
 def test_three_operands_of_any_dtypes():
     """JAX refuses some mixtures, as it multiplies two of them first."""
     refused = 0
-    for names in product(("bool", "int32", "uint8", "float32", "bfloat16", "complex64"), repeat=3):
+    for names in product(
+        ("bool", "int32", "uint8", "float32", "bfloat16", "complex64"), repeat=3
+    ):
         operands = [jax.ShapeDtypeStruct((3,), name) for name in names]
-        refused += isinstance(agree("jax.numpy.einsum", jnp.einsum, ["i,i,i->i", *operands]), Exception)
+        refused += isinstance(
+            agree("jax.numpy.einsum", jnp.einsum, ["i,i,i->i", *operands]), Exception
+        )
     assert refused

@@ -14,8 +14,12 @@ from tests.ops.oracle import sampled
 from tests.ops.strategies import DTYPES
 
 names = st.sampled_from([*DTYPES, *dtypes.FAMILIES])
-sets = st.one_of(names, st.lists(st.sampled_from(DTYPES), min_size=1, max_size=3).map(dtypes.any_of))
-JAX = {dtypes.canonical(name) for name in dtypes.CONCRETE if hasattr(jnp, name)} - {"bool"}
+sets = st.one_of(
+    names, st.lists(st.sampled_from(DTYPES), min_size=1, max_size=3).map(dtypes.any_of)
+)
+JAX = {dtypes.canonical(name) for name in dtypes.CONCRETE if hasattr(jnp, name)} - {
+    "bool"
+}
 
 
 def in_jax(a: str, b: str) -> set[str]:
@@ -26,7 +30,11 @@ def in_jax(a: str, b: str) -> set[str]:
         if not {*pair} <= JAX | {"bool"}:
             continue
         try:
-            found.add(dtypes.canonical(jnp.promote_types(*(jnp.dtype(name) for name in pair)).name))
+            found.add(
+                dtypes.canonical(
+                    jnp.promote_types(*(jnp.dtype(name) for name in pair)).name
+                )
+            )
         except (TypeError, ValueError):  # no implicit promotion
             continue
     return found

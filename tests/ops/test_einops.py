@@ -29,8 +29,20 @@ REPEAT = [
     ("b l -> b l r", {}),
 ]
 packings = st.sampled_from(["b * h", "* h", "b *", "*", "b h *", "b h", "b b *"])
-REDUCE = ["b l m -> b m", "b (l p) m -> b l m", "b l m -> b 1 m", "b l m ->", "b l -> b c"]
-EINSUM = ["b l, l m -> b m", "b l, b m -> b l m", "b l, l b ->", "... l, l m -> ... m", "b l, l m -> b x"]
+REDUCE = [
+    "b l m -> b m",
+    "b (l p) m -> b l m",
+    "b l m -> b 1 m",
+    "b l m ->",
+    "b l -> b c",
+]
+EINSUM = [
+    "b l, l m -> b m",
+    "b l, b m -> b l m",
+    "b l, l b ->",
+    "... l, l m -> ... m",
+    "b l, l m -> b x",
+]
 
 
 def shaped(least, most, *sizes):
@@ -47,9 +59,11 @@ def rearrangements(draw, patterns):
 @st.composite
 def reductions(draw):
     pattern = draw(st.sampled_from(REDUCE))
-    return [draw(shaped(2, 3, 1, 2, 4)), pattern, draw(st.sampled_from(("sum", "mean", "max")))], (
-        {"p": 2} if "p" in pattern else {}
-    )
+    return [
+        draw(shaped(2, 3, 1, 2, 4)),
+        pattern,
+        draw(st.sampled_from(("sum", "mean", "max"))),
+    ], ({"p": 2} if "p" in pattern else {})
 
 
 test_einops = family(

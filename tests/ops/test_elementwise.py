@@ -36,8 +36,16 @@ test_elementwise = family(
     case("jax.numpy", UNARY, arrays(shapes, DTYPES)),
     case("jax.scipy.special", SPECIAL, arrays(shapes, COMMON)),
     case("jax.numpy", BINARY, drawn=broadcastable(2, COMMON).map(lambda xs: (xs, {}))),
-    case("jax.numpy", "add multiply", drawn=broadcastable(2, DTYPES).map(lambda xs: (xs, {}))),
-    case("jax.numpy", "where clip", drawn=broadcastable(3, DTYPES).map(lambda xs: (xs, {}))),
+    case(
+        "jax.numpy",
+        "add multiply",
+        drawn=broadcastable(2, DTYPES).map(lambda xs: (xs, {})),
+    ),
+    case(
+        "jax.numpy",
+        "where clip",
+        drawn=broadcastable(3, DTYPES).map(lambda xs: (xs, {})),
+    ),
 )
 
 
@@ -46,7 +54,12 @@ test_elementwise = family(
 @given(xs=broadcastable(2))
 def test_operator(op, xs):
     if any(hasattr(x, "shape") for x in xs):
-        agree(f"jax {op}", OPERATORS[op], xs, run=lambda v, _: ops.binary(op, v[0], v[1], ops.OpContext()))
+        agree(
+            f"jax {op}",
+            OPERATORS[op],
+            xs,
+            run=lambda v, _: ops.binary(op, v[0], v[1], ops.OpContext()),
+        )
 
 
 @pytest.mark.parametrize("op", COMPARISONS)
@@ -54,11 +67,19 @@ def test_operator(op, xs):
 @given(xs=broadcastable(2))
 def test_comparison_operator(op, xs):
     if any(hasattr(x, "shape") for x in xs):
-        agree(f"jax {op}", COMPARISONS[op], xs, run=lambda v, _: ops.compare(op, v[0], v[1], ops.OpContext()))
+        agree(
+            f"jax {op}",
+            COMPARISONS[op],
+            xs,
+            run=lambda v, _: ops.compare(op, v[0], v[1], ops.OpContext()),
+        )
 
 
 @sampled
-@given(x=arrays(shapes, DTYPES), to=st.sampled_from(["float32", "int8", "bfloat16", "float64", "bool"]))
+@given(
+    x=arrays(shapes, DTYPES),
+    to=st.sampled_from(["float32", "int8", "bfloat16", "float64", "bool"]),
+)
 def test_astype(x, to):
     dtype = jnp.dtype(to)
     agree("jax.Array.astype", lambda x: x.astype(dtype), [x],

@@ -16,8 +16,12 @@ from tests.ops.tables import case, family
 
 bounds = st.one_of(st.none(), st.integers(-5, 5))
 slices = st.builds(slice, bounds, bounds, st.sampled_from([None, None, 1, 2, -1]))
-index_arrays = st.lists(st.sampled_from((1, 2)), max_size=2).map(lambda s: np.zeros(tuple(s), np.int32))
-items = st.one_of(st.integers(-1, 0), slices, slices, st.none(), st.just(Ellipsis), index_arrays)
+index_arrays = st.lists(st.sampled_from((1, 2)), max_size=2).map(
+    lambda s: np.zeros(tuple(s), np.int32)
+)
+items = st.one_of(
+    st.integers(-1, 0), slices, slices, st.none(), st.just(Ellipsis), index_arrays
+)
 indices = st.one_of(items, st.lists(items, max_size=4).map(tuple))
 
 
@@ -38,7 +42,9 @@ def test_mask(x, data):
     shape = [n if data.draw(st.integers(0, 5)) else n + 1 for n in x.shape[:rank]]
     mask = np.ones(shape, bool)
     if shape:
-        agree("jax index", lambda x: x[mask], [x], run=lambda v, _: run_index(v[0], mask))
+        agree(
+            "jax index", lambda x: x[mask], [x], run=lambda v, _: run_index(v[0], mask)
+        )
 
 
 AT = "jax.Array.at"
@@ -49,7 +55,14 @@ def updating(name):
 
 
 UPDATES = [
-    case(AT, name, arrays(positive), indices, st.one_of(arrays(positive), st.floats(0, 1)), function=updating(name))
+    case(
+        AT,
+        name,
+        arrays(positive),
+        indices,
+        st.one_of(arrays(positive), st.floats(0, 1)),
+        function=updating(name),
+    )
     for name in "set add subtract multiply mul divide power min max".split()
 ]
 
@@ -59,7 +72,11 @@ def starting(draw):
     """An array, where to start in it, and how much to take."""
     x = draw(arrays(positive))
     sizes = draw(positive)
-    return [x, (0,) * draw(st.sampled_from([len(x.shape), len(x.shape), len(sizes)])), sizes], {}
+    return [
+        x,
+        (0,) * draw(st.sampled_from([len(x.shape), len(x.shape), len(sizes)])),
+        sizes,
+    ], {}
 
 
 @st.composite
@@ -87,7 +104,11 @@ def test_attributes():
     x = abstract(jax.ShapeDtypeStruct((2, 3, 4), jnp.dtype("float32")))
     ctx = ops.OpContext()
     assert str(ops.attribute(x, "size", ctx).size) == "24"
-    assert [str(item.size) for item in ops.attribute(x, "shape", ctx).items] == ["2", "3", "4"]
+    assert [str(item.size) for item in ops.attribute(x, "shape", ctx).items] == [
+        "2",
+        "3",
+        "4",
+    ]
     transposed = ops.attribute(x, "mT", ctx)
     assert isinstance(transposed, ArrayValue)
     assert [str(dim.size) for dim in transposed.dims] == ["2", "4", "3"]

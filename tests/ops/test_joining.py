@@ -39,9 +39,16 @@ def selections(draw):
 filled_with = st.one_of(st.just(1), st.just(1.5), st.just(True), arrays(positive))
 dtypes = optional(st.sampled_from([jnp.dtype(name) for name in DTYPES]))
 few_dtypes = optional(st.sampled_from([jnp.dtype("float32"), jnp.dtype("int8")]))
-numbers = st.one_of(st.integers(-4, 9), st.integers(-4, 9), st.floats(0, 4), st.sampled_from((1e-308, -0.5)))
+numbers = st.one_of(
+    st.integers(-4, 9),
+    st.integers(-4, 9),
+    st.floats(0, 4),
+    st.sampled_from((1e-308, -0.5)),
+)
 vectors = arrays(st.lists(st.integers(1, 3), max_size=1).map(tuple))
-rows = st.lists(st.one_of(st.integers(0, 3), st.floats(0, 1), arrays(st.just(()))), max_size=3)
+rows = st.lists(
+    st.one_of(st.integers(0, 3), st.floats(0, 1), arrays(st.just(()))), max_size=3
+)
 counts = st.integers(0, 4)
 
 
@@ -51,9 +58,24 @@ def along(drawn):
 
 test_joining = family(
     case(JNP, "concatenate stack", drawn=joinable().map(along), times=2),
-    case(JNP, "concatenate", drawn=joinable().map(lambda drawn: ([drawn[0]], {"axis": None}))),
-    case(JNP, "vstack hstack dstack column_stack", drawn=joinable().map(lambda drawn: ([drawn[0]], {})), times=2),
-    case(JNP, "append", drawn=joinable().map(lambda drawn: ([drawn[0][0], drawn[0][-1]], {"axis": drawn[1]}))),
+    case(
+        JNP,
+        "concatenate",
+        drawn=joinable().map(lambda drawn: ([drawn[0]], {"axis": None})),
+    ),
+    case(
+        JNP,
+        "vstack hstack dstack column_stack",
+        drawn=joinable().map(lambda drawn: ([drawn[0]], {})),
+        times=2,
+    ),
+    case(
+        JNP,
+        "append",
+        drawn=joinable().map(
+            lambda drawn: ([drawn[0][0], drawn[0][-1]], {"axis": drawn[1]})
+        ),
+    ),
     case("jax.lax", "select", arrays(dtypes=("bool",)), arrays(), arrays()),
     case(JNP, "select", drawn=selections()),
 )

@@ -6,7 +6,15 @@ import jax
 import jax.numpy as jnp
 from hypothesis import strategies as st
 
-from tests.ops.strategies import COMMON, FLOATS, arrays, axes, broadcastable, positive, shapes
+from tests.ops.strategies import (
+    COMMON,
+    FLOATS,
+    arrays,
+    axes,
+    broadcastable,
+    positive,
+    shapes,
+)
 from tests.ops.tables import case, family, optional
 
 LAX, JNP = "jax.lax", "jax.numpy"
@@ -27,12 +35,24 @@ def selections(draw):
     shape = draw(positive)
 
     def like(dtype):
-        other = draw(st.one_of(st.just(shape), st.just(shape), shapes)) if not draw(st.integers(0, 5)) else shape
+        other = (
+            draw(st.one_of(st.just(shape), st.just(shape), shapes))
+            if not draw(st.integers(0, 5))
+            else shape
+        )
         return jax.ShapeDtypeStruct(other, jnp.dtype(dtype))
 
-    which = like("bool") if draw(st.booleans()) else jax.ShapeDtypeStruct((), jnp.dtype("bool"))
+    which = (
+        like("bool")
+        if draw(st.booleans())
+        else jax.ShapeDtypeStruct((), jnp.dtype("bool"))
+    )
     dtype = draw(st.sampled_from(("float32", "int32")))
-    return [which, like(dtype), like(draw(st.sampled_from((dtype, dtype, "float32"))))], {}
+    return [
+        which,
+        like(dtype),
+        like(draw(st.sampled_from((dtype, dtype, "float32")))),
+    ], {}
 
 
 @st.composite
@@ -40,7 +60,8 @@ def clamps(draw):
     x = draw(arrays(st.one_of(positive, st.just(())), ("float32", "int32"), weak=False))
     bounds = [
         jax.ShapeDtypeStruct(
-            draw(st.sampled_from((x.shape, x.shape, (), (2,), (2, 3)))), draw(st.sampled_from((x.dtype,) * 4))
+            draw(st.sampled_from((x.shape, x.shape, (), (2,), (2, 3)))),
+            draw(st.sampled_from((x.dtype,) * 4)),
         )
         for _ in range(2)
     ]
@@ -55,7 +76,12 @@ def ragged(draw):
     m, k, n, groups = (draw(st.integers(1, 4)) for _ in range(4))
     shapes_ = [(m, k), (groups, k + draw(st.sampled_from((0, 0, 0, 1))), n)]
     args = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes_]
-    return [*args, jax.ShapeDtypeStruct((groups + draw(st.sampled_from((0, 0, 0, 1))),), jnp.int32)], {}
+    return [
+        *args,
+        jax.ShapeDtypeStruct(
+            (groups + draw(st.sampled_from((0, 0, 0, 1))),), jnp.int32
+        ),
+    ], {}
 
 
 test_lax = family(

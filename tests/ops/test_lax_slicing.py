@@ -20,7 +20,10 @@ def with_lists(draw, *elements, first=None):
     """An array and, per strategy, a list with mostly one element a dimension."""
     x = draw(arrays(positive) if first is None else first)
     count = len(x.shape) if draw(st.integers(0, 9)) else draw(st.integers(0, 4))
-    return [x, *(tuple(draw(element) for _ in range(count)) for element in elements)], {}
+    return [
+        x,
+        *(tuple(draw(element) for _ in range(count)) for element in elements),
+    ], {}
 
 
 @st.composite
@@ -49,7 +52,11 @@ def parts(draw):
     size = x.shape[axis] if -len(x.shape) <= axis < len(x.shape) else 3
     cut = sorted(draw(st.lists(st.integers(0, size), max_size=2)))
     sizes = [high - low for low, high in zip([0, *cut], [*cut, size], strict=True)]
-    return [x, tuple(sizes if draw(st.booleans()) else [*sizes, draw(st.integers(0, 1))]), axis], {}
+    return [
+        x,
+        tuple(sizes if draw(st.booleans()) else [*sizes, draw(st.integers(0, 1))]),
+        axis,
+    ], {}
 
 
 @st.composite
@@ -58,9 +65,16 @@ def gathers(draw):
     x = draw(arrays(st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)))
     rank = len(x.shape)
     groups = draw(
-        st.lists(st.sampled_from(("kept", "kept", "dropped", "dropped", "shared")), min_size=rank, max_size=rank)
+        st.lists(
+            st.sampled_from(("kept", "kept", "dropped", "dropped", "shared")),
+            min_size=rank,
+            max_size=rank,
+        )
     )
-    dropped, shared = ([i for i, group in enumerate(groups) if group == kind] for kind in ("dropped", "shared"))
+    dropped, shared = (
+        [i for i, group in enumerate(groups) if group == kind]
+        for kind in ("dropped", "shared")
+    )
     free = [i for i in range(rank) if i not in shared]
     started = draw(st.permutations(free))[: draw(st.integers(0, len(free)))]
     batch = draw(st.lists(st.integers(0, 3), max_size=2))
@@ -70,15 +84,26 @@ def gathers(draw):
     batch = [n if n >= 0 else x.shape[-n - 1] for n in batch]
     count = rank - len(dropped) - len(shared)
     kept = sorted(draw(st.permutations(range(count + len(batch))))[:count])
-    indices = draw(arrays(st.just((*batch, len(started))), ("int32", "int32", "uint8", "float32")))
-    sizes = [1 if i in (*dropped, *shared) else draw(st.integers(0, n)) for i, n in enumerate(x.shape)]
+    indices = draw(
+        arrays(st.just((*batch, len(started))), ("int32", "int32", "uint8", "float32"))
+    )
+    sizes = [
+        1 if i in (*dropped, *shared) else draw(st.integers(0, n))
+        for i, n in enumerate(x.shape)
+    ]
     numbers = [kept, dropped, list(started), shared, indices_shared]
     if draw(st.integers(0, 2)) == 0:
         wrong = draw(st.sampled_from([*numbers, sizes]))
         position = draw(st.integers(0, len(wrong)))
         wrong[position : position + 1] = draw(st.lists(st.integers(-1, 4), max_size=2))
     numbers, sizes = [tuple(group) for group in numbers], tuple(sizes)
-    return [x, indices, *numbers[: draw(st.sampled_from((3, 5))) if not (shared or indices_shared) else 5]], sizes
+    return [
+        x,
+        indices,
+        *numbers[
+            : draw(st.sampled_from((3, 5))) if not (shared or indices_shared) else 5
+        ],
+    ], sizes
 
 
 def gather(x, indices, sizes, *numbers):
@@ -95,12 +120,18 @@ def scattering(name):
     """Updates as a gather with the same numbers would give them."""
 
     def real(x, indices, updates, *numbers):
-        return getattr(jax.lax, name)(x, indices, updates, jax.lax.ScatterDimensionNumbers(*numbers))
+        return getattr(jax.lax, name)(
+            x, indices, updates, jax.lax.ScatterDimensionNumbers(*numbers)
+        )
 
     def run(values, named):
         x, indices, updates, *numbers = values
-        read = ops.apply("jax.lax.ScatterDimensionNumbers", numbers, {}, ops.OpContext())
-        return ops.apply(f"jax.lax.{name}", [x, indices, updates, read], {}, ops.OpContext())
+        read = ops.apply(
+            "jax.lax.ScatterDimensionNumbers", numbers, {}, ops.OpContext()
+        )
+        return ops.apply(
+            f"jax.lax.{name}", [x, indices, updates, read], {}, ops.OpContext()
+        )
 
     return {"function": real, "run": run}
 
@@ -112,7 +143,12 @@ def scatters(draw):
     shape = truth.shape if isinstance(truth, jax.ShapeDtypeStruct) else x.shape
     if draw(st.integers(0, 4)) == 0:
         shape = tuple(draw(st.lists(st.integers(0, 4), max_size=3)))
-    return [x, indices, draw(arrays(st.just(shape), (x.dtype.name, x.dtype.name, "float32"))), *numbers], {}
+    return [
+        x,
+        indices,
+        draw(arrays(st.just(shape), (x.dtype.name, x.dtype.name, "float32"))),
+        *numbers,
+    ], {}
 
 
 SCATTERS = "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
@@ -151,11 +187,16 @@ NUMBERS = {
 
 @pytest.mark.parametrize("numbers", NUMBERS)
 def test_numbers_of_gather_that_cannot_be(numbers):
-    shapes = [jax.ShapeDtypeStruct((3, 4), "float32"), jax.ShapeDtypeStruct((3, 1), "int32")]
+    shapes = [
+        jax.ShapeDtypeStruct((3, 4), "float32"),
+        jax.ShapeDtypeStruct((3, 1), "int32"),
+    ]
     truth = in_jax(gather, [*shapes, (1, 4), *numbers], {})
     if NUMBERS[numbers] is None:
         assert truth.shape == (3, 4)
-        assert has_shape(as_gather([abstract(x) for x in (*shapes, (1, 4), *numbers)], {}))
+        assert has_shape(
+            as_gather([abstract(x) for x in (*shapes, (1, 4), *numbers)], {})
+        )
         return
     assert isinstance(truth, Exception)
     with pytest.raises(ops.OpError, match=NUMBERS[numbers]):

@@ -20,9 +20,15 @@ def square_shapes(draw, batch=2):
     return (*shape, n, n + draw(st.sampled_from((0,) * 9 + (1,))))
 
 
-matrices = st.one_of(arrays(square_shapes(), DTYPES), arrays(square_shapes(), DTYPES), arrays(shapes, DTYPES))
+matrices = st.one_of(
+    arrays(square_shapes(), DTYPES),
+    arrays(square_shapes(), DTYPES),
+    arrays(shapes, DTYPES),
+)
 plain = arrays(square_shapes(0), ("float32",), weak=False)
-rectangles = arrays(st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple), DTYPES)
+rectangles = arrays(
+    st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple), DTYPES
+)
 
 
 @st.composite
@@ -31,7 +37,11 @@ def systems(draw):
     shape = draw(square_shapes(1))
     rows = shape[-2] + draw(st.sampled_from((0,) * 9 + (1,)))
     front = draw(st.sampled_from((shape[:-2], (2,), (3, 1))))
-    right = draw(st.sampled_from(((rows,), (rows, 2), (*front, rows, 3), (*front, rows), (3,), ())))
+    right = draw(
+        st.sampled_from(
+            ((rows,), (rows, 2), (*front, rows, 3), (*front, rows), (3,), ())
+        )
+    )
     return [jax.ShapeDtypeStruct(s, jnp.float32) for s in (shape, right)], {}
 
 

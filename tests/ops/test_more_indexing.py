@@ -19,35 +19,68 @@ ints = arrays(positive, ("int32", "int32", "uint8", "float32", "bool"))
 def segments(draw):
     data = draw(arrays(positive))
     length = data.shape[0] if data.shape else 2
-    ids = (length + draw(st.sampled_from((0, 0, 0, 0, 1))),) if draw(st.integers(0, 9)) else draw(positive)
-    return [data, jax.ShapeDtypeStruct(ids, jnp.int32)], {"num_segments": draw(st.integers(1, 4))}
+    ids = (
+        (length + draw(st.sampled_from((0, 0, 0, 0, 1))),)
+        if draw(st.integers(0, 9))
+        else draw(positive)
+    )
+    return [data, jax.ShapeDtypeStruct(ids, jnp.int32)], {
+        "num_segments": draw(st.integers(1, 4))
+    }
 
 
 @st.composite
 def along_axis(draw):
     """Indices that mostly have the array's shape but for one axis."""
     x, axis = draw(arrays(positive)), draw(axes)
-    shape = [draw(st.sampled_from((n, n, n, 1, 2))) if draw(st.integers(0, 3)) == 0 else n for n in x.shape]
-    return [x, draw(arrays(st.just(tuple(shape)), ("int32", "int32", "float32")))], {"axis": axis}
+    shape = [
+        draw(st.sampled_from((n, n, n, 1, 2))) if draw(st.integers(0, 3)) == 0 else n
+        for n in x.shape
+    ]
+    return [x, draw(arrays(st.just(tuple(shape)), ("int32", "int32", "float32")))], {
+        "axis": axis
+    }
 
 
 @st.composite
 def pieces(draw):
     x = draw(arrays(positive))
-    conditions = [jax.ShapeDtypeStruct(x.shape, jnp.dtype("bool")) for _ in range(draw(st.integers(1, 2)))]
-    return [x, conditions, [draw(st.sampled_from((0, 1.5, jnp.exp))) for _ in conditions]], {}
+    conditions = [
+        jax.ShapeDtypeStruct(x.shape, jnp.dtype("bool"))
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    return [
+        x,
+        conditions,
+        [draw(st.sampled_from((0, 1.5, jnp.exp))) for _ in conditions],
+    ], {}
 
 
 @st.composite
 def scaled(draw):
     """An image, a new size for some of its dimensions, and where it goes."""
     image = draw(arrays(positive, ("float32", "bfloat16", "int32")))
-    which = sorted(draw(st.sets(st.integers(0, max(len(image.shape) - 1, 0)), max_size=len(image.shape))))
-    shape = tuple(draw(st.integers(1, 4)) if i in which else n for i, n in enumerate(image.shape))
+    which = sorted(
+        draw(
+            st.sets(
+                st.integers(0, max(len(image.shape) - 1, 0)), max_size=len(image.shape)
+            )
+        )
+    )
+    shape = tuple(
+        draw(st.integers(1, 4)) if i in which else n for i, n in enumerate(image.shape)
+    )
     if not draw(st.integers(0, 7)):
         shape = draw(positive)
     numbers = jax.ShapeDtypeStruct((len(which),), jnp.float32)
-    return [image, shape, which, numbers, numbers, draw(st.sampled_from(("linear", "cubic")))], {}
+    return [
+        image,
+        shape,
+        which,
+        numbers,
+        numbers,
+        draw(st.sampled_from(("linear", "cubic"))),
+    ], {}
 
 
 vectors = arrays(st.integers(0, 5).map(lambda n: (n,)))

@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 from shardlint import ops
 from shardlint.ops.special import METHODS
 from shardlint.values import PartialValue
-from tests.ops.strategies import COMMON, arrays, axes, axis_or_axes, broadcastable, positive, shapes
+from tests.ops.strategies import (
+    COMMON,
+    arrays,
+    axes,
+    axis_or_axes,
+    broadcastable,
+    positive,
+    shapes,
+)
 from tests.ops.tables import case, family, optional, resolve
 
 NN, SPECIAL, JNP = "jax.nn", "jax.scipy.special", "jax.numpy"
 floats = arrays(shapes, ("float32", "bfloat16", "float16"))
-two, three = (broadcastable(n, ("float32", "int32")).map(lambda xs: (xs, {})) for n in (2, 3))
+two, three = (
+    broadcastable(n, ("float32", "int32")).map(lambda xs: (xs, {})) for n in (2, 3)
+)
 
 
 @st.composite
@@ -35,7 +45,12 @@ def attention(draw):
     args = [jax.ShapeDtypeStruct(shape, dtype) for shape in shapes_]
     kwargs = {"is_causal": True} if draw(st.booleans()) else {}
     if draw(st.booleans()) and front:
-        mask = (draw(st.sampled_from((1, batch))), draw(st.sampled_from((1, heads * groups))), q, k + draw(off))
+        mask = (
+            draw(st.sampled_from((1, batch))),
+            draw(st.sampled_from((1, heads * groups))),
+            q,
+            k + draw(off),
+        )
         kwargs["mask"] = jax.ShapeDtypeStruct(mask, jnp.bool_)
     return args, kwargs
 
@@ -72,11 +87,18 @@ def distribution(name, methods):
     return case(f"jax.scipy.stats.{name}", methods, drawn=drawn)
 
 
-test_distributions = family(*(distribution(name, methods) for name, methods in METHODS.items()))
+test_distributions = family(
+    *(distribution(name, methods) for name, methods in METHODS.items())
+)
 
 
 def test_every_distribution_exists():
-    missing = [f"{n}.{m}" for n, ms in METHODS.items() for m in ms.split() if not resolve(f"jax.scipy.stats.{n}.{m}")]
+    missing = [
+        f"{n}.{m}"
+        for n, ms in METHODS.items()
+        for m in ms.split()
+        if not resolve(f"jax.scipy.stats.{n}.{m}")
+    ]
     assert not missing
 
 
@@ -90,7 +112,9 @@ def initialized(name):
         key, shape, *rest = values
         made = ops.apply(f"{INITIALIZERS}.{name}", rest, named, ops.OpContext())
         assert isinstance(made, PartialValue)
-        return ops.apply(made.func.qualname, [*made.args, key, shape], {}, ops.OpContext())
+        return ops.apply(
+            made.func.qualname, [*made.args, key, shape], {}, ops.OpContext()
+        )
 
     def real(key, shape, *args, **kwargs):
         return getattr(jax.nn.initializers, name)(*args, **kwargs)(key, shape)
@@ -100,7 +124,11 @@ def initialized(name):
 
 key = st.just(jax.random.key(0))
 float_dtypes = optional(st.sampled_from((jnp.float32, jnp.bfloat16)))
-in_and_out = {"in_axis": optional(axes), "out_axis": optional(axes), "dtype": float_dtypes}
+in_and_out = {
+    "in_axis": optional(axes),
+    "out_axis": optional(axes),
+    "dtype": float_dtypes,
+}
 
 test_initializers = family(
     *(case(INITIALIZERS, name, key, positive, dtype=float_dtypes, **initialized(name))

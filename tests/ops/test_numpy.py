@@ -35,8 +35,17 @@ TABLES = (
     test_nn.test_nn, test_ordering.test_ordering, test_rearranging.test_rearranging, test_reductions.test_reductions,
     test_statistics.test_statistics,
 )  # fmt: skip
-ROWS = {row.name: row for table in TABLES for row in table.rows if row.name.startswith("jax.numpy.")}.values()
-TWINS = [(row, twin) for row in ROWS if (twin := resolve(row.name.removeprefix("jax."))) is not None]
+ROWS = {
+    row.name: row
+    for table in TABLES
+    for row in table.rows
+    if row.name.startswith("jax.numpy.")
+}.values()
+TWINS = [
+    (row, twin)
+    for row in ROWS
+    if (twin := resolve(row.name.removeprefix("jax."))) is not None
+]
 some = settings(max_examples=int(os.environ.get("ORACLE_CASES", "8")), deadline=None,
                 derandomize="ORACLE_CASES" not in os.environ, suppress_health_check=list(HealthCheck))  # fmt: skip
 
@@ -45,7 +54,10 @@ def real(value: object) -> object:
     """The argument as NumPy takes it: arrays of zeros, in dtypes that NumPy has."""
     if isinstance(value, jax.ShapeDtypeStruct):
         name = value.dtype.name
-        return np.zeros(value.shape, name if name in ("bool", "int32", "uint8", "complex64") else "float32")
+        return np.zeros(
+            value.shape,
+            name if name in ("bool", "int32", "uint8", "complex64") else "float32",
+        )
     if isinstance(value, (tuple, list)):
         return type(value)(real(item) for item in value)
     return value
@@ -59,7 +71,9 @@ def fits(result: Value, truth: object) -> bool:
         return True
     shape = np.shape(truth)
     sizes = [dim.size for dim in result.dims]
-    return len(sizes) == len(shape) and all(a is None or a == b for a, b in zip(sizes, shape, strict=True))
+    return len(sizes) == len(shape) and all(
+        a is None or a == b for a, b in zip(sizes, shape, strict=True)
+    )
 
 
 @pytest.mark.once
@@ -68,11 +82,16 @@ def test_twin(row, twin):
     @some
     @given(row.arguments)
     def run(drawn):
-        args, kwargs = [real(a) for a in drawn[0]], {key: real(a) for key, a in drawn[1].items()}
+        args, kwargs = (
+            [real(a) for a in drawn[0]],
+            {key: real(a) for key, a in drawn[1].items()},
+        )
         name = row.name.removeprefix("jax.")
         known = {key: abstract(a) for key, a in kwargs.items()}
         try:
-            result = ops.apply(name, [abstract(a) for a in args], known, ops.OpContext())
+            result = ops.apply(
+                name, [abstract(a) for a in args], known, ops.OpContext()
+            )
             failed = None
         except ops.OpError as error:
             failed = error
@@ -80,9 +99,17 @@ def test_twin(row, twin):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 truth = twin(*args, **kwargs)
-        except (TypeError, ValueError, ArithmeticError, LookupError, np.linalg.LinAlgError):
+        except (
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            np.linalg.LinAlgError,
+        ):
             return
-        assert failed is None, f"{name}{args} {kwargs}: {failed}, NumPy gives {np.shape(truth)}"
+        assert failed is None, (
+            f"{name}{args} {kwargs}: {failed}, NumPy gives {np.shape(truth)}"
+        )
         assert fits(result, truth), f"{name}{args} {kwargs}: {result} against {truth}"
 
     run()
@@ -92,4 +119,6 @@ def test_twin(row, twin):
 def test_any_negative_size_stands_for_the_rest():
     x = np.zeros((2, 3))
     assert x.reshape(-5).shape == np.reshape(x, -5).shape == (6,)
-    assert ops.method(abstract(x), "reshape", [constant(-5)], {}, ops.OpContext()) == ArrayValue(None, numpy=True)
+    assert ops.method(
+        abstract(x), "reshape", [constant(-5)], {}, ops.OpContext()
+    ) == ArrayValue(None, numpy=True)

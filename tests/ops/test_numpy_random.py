@@ -24,7 +24,9 @@ np.random.RandomState(0).randn(3, 2) | rng.normal(size=(4, 6)).astype(np.float32
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("call", [one.strip() for one in CALLS.replace("\n", "|").split("|") if one.strip()])
+@pytest.mark.parametrize(
+    "call", [one.strip() for one in CALLS.replace("\n", "|").split("|") if one.strip()]
+)
 def test_shape(call: str) -> None:
     text = f"import numpy as np\nrng = np.random.default_rng(0)\nx = {call}\n"
     module = lower(text.encode(), "m", "m.py").module
@@ -32,19 +34,32 @@ def test_shape(call: str) -> None:
     scope: dict[str, np.ndarray] = {}
     exec(text, scope)
     assert isinstance(value, ArrayValue) and value.dims is not None
-    assert [dim.size.constant if dim.size else None for dim in value.dims] == list(scope["x"].shape)
+    assert [dim.size.constant if dim.size else None for dim in value.dims] == list(
+        scope["x"].shape
+    )
 
 
 def generated(name: str) -> Callable[..., object]:
-    return lambda *args, **kwargs: getattr(np.random.default_rng(0), name)(*args, **kwargs)
+    return lambda *args, **kwargs: getattr(np.random.default_rng(0), name)(
+        *args, **kwargs
+    )
 
 
 def legacy(name: str) -> Callable[..., object]:
-    return lambda *args, **kwargs: getattr(np.random.RandomState(0), name)(*args, **kwargs)
+    return lambda *args, **kwargs: getattr(np.random.RandomState(0), name)(
+        *args, **kwargs
+    )
 
 
 GENERATOR = "numpy.random.Generator"
-size = optional(st.one_of(st.none(), st.integers(0, 4), positive, st.lists(st.integers(-1, 3), max_size=2).map(tuple)))
+size = optional(
+    st.one_of(
+        st.none(),
+        st.integers(0, 4),
+        positive,
+        st.lists(st.integers(-1, 3), max_size=2).map(tuple),
+    )
+)
 sizes = st.lists(st.integers(0, 4), max_size=3).map(tuple)
 parameter = optional(st.one_of(st.just(1.0), st.builds(np.ones, positive)))
 counts = st.one_of(st.just(0), st.builds(lambda shape: np.zeros(shape, int), positive))

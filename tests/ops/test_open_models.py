@@ -19,7 +19,10 @@ def f(x: f32['4 3'], s: f32['4 4'], v: f32['4'], ids: i32['4'], image: f32['2 8 
       q: f32['2 8 4 16'], key: jax.Array):
     result = """
 
-_FFT = {name: f"jnp.fft.{name}(x)" for name in "fft hfft ifft ihfft irfft rfft fft2 fftn ifft2 ifftn irfft2".split()}
+_FFT = {
+    name: f"jnp.fft.{name}(x)"
+    for name in "fft hfft ifft ihfft irfft rfft fft2 fftn ifft2 ifftn irfft2".split()
+}
 _FFT |= {name: f"jnp.fft.{name}(x)" for name in "irfftn rfft2 rfftn".split()}
 _SAMPLED = "bits cauchy generalized_normal gumbel laplace logistic maxwell normal uniform weibull_min".split()
 _GIVEN = {"generalized_normal": "2.0, ", "weibull_min": "1.0, 2.0, "}
@@ -56,7 +59,10 @@ CALLS = {
     "jax.numpy.linalg.eigvalsh": "jnp.linalg.eigvalsh(s)",
     "jax.numpy.linalg.matrix_rank": "jnp.linalg.matrix_rank(x)",
     "jax.numpy.linalg.solve": "jnp.linalg.solve(s, x)",
-    **{f"jax.ops.segment_{kind}": f"jax.ops.segment_{kind}(x, ids, 5)" for kind in ("max", "min", "prod", "sum")},
+    **{
+        f"jax.ops.segment_{kind}": f"jax.ops.segment_{kind}(x, ids, 5)"
+        for kind in ("max", "min", "prod", "sum")
+    },
     "jax.random.dirichlet": "jax.random.dirichlet(key, v, (2,))",
     "jax.scipy.linalg.cho_solve": "jax.scipy.linalg.cho_solve((s, True), x)",
     "jax.scipy.linalg.eigh": "jax.scipy.linalg.eigh(s)",
@@ -69,9 +75,18 @@ CALLS = {
     "numpy.random.Generator.integers": "np.random.default_rng(0).integers(0, 5, size=(2, 3))",
     "numpy.random.Generator.random": "np.random.default_rng(0).random((2, 3))",
     **{f"jax.numpy.fft.{name}": text for name, text in _FFT.items()},
-    **{f"jax.random.{name}": f"jax.random.{name}(key, {_GIVEN.get(name, '')}shape=(2, 3))" for name in _SAMPLED},
-    **{f"numpy.random.{name}": f"np.random.{name}(size=(2, 3))" for name in ("normal", "uniform")},
-    **{f"numpy.random.Generator.{name}": f"np.random.default_rng(0).{name}(size=(2, 3))" for name in _DRAWN},
+    **{
+        f"jax.random.{name}": f"jax.random.{name}(key, {_GIVEN.get(name, '')}shape=(2, 3))"
+        for name in _SAMPLED
+    },
+    **{
+        f"numpy.random.{name}": f"np.random.{name}(size=(2, 3))"
+        for name in ("normal", "uniform")
+    },
+    **{
+        f"numpy.random.Generator.{name}": f"np.random.default_rng(0).{name}(size=(2, 3))"
+        for name in _DRAWN
+    },
     **{
         f"numpy.random.Generator.standard_{name}": f"np.random.default_rng(0).standard_{name}((2, 3))"
         for name in ("exponential", "normal")

@@ -15,17 +15,27 @@ from tests.ops.strategies import arrays, axes, shapes
 
 
 def test_round_trip():
-    x, y = (abstract(jax.ShapeDtypeStruct(shape, jnp.float32)) for shape in ((2, 5, 7), (2, 7)))
+    x, y = (
+        abstract(jax.ShapeDtypeStruct(shape, jnp.float32))
+        for shape in ((2, 5, 7), (2, 7))
+    )
     both = SequenceValue((x, y), "list")
     packed = ops.apply("einops.pack", [both, Literal("b * d")], {}, ops.OpContext())
     assert isinstance(packed, SequenceValue)
-    back = ops.apply("einops.unpack", [*packed.items, Literal("b * d")], {}, ops.OpContext())
+    back = ops.apply(
+        "einops.unpack", [*packed.items, Literal("b * d")], {}, ops.OpContext()
+    )
     assert isinstance(back, SequenceValue)
-    assert [[dim.size for dim in part.dims] for part in back.items] == [[2, 5, 7], [2, 7]]
+    assert [[dim.size for dim in part.dims] for part in back.items] == [
+        [2, 5, 7],
+        [2, 7],
+    ]
 
 
 METHODS = {
-    "all any argmax argmin cumprod cumsum max mean min prod ptp sort argsort std sum var": {"axis": axes},
+    "all any argmax argmin cumprod cumsum max mean min prod ptp sort argsort std sum var": {
+        "axis": axes
+    },
     "conj conjugate flatten ravel round squeeze transpose copy": {},
     "diagonal trace": {"offset": st.integers(-1, 1)},
     "repeat": {"repeats": st.integers(0, 3), "axis": axes},
@@ -68,7 +78,9 @@ def test_properties(x):
         except ops.OpError:
             assert isinstance(truth, Exception)
         else:
-            assert_same(name, result, truth) if not isinstance(truth, Exception) else None
+            assert_same(name, result, truth) if not isinstance(
+                truth, Exception
+            ) else None
 
 
 @pytest.mark.parametrize("name", ["tobytes", "devices", "delete", "fill"])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import jax.numpy as jnp
 from hypothesis import strategies as st
 
-from tests.ops.strategies import DTYPES, arrays, axes, axis_or_axes, broadcastable, positive, shapes
+from tests.ops.strategies import (
+    DTYPES,
+    arrays,
+    axes,
+    axis_or_axes,
+    broadcastable,
+    positive,
+    shapes,
+)
 from tests.ops.tables import case, family, optional
 
 JNP, LAX = "jax.numpy", "jax.lax"
@@ -18,7 +26,13 @@ dtypes = st.sampled_from([jnp.dtype(name) for name in ("float32", "int32", "bflo
 test_products = family(
     case(JNP, "matmul dot inner vdot outer vecdot cross", arrays(small), arrays(small)),
     case(JNP, "tensordot", arrays(small), arrays(small), st.integers(0, 2)),
-    case(JNP, "tensordot", arrays(small), arrays(small), st.tuples(st.tuples(axes), st.tuples(axes))),
+    case(
+        JNP,
+        "tensordot",
+        arrays(small),
+        arrays(small),
+        st.tuples(st.tuples(axes), st.tuples(axes)),
+    ),
     case(LAX, "dot", arrays(small), arrays(small)),
     case(JNP, "concatenate concat stack", lists, axis=optional(axes)),
     case(JNP, "vstack hstack dstack column_stack", lists),
@@ -28,7 +42,13 @@ test_products = family(
 
 test_makers = family(
     case(JNP, "zeros ones empty", shapes, optional(dtypes)),
-    case(JNP, "full", positive, st.one_of(st.just(1), st.just(1.5), arrays(positive)), optional(dtypes)),
+    case(
+        JNP,
+        "full",
+        positive,
+        st.one_of(st.just(1), st.just(1.5), arrays(positive)),
+        optional(dtypes),
+    ),
     case(JNP, "zeros_like ones_like empty_like", arrays(), optional(dtypes)),
     case(JNP, "full_like", arrays(), st.just(0), optional(dtypes)),
     case(JNP, "array asarray", arrays()),
@@ -39,13 +59,36 @@ test_makers = family(
 )
 
 test_others = family(
-    case(JNP, "around bitwise_invert iscomplex conjugate asin acos atan asinh acosh atanh", arrays(dtypes=DTYPES)),
-    case(JNP, "bitwise_left_shift bitwise_right_shift atan2 array_equal array_equiv", drawn=two),
+    case(
+        JNP,
+        "around bitwise_invert iscomplex conjugate asin acos atan asinh acosh atanh",
+        arrays(dtypes=DTYPES),
+    ),
+    case(
+        JNP,
+        "bitwise_left_shift bitwise_right_shift atan2 array_equal array_equiv",
+        drawn=two,
+    ),
     case(JNP, "astype", arrays(dtypes=DTYPES), dtypes),
     case(JNP, "cumulative_sum cumulative_prod", arrays(), axis=optional(axes)),
     case(JNP, "setxor1d", arrays(), arrays()),
-    case(JNP, "compress", arrays(shapes, ("bool",)), arrays(), axis=optional(axes), size=st.integers(0, 2)),
-    case(JNP, "put_along_axis", arrays(), arrays(dtypes=("int32",)), st.just(0), axes, inplace=st.just(False)),
+    case(
+        JNP,
+        "compress",
+        arrays(shapes, ("bool",)),
+        arrays(),
+        axis=optional(axes),
+        size=st.integers(0, 2),
+    ),
+    case(
+        JNP,
+        "put_along_axis",
+        arrays(),
+        arrays(dtypes=("int32",)),
+        st.just(0),
+        axes,
+        inplace=st.just(False),
+    ),
     case(JNP, "median", arrays(), axis=optional(axis_or_axes)),
     case(LAX, "stop_gradient optimization_barrier", arrays()),
 )

@@ -52,27 +52,44 @@ OPEN = {
 
 def said() -> dict[str, ArrayValue]:
     expressions = [*written(), *sorted(OPEN)]
-    parameters = ", ".join(f"{name}: {NAMES[dtype]}['3']" for name, dtype in DTYPES.items())
-    body = "".join(f"    v{number} = {text}\n" for number, text in enumerate(expressions))
+    parameters = ", ".join(
+        f"{name}: {NAMES[dtype]}['3']" for name, dtype in DTYPES.items()
+    )
+    body = "".join(
+        f"    v{number} = {text}\n" for number, text in enumerate(expressions)
+    )
     imports = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nfrom shardtypes import *\n"
-    module = lower(f"{imports}def f({parameters}):\n{body}".encode(), "m", "m.py").module
+    module = lower(
+        f"{imports}def f({parameters}):\n{body}".encode(), "m", "m.py"
+    ).module
     known = dict(run(Project({"m": module}), module).it.seen.values())
     return {text: known[f"v{number}"] for number, text in enumerate(expressions)}
 
 
 def written() -> list[str]:
-    return [text.strip() for text in EXPRESSIONS.replace("\n", "|").split("|") if text.strip()]
+    return [
+        text.strip()
+        for text in EXPRESSIONS.replace("\n", "|").split("|")
+        if text.strip()
+    ]
 
 
 SAID = said()
 
 
 def in_jax(text: str) -> object:
-    structs = {name: jax.ShapeDtypeStruct((3,), jnp.dtype(dtype)) for name, dtype in DTYPES.items()}
+    structs = {
+        name: jax.ShapeDtypeStruct((3,), jnp.dtype(dtype))
+        for name, dtype in DTYPES.items()
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return jax.eval_shape(
-            eval(f"lambda {', '.join(DTYPES)}: {text}", {"jax": jax, "jnp": jnp, "np": np}), **structs
+            eval(
+                f"lambda {', '.join(DTYPES)}: {text}",
+                {"jax": jax, "jnp": jnp, "np": np},
+            ),
+            **structs,
         )
 
 

@@ -26,7 +26,17 @@ def concrete(shape: tuple[int, ...], name: str) -> np.ndarray:
     return np.ones(shape, name)
 
 
-numpy_dtypes = ("bool", "int8", "int32", "int64", "uint16", "float16", "float32", "float64", "complex64")
+numpy_dtypes = (
+    "bool",
+    "int8",
+    "int32",
+    "int64",
+    "uint16",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+)
 ones = st.builds(concrete, shapes, st.sampled_from(numpy_dtypes))
 floats = st.builds(concrete, positive, st.just("float32"))
 
@@ -35,11 +45,24 @@ test_jax_queries = family(
     case(JNP, "iscomplexobj isrealobj isscalar ndim shape iterable", drawn=one),
     case(JNP, "size", arrays(), optional(axes)),
     case(JNP, "issubdtype can_cast promote_types", dtypes, dtypes),
-    case(JNP, "isdtype", dtypes, st.sampled_from(("integral", "real floating", "numeric", jnp.dtype("int32")))),
+    case(
+        JNP,
+        "isdtype",
+        dtypes,
+        st.sampled_from(("integral", "real floating", "numeric", jnp.dtype("int32"))),
+    ),
     case(JNP, "dtype", dtypes),
-    case(JNP, "result_type", st.one_of(arrays(), dtypes, numbers), st.one_of(arrays(), dtypes, numbers)),
+    case(
+        JNP,
+        "result_type",
+        st.one_of(arrays(), dtypes, numbers),
+        st.one_of(arrays(), dtypes, numbers),
+    ),
     case("jax.dtypes", "result_type", arrays(), arrays()),
-    *(case(JNP, name, arrays(), function=eager(resolve(f"{JNP}.{name}"))) for name in ("array_str", "array_repr")),
+    *(
+        case(JNP, name, arrays(), function=eager(resolve(f"{JNP}.{name}")))
+        for name in ("array_str", "array_repr")
+    ),
     case(JNP, " ".join(SCALARS), drawn=one),
     case(JNP, " ".join(SCALARS), st.sampled_from((1j, True, 1.5))),
     case(JNP, " ".join(SCALARS), st.lists(st.sampled_from((1, 0, 2)), max_size=3)),
@@ -72,7 +95,8 @@ def checked(x: object) -> object:
 
 
 AUTO, EXPLICIT = (
-    NamedSharding(jax.make_mesh((1,), ("d",), axis_types=(kind,)), P()) for kind in (AxisType.Auto, AxisType.Explicit)
+    NamedSharding(jax.make_mesh((1,), ("d",), axis_types=(kind,)), P())
+    for kind in (AxisType.Auto, AxisType.Explicit)
 )
 
 test_placement = family(

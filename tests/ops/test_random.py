@@ -11,18 +11,29 @@ from tests.ops.tables import case, family, optional
 
 RANDOM = "jax.random"
 key = st.just(jax.random.key(0))
-wanted = st.one_of(positive, positive, st.lists(st.integers(-1, 3), max_size=3).map(tuple))
+wanted = st.one_of(
+    positive, positive, st.lists(st.integers(-1, 3), max_size=3).map(tuple)
+)
 float_dtypes = optional(st.sampled_from((jnp.float32, jnp.bfloat16, jnp.int32)))
-parameter = st.one_of(st.just(2.0), st.just(0.5), arrays(positive, ("float32", "float32", "int32")))
-batches = positive.flatmap(lambda shape: st.tuples(arrays(st.just(shape), ("float32",)), st.just(shape)))
+parameter = st.one_of(
+    st.just(2.0), st.just(0.5), arrays(positive, ("float32", "float32", "int32"))
+)
+batches = positive.flatmap(
+    lambda shape: st.tuples(arrays(st.just(shape), ("float32",)), st.just(shape))
+)
 
 
 @st.composite
 def gaussians(draw):
     n, m = draw(st.integers(1, 3)), draw(st.sampled_from((0,) * 5 + (1,)))
     batch = draw(st.sampled_from(((), (), (2,))))
-    mean, cov = jax.ShapeDtypeStruct((*batch, n), jnp.float32), jax.ShapeDtypeStruct((n, n + m), jnp.float32)
-    return [draw(key), mean, cov], ({"shape": (4, *batch)} if draw(st.booleans()) else {})
+    mean, cov = (
+        jax.ShapeDtypeStruct((*batch, n), jnp.float32),
+        jax.ShapeDtypeStruct((n, n + m), jnp.float32),
+    )
+    return [draw(key), mean, cov], (
+        {"shape": (4, *batch)} if draw(st.booleans()) else {}
+    )
 
 
 @st.composite
@@ -43,7 +54,11 @@ def categoricals(draw):
     if draw(st.booleans()) and -len(shape) <= axis < len(shape):
         batch = list(shape)
         batch.pop(axis)
-        kwargs["shape"] = (*draw(st.sampled_from(((), (4,)))), *batch) if draw(st.integers(0, 4)) else draw(positive)
+        kwargs["shape"] = (
+            (*draw(st.sampled_from(((), (4,)))), *batch)
+            if draw(st.integers(0, 4))
+            else draw(positive)
+        )
     return [draw(key), logits], kwargs
 
 

@@ -19,7 +19,9 @@ def reshapes(draw):
     total = math.prod(x.shape)
     target = []
     while total > 1 and len(target) < 4:
-        factor = draw(st.sampled_from([n for n in range(1, total + 1) if total % n == 0]))
+        factor = draw(
+            st.sampled_from([n for n in range(1, total + 1) if total % n == 0])
+        )
         target.append(factor)
         total //= factor
     if draw(st.booleans()) and target:
@@ -35,7 +37,9 @@ def reshapes(draw):
 def in_dim(draw):
     """Shapes and positions that mostly fit."""
     target = draw(positive)
-    where = sorted(draw(st.sets(st.integers(0, max(len(target) - 1, 0)), max_size=len(target))))
+    where = sorted(
+        draw(st.sets(st.integers(0, max(len(target) - 1, 0)), max_size=len(target)))
+    )
     shape = [draw(st.sampled_from((target[i], target[i], 1, 3))) for i in where]
     if not draw(st.integers(0, 9)):
         where = draw(st.lists(st.integers(-1, 4), max_size=3))
@@ -49,10 +53,14 @@ def counted(x, sizes, dimensions=None):
     return jax.lax.reshape(x, sizes, dimensions)
 
 
-permutations = shapes.flatmap(lambda shape: st.tuples(arrays(st.just(shape)), st.permutations(range(len(shape)))))
+permutations = shapes.flatmap(
+    lambda shape: st.tuples(arrays(st.just(shape)), st.permutations(range(len(shape))))
+)
 pairs = st.tuples(st.integers(0, 2), st.integers(0, 2))
 several = st.lists(axes, max_size=3).map(tuple)
-square = st.lists(st.sampled_from((2, 3, 3, 4, 1, 0)), min_size=1, max_size=4).map(tuple)
+square = st.lists(st.sampled_from((2, 3, 3, 4, 1, 0)), min_size=1, max_size=4).map(
+    tuple
+)
 
 test_rearranging = family(
     case("jax.Array", "reshape", drawn=reshapes().map(lambda drawn: ([drawn[0][0], *drawn[0][1]], {})),

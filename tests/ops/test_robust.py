@@ -44,7 +44,11 @@ many = settings(max_examples=int(os.environ.get("ORACLE_CASES", "20")), deadline
 
 
 def required(model: ops.Model) -> list[str]:
-    return [p.name for p in model.signature.parameters if p.kind == "positional" and p.default is None]
+    return [
+        p.name
+        for p in model.signature.parameters
+        if p.kind == "positional" and p.default is None
+    ]
 
 
 @pytest.mark.once
@@ -55,16 +59,23 @@ def test_nothing_known_is_never_an_error():
             args = [value] * len(required(model))
             try:
                 ops.apply(name, args, {}, ops.OpContext())
-                known = ops.apply(name, args, {"of_a_later_release": Unknown()}, ops.OpContext())
+                known = ops.apply(
+                    name, args, {"of_a_later_release": Unknown()}, ops.OpContext()
+                )
             except ops.OpError as error:
                 assert error.code == "ST219" and value is NOTHING[-1], error
                 continue
-            assert not isinstance(known, ArrayValue) or any(p.kind == "**" for p in model.signature.parameters)
+            assert not isinstance(known, ArrayValue) or any(
+                p.kind == "**" for p in model.signature.parameters
+            )
 
 
 @pytest.mark.once
 @many
-@given(st.lists(st.sampled_from(range(len(ANYTHING))), min_size=8, max_size=8), st.integers(0, 2))
+@given(
+    st.lists(st.sampled_from(range(len(ANYTHING))), min_size=8, max_size=8),
+    st.integers(0, 2),
+)
 def test_models_take_anything(chosen, more):
     """Values that no program would pass give a value or an OpError, no other exception."""
     values = [ANYTHING[i] for i in chosen]
@@ -81,7 +92,14 @@ def test_models_take_anything(chosen, more):
 @pytest.mark.once
 def test_every_model_is_of_something():
     """A model under a misspelt name would never be used."""
-    gone = {"jax.numpy.fix", *(name for name in ops.MODELS if name.startswith("numpy.random.Generator.rand"))}
+    gone = {
+        "jax.numpy.fix",
+        *(
+            name
+            for name in ops.MODELS
+            if name.startswith("numpy.random.Generator.rand")
+        ),
+    }
     missing = {
         name for name in ops.MODELS
         if name.startswith(("jax.", "numpy.", "einops.")) and not name.startswith("jax.Array") and "<" not in name

@@ -16,7 +16,9 @@ from shardlint.ops.registry import MODELS
 from shardlint.project import Project
 from tests.ops.oracle import in_jax
 
-_SCATTERS = "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
+_SCATTERS = (
+    "scatter scatter_add scatter_sub scatter_mul scatter_min scatter_max".split()
+)
 _NUMBERS = "lax.ScatterDimensionNumbers((0,), (0,), (0,))"
 _IMAGES = ("1 3 8 8", "4 3 2 2")
 _SQUARES = ("4 4", "4 4")
@@ -31,17 +33,26 @@ CALLS: dict[str, tuple[str, str, str]] = {
     "clamp": ("4 4", "", "y, x, y"),
     "pad": ("4 4", "", "x, y, [(0, 0, 0)] * 2"),
     "conv": (*_IMAGES, "x, y, (1, 1), 'SAME'"),
-    "conv_general_dilated": (*_IMAGES, "x, y, (1, 1), 'SAME', preferred_element_type=jnp.float32"),
+    "conv_general_dilated": (
+        *_IMAGES,
+        "x, y, (1, 1), 'SAME', preferred_element_type=jnp.float32",
+    ),
     "conv_with_general_padding": (*_IMAGES, "x, y, (1, 1), 'SAME', None, None"),
     "conv_transpose": ("1 8 3", "2 3 4", "x, y, (1,), 'SAME'"),
-    "conv_general_dilated_local": ("1 3 8 8", "4 12 8 8", "x, y, (1, 1), 'SAME', (2, 2)"),
+    "conv_general_dilated_local": (
+        "1 3 8 8",
+        "4 12 8 8",
+        "x, y, (1, 1), 'SAME', (2, 2)",
+    ),
     "dot_general": (*_SQUARES, "x, y, (((1,), (0,)), ((), ()))"),
     "ragged_dot": ("4 4", "2 4 4", "x, y, jnp.array([2, 2])"),
     "batch_matmul": ("2 4 4", "2 4 4", "x, y"),
     "reduce_window": ("4 4", "", "x, y, lax.add, (2, 2), (1, 1), 'VALID'"),
     "reduce": ("4 4", "", "x, y, lax.add, (0,)"),
     "betainc": (*_SQUARES, "x, x, y"),
-    **dict.fromkeys(_SCATTERS, ("4 4", "4", "x, jnp.zeros((1,), jnp.int32), y, " + _NUMBERS)),
+    **dict.fromkeys(
+        _SCATTERS, ("4 4", "4", "x, jnp.zeros((1,), jnp.int32), y, " + _NUMBERS)
+    ),
 }
 #: They refuse some pairs of dtypes only, or have no model.
 APART = {
@@ -55,10 +66,18 @@ APART = {
 FUNCTIONS = sorted(
     name
     for name, one in vars(lax).items()
-    if callable(one) and not inspect.isclass(one) and not name.startswith("_") and not name.endswith("_p")
+    if callable(one)
+    and not inspect.isclass(one)
+    and not name.startswith("_")
+    and not name.endswith("_p")
 )
 DECLARED = {name.removeprefix("jax.lax.") for name, one in MODELS.items() if one.alike}
-_WRITTEN = {jnp.float32: "f32", jnp.bfloat16: "bf16", jnp.int32: "i32", jnp.int16: "i16"}
+_WRITTEN = {
+    jnp.float32: "f32",
+    jnp.bfloat16: "bf16",
+    jnp.int32: "i32",
+    jnp.int16: "i16",
+}
 _PAIRS = ((jnp.float32, jnp.bfloat16), (jnp.int32, jnp.int16))
 
 
@@ -71,10 +90,13 @@ def expression(name: str) -> tuple[str, str, str]:
 def accepted(name: str, first: type, second: type) -> bool:
     one, other, text = expression(name)
     arrays = [
-        jax.ShapeDtypeStruct(tuple(map(int, shape.split())), dtype) for shape, dtype in ((one, first), (other, second))
+        jax.ShapeDtypeStruct(tuple(map(int, shape.split())), dtype)
+        for shape, dtype in ((one, first), (other, second))
     ]
     code = compile(f"lambda x, y: {text}", "<call>", "eval")
-    return not isinstance(in_jax(eval(code, {"lax": lax, "jnp": jnp}), arrays, {}), Exception)
+    return not isinstance(
+        in_jax(eval(code, {"lax": lax, "jnp": jnp}), arrays, {}), Exception
+    )
 
 
 def refuses(name: str) -> bool:
@@ -118,11 +140,21 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("annotation", "text", "wrong"), NUMBERS)
-def test_numbers_of_python_are_not_promoted_either(annotation: str, text: str, wrong: bool) -> None:
-    dtype = next(dtype for dtype, written in _WRITTEN.items() if annotation.startswith(written + "["))
-    truth = in_jax(eval(f"lambda x: {text}", {"lax": lax}), [jax.ShapeDtypeStruct((4,), dtype)], {})
+def test_numbers_of_python_are_not_promoted_either(
+    annotation: str, text: str, wrong: bool
+) -> None:
+    dtype = next(
+        dtype
+        for dtype, written in _WRITTEN.items()
+        if annotation.startswith(written + "[")
+    )
+    truth = in_jax(
+        eval(f"lambda x: {text}", {"lax": lax}), [jax.ShapeDtypeStruct((4,), dtype)], {}
+    )
     assert isinstance(truth, TypeError) == wrong
-    assert [event.code for event in found(f"def f(x: {annotation}):\n    return {text}\n")] == ["ST212"] * wrong
+    assert [
+        event.code for event in found(f"def f(x: {annotation}):\n    return {text}\n")
+    ] == ["ST212"] * wrong
 
 
 #: Right, or right for some who call: an annotated number may be an array, and x64 makes Python's numbers larger.
@@ -149,7 +181,9 @@ MESSAGES = {
     "def f(x: f32['4'], y: i32['4']):\n    return lax.concatenate([x, x, y], 0)\n": (
         "lax.concatenate: operands[0] is float32, operands[2] is int32"
     ),
-    "def f(x: bf16['4']):\n    return lax.max(x, 0.0)\n": ("lax.max: x is bfloat16, y is a Python number of float32"),
+    "def f(x: bf16['4']):\n    return lax.max(x, 0.0)\n": (
+        "lax.max: x is bfloat16, y is a Python number of float32"
+    ),
 }
 
 

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from shardlint import ops
 from tests.ops.oracle import CASES, abstract, context, eager, in_jax, is_array, sampled
 
-SEQUENCES = (lambda x: (x, x), lambda x: [x], lambda x: (1, 2), lambda x: [0.5], lambda x: [])
+SEQUENCES = (
+    lambda x: (x, x),
+    lambda x: [x],
+    lambda x: (1, 2),
+    lambda x: [0.5],
+    lambda x: [],
+)
 ROWS = {
     row.name: row
     for path in sorted(Path(__file__).parent.glob("test_*.py")) if path.stem != Path(__file__).stem
@@ -41,7 +47,12 @@ def calls(draw):
 def test_sequence_for_an_array(call):
     row, args, kwargs = call
     try:
-        ops.apply(row.name, list(map(abstract, args)), {key: abstract(arg) for key, arg in kwargs.items()}, context())
+        ops.apply(
+            row.name,
+            list(map(abstract, args)),
+            {key: abstract(arg) for key, arg in kwargs.items()},
+            context(),
+        )
     except ops.OpError as error:
         if error.code == "ST219":
             for function in (row.function, eager(row.function)):
@@ -49,4 +60,6 @@ def test_sequence_for_an_array(call):
                     truth = in_jax(function, args, kwargs)
                 except AttributeError as missing:  # a function of lax that looks for the shape before all else
                     truth = missing
-                assert isinstance(truth, Exception), f"{row.name}{args} {kwargs}: {error.message}, JAX gives {truth}"
+                assert isinstance(truth, Exception), (
+                    f"{row.name}{args} {kwargs}: {error.message}, JAX gives {truth}"
+                )

@@ -38,12 +38,22 @@ def convolutions(draw, general=True):
     rhs = (outside, inside, *(draw(st.integers(1, 3)) for _ in space))
     numbers = None
     if general and draw(st.booleans()):
-        spec = [draw(st.permutations(letters + space)) for letters in ("NC", "OI", "NC")]
+        spec = [
+            draw(st.permutations(letters + space)) for letters in ("NC", "OI", "NC")
+        ]
         numbers = tuple("".join(letters) for letters in spec)
-        lhs, rhs = permuted(lhs, "NC" + space, numbers[0]), permuted(rhs, "OI" + space, numbers[1])
-    make = arrays(st.just(lhs), FLOATS, weak=False), arrays(st.just(rhs), ("float32",), weak=False)
+        lhs, rhs = (
+            permuted(lhs, "NC" + space, numbers[0]),
+            permuted(rhs, "OI" + space, numbers[1]),
+        )
+    make = (
+        arrays(st.just(lhs), FLOATS, weak=False),
+        arrays(st.just(rhs), ("float32",), weak=False),
+    )
     args = [draw(make[0]), draw(make[1]), [draw(st.integers(1, 3)) for _ in space]]
-    args.append(padding(draw, count) if general else draw(st.sampled_from(("SAME", "VALID"))))
+    args.append(
+        padding(draw, count) if general else draw(st.sampled_from(("SAME", "VALID")))
+    )
     if not general:
         return args, {}
     kwargs = {"feature_group_count": groups, "dimension_numbers": numbers}
@@ -57,7 +67,11 @@ def convolutions(draw, general=True):
 
 @st.composite
 def windows(draw):
-    x = draw(arrays(st.lists(st.integers(1, 6), max_size=3).map(tuple), ("float32",), weak=False))
+    x = draw(
+        arrays(
+            st.lists(st.integers(1, 6), max_size=3).map(tuple), ("float32",), weak=False
+        )
+    )
     count = len(x.shape) + draw(st.sampled_from((0,) * 9 + (1,)))
     sizes = tuple(draw(st.integers(1, 3)) for _ in range(count))
     strides = draw(st.one_of(st.none(), st.tuples(*[st.integers(1, 3)] * count)))
@@ -66,8 +80,16 @@ def windows(draw):
 
 @st.composite
 def any_convolution(draw):
-    lhs, rhs = draw(arrays(dtypes=("float32",), weak=False)), draw(arrays(dtypes=("float32",), weak=False))
-    return [lhs, rhs, (1,) * draw(st.integers(0, 2)), draw(st.sampled_from(("SAME", "VALID")))], {}
+    lhs, rhs = (
+        draw(arrays(dtypes=("float32",), weak=False)),
+        draw(arrays(dtypes=("float32",), weak=False)),
+    )
+    return [
+        lhs,
+        rhs,
+        (1,) * draw(st.integers(0, 2)),
+        draw(st.sampled_from(("SAME", "VALID"))),
+    ], {}
 
 
 @st.composite
@@ -76,18 +98,36 @@ def transposed(draw):
     count = draw(st.integers(0, 2))
     space = "HW"[:count]
     lhs = (draw(st.integers(1, 2)), *(draw(st.integers(1, 4)) for _ in space), 3)
-    rhs = (*(draw(st.integers(1, 4)) for _ in space), 3 + draw(st.sampled_from((0,) * 9 + (1,))), 2)
+    rhs = (
+        *(draw(st.integers(1, 4)) for _ in space),
+        3 + draw(st.sampled_from((0,) * 9 + (1,))),
+        2,
+    )
     kwargs = {"transpose_kernel": draw(st.booleans())}
     if kwargs["transpose_kernel"]:
         rhs = (*rhs[:-2], rhs[-1], rhs[-2])
     if draw(st.booleans()):
-        spec = [draw(st.permutations(letters)) for letters in (f"N{space}C", f"{space}IO", f"N{space}C")]
+        spec = [
+            draw(st.permutations(letters))
+            for letters in (f"N{space}C", f"{space}IO", f"N{space}C")
+        ]
         kwargs["dimension_numbers"] = tuple("".join(letters) for letters in spec)
-        lhs, rhs = permuted(lhs, f"N{space}C", spec[0]), permuted(rhs, f"{space}IO", spec[1])
-    make = arrays(st.just(lhs), FLOATS, weak=False), arrays(st.just(rhs), ("float32",), weak=False)
+        lhs, rhs = (
+            permuted(lhs, f"N{space}C", spec[0]),
+            permuted(rhs, f"{space}IO", spec[1]),
+        )
+    make = (
+        arrays(st.just(lhs), FLOATS, weak=False),
+        arrays(st.just(rhs), ("float32",), weak=False),
+    )
     if not draw(st.integers(0, 2)):
         kwargs["rhs_dilation"] = [draw(st.integers(1, 2)) for _ in space]
-    return [draw(make[0]), draw(make[1]), [draw(st.integers(1, 3)) for _ in space], padding(draw, count)], kwargs
+    return [
+        draw(make[0]),
+        draw(make[1]),
+        [draw(st.integers(1, 3)) for _ in space],
+        padding(draw, count),
+    ], kwargs
 
 
 @st.composite
@@ -99,7 +139,9 @@ def patched(draw):
 
 
 def window_sum(x, init, computation, *rest):
-    return jax.lax.reduce_window(x, jnp.zeros((), x.dtype) if computation is None else init, jax.lax.add, *rest)
+    return jax.lax.reduce_window(
+        x, jnp.zeros((), x.dtype) if computation is None else init, jax.lax.add, *rest
+    )
 
 
 test_sliding = family(

@@ -10,7 +10,9 @@ from tests.ops.tables import case, family, optional
 JNP = "jax.numpy"
 vectors = st.integers(0, 5).map(lambda n: (n,))
 vector = st.one_of(arrays(vectors), arrays(vectors), arrays(vectors), arrays())
-same_vectors = st.integers(1, 4).flatmap(lambda n: st.tuples(arrays(st.just((n,))), arrays(st.just((n,)))))
+same_vectors = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(arrays(st.just((n,))), arrays(st.just((n,))))
+)
 
 
 @st.composite

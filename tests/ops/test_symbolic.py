@@ -10,12 +10,25 @@ import pytest
 
 from shardlint import ops
 from shardlint.ops.registry import constant
-from shardlint.values import ArrayValue, Dimension, IntValue, Literal, SequenceValue, SliceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+    SliceValue,
+    Value,
+)
 from shardtypes.lang import Size, format_shape, parse
 
 
 def sym(text: str, dtype: str = "float32") -> ArrayValue:
-    return ArrayValue(tuple(Dimension(dim.size, ()) for dim in parse(text).dims), dtype, False, frozenset())
+    return ArrayValue(
+        tuple(Dimension(dim.size, ()) for dim in parse(text).dims),
+        dtype,
+        False,
+        frozenset(),
+    )
 
 
 def integer(text: str) -> IntValue:
@@ -23,7 +36,9 @@ def integer(text: str) -> IntValue:
 
 
 def concrete(text: str, sizes: dict[str, int]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tuple(d.size.evaluate(sizes) for d in parse(text).dims), jnp.float32)
+    return jax.ShapeDtypeStruct(
+        tuple(d.size.evaluate(sizes) for d in parse(text).dims), jnp.float32
+    )
 
 
 def sizes_of(text: str, sizes: dict[str, int]) -> int:
@@ -33,19 +48,32 @@ def sizes_of(text: str, sizes: dict[str, int]) -> int:
 def reshape(shape: str):
     names = shape.split()
     return (
-        lambda ctx, x: ops.method(x, "reshape", [integer(name) for name in names], {}, ctx),
+        lambda ctx, x: ops.method(
+            x, "reshape", [integer(name) for name in names], {}, ctx
+        ),
         lambda env, x: x.reshape([sizes_of(name, env) for name in names]),
     )
 
 
-def function(name: str, *rest: object, sequence: bool = False, first: str | None = None, **kwargs: object):
+def function(
+    name: str,
+    *rest: object,
+    sequence: bool = False,
+    first: str | None = None,
+    **kwargs: object,
+):
     """A ``jnp`` function of the arrays, as a model call and as a JAX call."""
     before = [] if first is None else [first]
 
     def model(ctx: ops.OpContext, *xs: Value) -> Value:
         args = [SequenceValue(xs, "list")] if sequence else list(xs)
         known = {key: constant(value) for key, value in kwargs.items()}
-        return ops.apply(f"jax.numpy.{name}", [*map(Literal, before), *args, *map(constant, rest)], known, ctx)
+        return ops.apply(
+            f"jax.numpy.{name}",
+            [*map(Literal, before), *args, *map(constant, rest)],
+            known,
+            ctx,
+        )
 
     def real(env: dict[str, int], *xs: object) -> object:
         args = [list(xs)] if sequence else list(xs)
@@ -75,7 +103,14 @@ FAILING = [
     ("ST209", function("stack", sequence=True), ["B L", "B M"]),
     ("ST209", function("where"), ["B L", "B L", "L B"]),
     ("ST213", function("min"), ["B L", "B L"]),
-    ("ST214", (lambda ctx, x: ops.index(x, constant((0, 0, 0)), ctx), lambda env, x: x[0, 0, 0]), ["B L"]),
+    (
+        "ST214",
+        (
+            lambda ctx, x: ops.index(x, constant((0, 0, 0)), ctx),
+            lambda env, x: x[0, 0, 0],
+        ),
+        ["B L"],
+    ),
 ]
 
 
@@ -85,10 +120,20 @@ def test_witness_fails_in_jax(code, both, shapes):
     with pytest.raises(ops.OpError) as caught:
         model(ops.OpContext(), *map(sym, shapes))
     assert caught.value.code == code
-    names = {name for shape in shapes for dim in parse(shape).dims for name in dim.size.symbols}
-    env = {**{name: 7 + i for i, name in enumerate(sorted(names))}, **caught.value.witness}
+    names = {
+        name
+        for shape in shapes
+        for dim in parse(shape).dims
+        for name in dim.size.symbols
+    }
+    env = {
+        **{name: 7 + i for i, name in enumerate(sorted(names))},
+        **caught.value.witness,
+    }
     with pytest.raises((TypeError, ValueError, IndexError)):
-        jax.eval_shape(lambda *xs: real(env, *xs), *(concrete(shape, env) for shape in shapes))
+        jax.eval_shape(
+            lambda *xs: real(env, *xs), *(concrete(shape, env) for shape in shapes)
+        )
 
 
 WORKING = [
@@ -117,17 +162,27 @@ def test_symbolic_result_agrees(both, shapes, expected):
     result = model(ops.OpContext(), *map(sym, shapes))
     assert isinstance(result, ArrayValue)
     assert format_shape([dim.size for dim in result.dims]) == expected
-    for env in ({"B": 2, "L": 8, "M": 3, "F": 5, "H": 7}, {"B": 3, "L": 4, "M": 5, "F": 2, "H": 1}):
-        truth = jax.eval_shape(partial(real, env), *(concrete(shape, env) for shape in shapes))
+    for env in (
+        {"B": 2, "L": 8, "M": 3, "F": 5, "H": 7},
+        {"B": 3, "L": 4, "M": 5, "F": 2, "H": 1},
+    ):
+        truth = jax.eval_shape(
+            partial(real, env), *(concrete(shape, env) for shape in shapes)
+        )
         assert truth.shape == tuple(dim.size.evaluate(env) for dim in result.dims)
 
 
-@pytest.mark.parametrize("bounds", [(None, 3), (1, None), (None, -1), (-2, None), (2, 5), (-4, -1), (None, None, 2)])
+@pytest.mark.parametrize(
+    "bounds",
+    [(None, 3), (1, None), (None, -1), (-2, None), (2, 5), (-4, -1), (None, None, 2)],
+)
 def test_slices_clamp(bounds):
     """``x[:3]`` of a dimension L has min(L, 3) elements, whatever L is."""
     known = slice(*bounds)
     parts = [known.start, known.stop, known.step]
-    index = SliceValue(*(Literal(None) if part is None else constant(part) for part in parts))
+    index = SliceValue(
+        *(Literal(None) if part is None else constant(part) for part in parts)
+    )
     result = ops.index(sym("L"), index, ops.OpContext())
     assert isinstance(result, ArrayValue)
     for n in range(1, 8):
@@ -152,12 +207,22 @@ def test_messages():
 
 
 ADVICE = [
-    (function("divide"), ["B L M", "B L"], "'B L 1' does: use keepdims=True, or [..., None]", ["B L M", "B L 1"]),
+    (
+        function("divide"),
+        ["B L M", "B L"],
+        "'B L 1' does: use keepdims=True, or [..., None]",
+        ["B L M", "B L 1"],
+    ),
     (function("add"), ["B L", "L B"], "transpose the second", ["B L", "B L"]),
     (function("matmul"), ["B L", "F L"], "transpose the right operand", ["B L", "L F"]),
     (function("matmul"), ["L B", "L F"], "transpose the left operand", ["B L", "L F"]),
     (function("matmul"), ["L F", "B L"], "swap the operands", ["B L", "L F"]),
-    (function("einsum", first="bl,lm->bm"), ["L M", "B L"], "swap the operands", ["B L", "L M"]),
+    (
+        function("einsum", first="bl,lm->bm"),
+        ["L M", "B L"],
+        "swap the operands",
+        ["B L", "L M"],
+    ),
 ]
 
 
@@ -174,11 +239,15 @@ def test_advice_is_good(both, shapes, advice, better):
 
 def test_advice_on_joining():
     with pytest.raises(ops.OpError) as caught:
-        function("concatenate", sequence=True, axis=1)[0](ops.OpContext(), sym("B L"), sym("M L"))
+        function("concatenate", sequence=True, axis=1)[0](
+            ops.OpContext(), sym("B L"), sym("M L")
+        )
     assert caught.value.message.endswith("use axis=0")
 
 
-@pytest.mark.parametrize("shapes", [["B L", "B M"], ["B L M", "M L B"], ["B L M", "K L"]])
+@pytest.mark.parametrize(
+    "shapes", [["B L", "B M"], ["B L M", "M L B"], ["B L M", "K L"]]
+)
 def test_no_advice_where_nothing_is_evident(shapes):
     with pytest.raises(ops.OpError) as caught:
         ops.binary("+", *map(sym, shapes), ops.OpContext())

@@ -48,20 +48,37 @@ test_trees = family(
 CONTEXT = context()
 
 
-@pytest.mark.parametrize("leaf", [Unknown(), InstanceValue(None), MethodValue(Unknown(), "f")])
+@pytest.mark.parametrize(
+    "leaf", [Unknown(), InstanceValue(None), MethodValue(Unknown(), "f")]
+)
 def test_what_may_be_a_tree_is_not_followed(leaf):
     tree = SequenceValue((ArrayValue(()), leaf))
-    for name, args in (("map", [ExternalValue("jax.numpy.exp"), tree]), ("leaves", [tree])):
+    for name, args in (
+        ("map", [ExternalValue("jax.numpy.exp"), tree]),
+        ("leaves", [tree]),
+    ):
         assert isinstance(ops.apply(f"jax.tree.{name}", args, {}, CONTEXT), Unknown)
-    given = [ExternalValue("jax.numpy.add"), SequenceValue((ArrayValue(()),)), SequenceValue((), "list")]
+    given = [
+        ExternalValue("jax.numpy.add"),
+        SequenceValue((ArrayValue(()),)),
+        SequenceValue((), "list"),
+    ]
     assert isinstance(ops.apply("jax.tree.map", given, {}, CONTEXT), Unknown)
 
 
 def test_answers():
     x = abstract(jax.ShapeDtypeStruct((2, 3), jnp.float32))
-    assert ops.apply("numpy.testing.assert_allclose", [x, x], {}, ops.OpContext()) == Literal(None)
-    assert ops.apply("numpy.array_equal", [x, x], {}, ops.OpContext()) == ScalarValue("bool")
-    agree("jax.numpy.array_equal", jnp.array_equal, [jax.ShapeDtypeStruct((2,), jnp.int32)] * 2)
+    assert ops.apply(
+        "numpy.testing.assert_allclose", [x, x], {}, ops.OpContext()
+    ) == Literal(None)
+    assert ops.apply("numpy.array_equal", [x, x], {}, ops.OpContext()) == ScalarValue(
+        "bool"
+    )
+    agree(
+        "jax.numpy.array_equal",
+        jnp.array_equal,
+        [jax.ShapeDtypeStruct((2,), jnp.int32)] * 2,
+    )
     fetched = ops.apply("jax.device_get", [SequenceValue((x,))], {}, ops.OpContext())
     assert isinstance(fetched, SequenceValue)
     assert all(isinstance(item, ArrayValue) and item.numpy for item in fetched.items)

@@ -32,11 +32,15 @@ class Case:
     mark: str = ""
 
 
-def mapped(specs: tuple[P, ...], out: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[[Any], Any]]:
+def mapped(
+    specs: tuple[P, ...], out: Any, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[[Any], Any]]:
     """Make functions of a mesh from what runs on a device."""
 
     def decorate(body: Callable[..., Any]) -> Callable[[Any], Any]:
-        return lambda mesh: jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False, **options)
+        return lambda mesh: jax.shard_map(
+            body, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False, **options
+        )
 
     return decorate
 
@@ -53,7 +57,9 @@ def mlp(x: Any, w: Any, v: Any) -> Any:
 
 @mapped(MLP, P("d", "t"))
 def scattered_mlp(x: Any, w: Any, v: Any) -> Any:
-    return lax.psum_scatter(jax.nn.gelu(x @ w) @ v, "t", scatter_dimension=1, tiled=True)
+    return lax.psum_scatter(
+        jax.nn.gelu(x @ w) @ v, "t", scatter_dimension=1, tiled=True
+    )
 
 
 @mapped((P("d"), P("t")), P("d"))
@@ -68,14 +74,20 @@ def mean(x: Any) -> Any:
 
 @mapped((P(None, "t"), P()), P(None, "t"))
 def normalised(x: Any, scale: Any) -> Any:
-    square = lax.psum(jnp.sum(x * x, -1, keepdims=True), "t") / (x.shape[-1] * lax.axis_size("t"))
-    own = lax.dynamic_slice_in_dim(scale, lax.axis_index("t") * x.shape[-1], x.shape[-1])
+    square = lax.psum(jnp.sum(x * x, -1, keepdims=True), "t") / (
+        x.shape[-1] * lax.axis_size("t")
+    )
+    own = lax.dynamic_slice_in_dim(
+        scale, lax.axis_index("t") * x.shape[-1], x.shape[-1]
+    )
     return x * lax.rsqrt(square + 1e-6) * own
 
 
 @mapped((P(None, "t"), P("t")), P(None, "t"))
 def normalised_by_own(x: Any, scale: Any) -> Any:
-    square = lax.psum(jnp.sum(x * x, -1, keepdims=True), "t") / (x.shape[-1] * lax.axis_size("t"))
+    square = lax.psum(jnp.sum(x * x, -1, keepdims=True), "t") / (
+        x.shape[-1] * lax.axis_size("t")
+    )
     return x * lax.rsqrt(square + 1e-6) * scale
 
 
@@ -90,7 +102,9 @@ def softmax(x: Any) -> Any:
 def embedding(table: Any, ids: Any) -> Any:
     local = ids - lax.axis_index("t") * table.shape[0]
     inside = (local >= 0) & (local < table.shape[0])
-    return lax.psum(jnp.where(inside[..., None], table[jnp.where(inside, local, 0)], 0.0), "t")
+    return lax.psum(
+        jnp.where(inside[..., None], table[jnp.where(inside, local, 0)], 0.0), "t"
+    )
 
 
 @mapped((P("t"), P("d")), P("d"))
@@ -128,7 +142,9 @@ def layers(stack: Any, x: Any) -> Any:
 
 @mapped((P("d", "t"),), P(None, ("d", "t")))
 def transposed_shards(x: Any) -> Any:
-    return lax.all_to_all(lax.all_gather(x, "d", axis=0, tiled=True), "d", 1, 1, tiled=True)
+    return lax.all_to_all(
+        lax.all_gather(x, "d", axis=0, tiled=True), "d", 1, 1, tiled=True
+    )
 
 
 @mapped((P("d", "t", None),), P("d", None, "t"))
@@ -181,7 +197,9 @@ RIGHT = {
     "normalised_by_own": Case(normalised_by_own, (X, B)),
     "softmax": Case(softmax, (X,)),
     "embedding": Case(embedding, (array(32, 4), array(8, 3, dtype="int32"))),
-    "clipped_embedding": Case(clipped_embedding, (array(32, 4), array(8, 3, dtype="int32"))),
+    "clipped_embedding": Case(
+        clipped_embedding, (array(32, 4), array(8, 3, dtype="int32"))
+    ),
     "histogram": Case(histogram, (B,)),
     "solved": Case(solved, (array(8, 4), array(8, 3))),
     "layers": Case(layers, (array(3, 16, 32), X)),
@@ -382,7 +400,12 @@ WRONG = {
         "dimension 1: it adds different shards; use all_gather, or leave it out",
         "shards",
     ),
-    "local_size": Case(local_size, (B,), "from here on it is 4 times too large: it takes 4, on one device 16", "size"),
+    "local_size": Case(
+        local_size,
+        (B,),
+        "from here on it is 4 times too large: it takes 4, on one device 16",
+        "size",
+    ),
     "lookup_without_mask": Case(
         lookup_without_mask,
         (array(32, 4), np.arange(24, dtype=np.int32).reshape(8, 3)),

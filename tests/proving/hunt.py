@@ -39,11 +39,15 @@ def question(program: Program) -> tuple[Traced, Traced] | None:
     try:
         many = traced(program.run, tuple(shapes), {}, program.sizes, None)
     except ValueError as error:
-        if "Expected cotangent type" not in str(error):  # of an all_to_all that moves the dimension that it splits
+        if "Expected cotangent type" not in str(
+            error
+        ):  # of an all_to_all that moves the dimension that it splits
             raise
         return None
     try:
-        one = traced(program.run, tuple(shapes), {}, dict.fromkeys(program.sizes, 1), None)
+        one = traced(
+            program.run, tuple(shapes), {}, dict.fromkeys(program.sizes, 1), None
+        )
     except Exception:  # noqa: BLE001 - what it does is possible on one mesh alone
         return None
     return many, one
@@ -52,29 +56,53 @@ def question(program: Program) -> tuple[Traced, Traced] | None:
 def own_draws(program: Program, many: Traced, one: Traced) -> Drawn:
     """What devices draw for shards of what one device draws."""
     shapes = [jax.ShapeDtypeStruct(shape, np.float32) for shape in program.shapes]
-    return related_draws(many.program, one.program, shapes, [Layout()] * len(shapes), program.sizes)
+    return related_draws(
+        many.program, one.program, shapes, [Layout()] * len(shapes), program.sizes
+    )
 
 
 def proof(program: Program, many: Traced, one: Traced) -> Proved:
     given = [same(shape) for shape in program.shapes]
-    return propagated(many.program, one.program, given, program.sizes, drawn=own_draws(program, many, one))
+    return propagated(
+        many.program,
+        one.program,
+        given,
+        program.sizes,
+        drawn=own_draws(program, many, one),
+    )
 
 
-def wrong_claims(program: Program, many: Traced, one: Traced, proved: Proved, seed: int = 0) -> list[str]:
+def wrong_claims(
+    program: Program, many: Traced, one: Traced, proved: Proved, seed: int = 0
+) -> list[str]:
     """Claims that numbers contradict."""
     rng = np.random.default_rng(seed)
     draws = [[rng.normal(size=shape) for shape in program.shapes] for _ in range(2)]
-    names, partners = set(proved.claims), {partner for _, partner in proved.claims.values()}
-    pairs = {name: partner for name, (_, partner) in own_draws(program, many, one).items()}
+    names, partners = (
+        set(proved.claims),
+        {partner for _, partner in proved.claims.values()},
+    )
+    pairs = {
+        name: partner for name, (_, partner) in own_draws(program, many, one).items()
+    }
     on_many = run(many.program, draws, names | set(pairs))
-    instead = taken(pairs, on_many, many.program, one.program, program.sizes, len(draws))
+    instead = taken(
+        pairs, on_many, many.program, one.program, program.sizes, len(draws)
+    )
     on_one = run(one.program, draws, partners, instead)
     found = []
     for name, (state, partner) in proved.claims.items():
         if name not in on_many.inside or partner not in on_one.inside:
             continue
-        if not holds(state, on_many.inside[name], without_axes(on_one.inside[partner]), program.sizes):
-            step = next(step for step in many.program.all_steps() if name in step.results)
+        if not holds(
+            state,
+            on_many.inside[name],
+            without_axes(on_one.inside[partner]),
+            program.sizes,
+        ):
+            step = next(
+                step for step in many.program.all_steps() if name in step.results
+            )
             found.append(f"{step.primitive} is not {state}")
     return found
 
@@ -121,7 +149,9 @@ def holds(state: State, values: Values, whole: Any, sizes: Mapping[str, int]) ->
     for axis, monoid in state.parts:
         array = combined[monoid](array, axis=left.index(axis))
         left.remove(axis)
-    array = joined(array, left, {dim: axes for dim, axes in enumerate(state.dims) if axes}, before)
+    array = joined(
+        array, left, {dim: axes for dim, axes in enumerate(state.dims) if axes}, before
+    )
     for dim in state.uniform:
         if not state.dims[dim]:
             array, whole = (_one_of(part, before + dim) for part in (array, whole))
@@ -147,7 +177,10 @@ def wrong_numbers(program: Program, many: Traced, seed: int = 0) -> float:
     simulated = [values.array[0] for values in run(many.program, [draw], ()).results]
     sizes = tuple(program.sizes.values())
     devices = np.array(jax.devices()[: int(np.prod(sizes))]).reshape(sizes)
-    abstract, program.mesh = program.mesh, jax.sharding.Mesh(devices, tuple(program.sizes))
+    abstract, program.mesh = (
+        program.mesh,
+        jax.sharding.Mesh(devices, tuple(program.sizes)),
+    )
     try:
         with jax.default_matmul_precision("highest"):
             real = jax.jit(program.run)(*(np.asarray(one, np.float32) for one in draw))
@@ -158,7 +191,9 @@ def wrong_numbers(program: Program, many: Traced, seed: int = 0) -> float:
         b = np.asarray(b, np.float64)
         if np.isfinite(a).all() and np.isfinite(b).all():
             worst = max(
-                worst, float(np.max(np.abs(a - b), initial=0.0)) / max(float(np.max(np.abs(a), initial=0.0)), 1.0)
+                worst,
+                float(np.max(np.abs(a - b), initial=0.0))
+                / max(float(np.max(np.abs(a), initial=0.0)), 1.0),
             )
     return worst
 
@@ -168,9 +203,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tests.proving.hunt", description=__doc__)
     parser.add_argument("count", type=int)
     parser.add_argument("seed", type=int, nargs="?", default=0)
-    parser.add_argument("--devices", type=int, default=0, help="of so many programs one runs on real devices as well")
+    parser.add_argument(
+        "--devices",
+        type=int,
+        default=0,
+        help="of so many programs one runs on real devices as well",
+    )
     options = parser.parse_args(arguments)
-    counts = dict.fromkeys(("programs", "operations", "known", "claims", "wrong", "devices"), 0)
+    counts = dict.fromkeys(
+        ("programs", "operations", "known", "claims", "wrong", "devices"), 0
+    )
     start = time.perf_counter()
     for seed in range(options.seed, options.seed + options.count):
         program = drawn(seed)

@@ -22,7 +22,9 @@ def _shifted(x: Any, by: int, around: bool = True) -> Any:
     return lax.ppermute(x, "t", [(i, j % count) for i, j in kept])
 
 
-def ring_attention(by: int = 1, rounds: int = 0, causal: bool = True, shrink: bool = True) -> Callable[[Any], Any]:
+def ring_attention(
+    by: int = 1, rounds: int = 0, causal: bool = True, shrink: bool = True
+) -> Callable[[Any], Any]:
     """Blocks of keys and values go round; the mask expects them from the device before."""
 
     @mapped((_T, _T, _T), _T)
@@ -43,8 +45,16 @@ def ring_attention(by: int = 1, rounds: int = 0, causal: bool = True, shrink: bo
             mixed = before + jnp.einsum("bqk,bkd->bqd", weights, v)
             return (_shifted(k, by), _shifted(v, by), upper, total, mixed), None
 
-        start = (k, v, jnp.full(q.shape[:2], -1e30), jnp.zeros(q.shape[:2]), jnp.zeros_like(v))
-        (_, _, _, total, mixed), _ = lax.scan(visit, start, jnp.arange(max(count - rounds, 1)))
+        start = (
+            k,
+            v,
+            jnp.full(q.shape[:2], -1e30),
+            jnp.zeros(q.shape[:2]),
+            jnp.zeros_like(v),
+        )
+        (_, _, _, total, mixed), _ = lax.scan(
+            visit, start, jnp.arange(max(count - rounds, 1))
+        )
         return mixed / total[..., None]
 
     return attend
@@ -68,7 +78,9 @@ def pipeline(missing: int = 0, first: int = 0) -> Callable[[Any], Any]:
             return (_shifted(out, 1, False), made), None
 
         ticks = jnp.arange(parts + max(count - 1 - missing, 0))
-        (_, made), _ = lax.scan(tick, (jnp.zeros_like(xs[0]), jnp.zeros_like(xs)), ticks)
+        (_, made), _ = lax.scan(
+            tick, (jnp.zeros_like(xs[0]), jnp.zeros_like(xs)), ticks
+        )
         return lax.psum(jnp.where(me == count - 1, made, 0.0), "t")
 
     return through
@@ -144,8 +156,12 @@ WRONG = {
     "sums are not rescaled": Case(ring_attention(shrink=False), (Q, Q, Q)),
     "a tick is missing": Case(pipeline(missing=1), (XS, LAYERS)),
     "fed to another stage": Case(pipeline(first=1), (XS, LAYERS)),
-    "neighbours change places": Case(convolution(by=-1), (array(2, 8, 3), array(3, 3, 5))),
+    "neighbours change places": Case(
+        convolution(by=-1), (array(2, 8, 3), array(3, 3, 5))
+    ),
     "a device counts itself": Case(running_totals(own=1), (array(2, 8),)),
     "the next rows": Case(own_rows(after=1), (array(8, 3), array(8, 3))),
-    "columns of another width": Case(own_columns(width=1), (array(4, 8), array(4, dtype="int32"))),
+    "columns of another width": Case(
+        own_columns(width=1), (array(4, 8), array(4, dtype="int32"))
+    ),
 }

@@ -31,14 +31,24 @@ def _summed_again(_: Any, cotangent: Any) -> Any:
 
 
 reduced.defvjp(lambda x: (lax.psum(x, "t"), None), _summed_again)
-reduced_over.defvjp(lambda x, axis: (lax.psum(x, axis), None), lambda axis, *rest: _summed_again(*rest))
+reduced_over.defvjp(
+    lambda x, axis: (lax.psum(x, axis), None), lambda axis, *rest: _summed_again(*rest)
+)
 
 
 @pytest.mark.parametrize("collective", [reduced, lambda x: reduced_over(x, "t")])
 def test_the_line_of_a_rule_is_blamed(collective: Any) -> None:
-    @partial(jax.shard_map, mesh=MESH, in_specs=MLP, out_specs=(P("d"), P(None, "t"), P("t")), check_vma=False)
+    @partial(
+        jax.shard_map,
+        mesh=MESH,
+        in_specs=MLP,
+        out_specs=(P("d"), P(None, "t"), P("t")),
+        check_vma=False,
+    )
     def gradients(x: Any, w: Any, v: Any) -> Any:
-        x, w, v = jax.grad(lambda x, w, v: jnp.sum(collective(jnp.tanh(x @ w) @ v)), argnums=(0, 1, 2))(x, w, v)
+        x, w, v = jax.grad(
+            lambda x, w, v: jnp.sum(collective(jnp.tanh(x @ w) @ v)), argnums=(0, 1, 2)
+        )(x, w, v)
         return lax.psum(x, "t"), lax.psum(w, "d"), lax.psum(v, "d")
 
     found = prove(gradients, X, W, V)

@@ -43,7 +43,13 @@ def test_the_size_of_a_mesh_that_is_written_down_is_found_elsewhere() -> None:
     found = prove(average, array(32))
     assert found.ok
     said = {tuple(one.sizes.values()): one.ok for one in found.elsewhere}
-    assert said == {(4, 4): True, (2, 8): False, (2, 2): False, (4, 2): False, (3, 3): False}
+    assert said == {
+        (4, 4): True,
+        (2, 8): False,
+        (2, 2): False,
+        (4, 2): False,
+        (3, 3): False,
+    }
 
 
 def test_meshes_and_sizes_that_a_program_does_not_bear_are_left_out() -> None:
@@ -61,7 +67,12 @@ def test_meshes_and_sizes_that_a_program_does_not_bear_are_left_out() -> None:
     ]
 
     x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
-    assert prove(jax.pmap(lambda x: x - lax.pmean(jnp.mean(x), "i"), axis_name="i"), x).elsewhere == ()
+    assert (
+        prove(
+            jax.pmap(lambda x: x - lax.pmean(jnp.mean(x), "i"), axis_name="i"), x
+        ).elsewhere
+        == ()
+    )
 
 
 def test_which_meshes_and_sizes() -> None:
@@ -82,7 +93,9 @@ def _shared_heads(reduced: Any, group: Any = lambda rank, n: rank * 2 // n) -> A
     def attention(x: Any, keys: Any, queries: Any, out: Any) -> Any:
         head = group(lax.axis_index("t"), lax.axis_size("t"))
         own = lax.dynamic_index_in_dim(keys, head, axis=0, keepdims=False)
-        scores = jnp.tanh((x @ queries).reshape(x.shape[0], -1, own.shape[1]) * (x @ own)[:, None])
+        scores = jnp.tanh(
+            (x @ queries).reshape(x.shape[0], -1, own.shape[1]) * (x @ own)[:, None]
+        )
         return reduced(scores.reshape(x.shape[0], -1) @ out)
 
     return attention
@@ -97,7 +110,9 @@ def test_pieces_that_devices_pick_are_compared_with_those_of_fewer_devices() -> 
     assert found.ok is None and found.agrees
     assert "agree with those of d=1, t=2" in found.reason
 
-    found = prove(_shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION)  # mark: added too often
+    found = prove(
+        _shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION
+    )  # mark: added too often
     assert found.ok is False and found.culprit is not None
     assert found.culprit.what == (
         "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first"
@@ -107,17 +122,24 @@ def test_pieces_that_devices_pick_are_compared_with_those_of_fewer_devices() -> 
 
 
 def test_pieces_of_fewer_devices_that_are_others_tell_nothing() -> None:
-    found = prove(_shared_heads(lambda part: lax.psum(part, "t"), lambda rank, n: rank % 2), *_ATTENTION)
+    found = prove(
+        _shared_heads(lambda part: lax.psum(part, "t"), lambda rank, n: rank % 2),
+        *_ATTENTION,
+    )
     assert found.ok is None and found.agrees is False
     assert "picks a piece of its own" in found.reason
 
 
 def test_groups_of_devices_are_further_draws() -> None:
     held = np.arange(2 * 4 * 3).reshape(2, 4, 3)  # d, t, draws
-    found = in_groups(Numbers([Values(held, ("d", "t"))], {0: Values(held[:, 0], ("d",))}), "t", 2)
+    found = in_groups(
+        Numbers([Values(held, ("d", "t"))], {0: Values(held[:, 0], ("d",))}), "t", 2
+    )
     (values,) = found.results
     assert values.axes == ("d", "t") and values.array.shape == (2, 2, 6)
     np.testing.assert_array_equal(values.array[:, :, :3], held[:, :2])
     np.testing.assert_array_equal(values.array[:, :, 3:], held[:, 2:])
-    np.testing.assert_array_equal(found.inside[0].array, np.concatenate([held[:, 0]] * 2, axis=1))
+    np.testing.assert_array_equal(
+        found.inside[0].array, np.concatenate([held[:, 0]] * 2, axis=1)
+    )
     assert [fewer(size) for size in (1, 2, 3, 4, 6, 9)] == [1, 1, 1, 2, 3, 3]

@@ -27,7 +27,9 @@ def drawn(*shape: int, seed: int = 0, whose: int = 0) -> Residues:
 
 
 def agree(a: Residues, b: Residues) -> bool:
-    return bool(np.array_equal(a.p, b.p)) and (a.q is None or b.q is None or bool(np.array_equal(a.q, b.q)))
+    return bool(np.array_equal(a.p, b.p)) and (
+        a.q is None or b.q is None or bool(np.array_equal(a.q, b.q))
+    )
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------
@@ -37,7 +39,9 @@ def test_floats_are_the_fractions_that_they_are() -> None:
     values = np.array([0.0, 1.0, -1.0, 0.75, 0.1, -1e30, 2.0**-1000])
     found = residues(values)
     for number, value in enumerate(values):
-        assert (int(found.p[number]), int(found.q[number])) == field.scalar(Fraction(float(value)))
+        assert (int(found.p[number]), int(found.q[number])) == field.scalar(
+            Fraction(float(value))
+        )
     assert agree(residues(np.array([-3, 5])), residues(np.array([-3.0, 5.0])))
     with pytest.raises(NotExact):
         residues(np.array([np.nan]))
@@ -112,7 +116,9 @@ def test_a_ring_inside_layers_is_proved() -> None:
     attend = RIGHT["ring"].made(MESH)
 
     def layers(x: Any) -> Any:
-        return lax.scan(lambda x, _: (x + jnp.tanh(attend(x, x, x)), None), x, length=2)[0]
+        return lax.scan(
+            lambda x, _: (x + jnp.tanh(attend(x, x, x)), None), x, length=2
+        )[0]
 
     found = prove(layers, array(2, 8, 4))
     assert found.ok, str(found)
@@ -123,7 +129,9 @@ def verdict(body: Any, *args: Any, specs: Any, out: Any) -> bool:
     function = mapped(specs, out)(body)(MESH)
     many = traced(function, args, {}, {}, None)
     one = traced(function, args, {}, dict.fromkeys(SIZES, 1), None)
-    found = propagated(many.program, one.program, [same(one.shape) for one in args], SIZES)
+    found = propagated(
+        many.program, one.program, [same(one.shape) for one in args], SIZES
+    )
     return all(state is not None and state.exact for state in found.outputs)
 
 
@@ -140,9 +148,13 @@ def test_parts_of_one_sum_are_not_taken_for_equal() -> None:
         a = x @ w
         b = lax.psum(x @ w, "t") / lax.axis_size("t")
         n = lax.axis_size("t")
-        return lax.psum(jnp.abs(lax.ppermute(a - b, "t", [(i, (i + 1) % n) for i in range(n)])), "t")
+        return lax.psum(
+            jnp.abs(lax.ppermute(a - b, "t", [(i, (i + 1) % n) for i in range(n)])), "t"
+        )
 
-    assert not verdict(difference, array(4, 8), array(8, 4), specs=(P(None, "t"), P("t")), out=P())
+    assert not verdict(
+        difference, array(4, 8), array(8, 4), specs=(P(None, "t"), P("t")), out=P()
+    )
 
 
 def _slope_of_tanh(x: Any) -> Any:
@@ -154,7 +166,10 @@ _OTHERS: dict[str, tuple[Any, Any]] = {
     "maximum": (lambda x: jnp.maximum(x, -x), lambda x: -jnp.maximum(-x, x)),
     "floor": (jnp.floor, lambda x: x),
     "truncated": (lambda x: x.astype(jnp.int32).astype(jnp.float32), lambda x: x),
-    "above": (lambda x: (x > 0).astype(jnp.float32), lambda x: (x > 1).astype(jnp.float32)),
+    "above": (
+        lambda x: (x > 0).astype(jnp.float32),
+        lambda x: (x > 1).astype(jnp.float32),
+    ),
     "exp": (jnp.exp, lambda x: jnp.exp(-x)),
     "cbrt": (jnp.cbrt, jnp.sqrt),
     "exp2": (jnp.exp2, jnp.exp),
@@ -162,7 +177,10 @@ _OTHERS: dict[str, tuple[Any, Any]] = {
     "tanh's derivative": (_slope_of_tanh, lambda x: 1 - x * x),
     "largest": (lambda x: jnp.max(x, -1), lambda x: jnp.min(x, -1)),
     "sorted": (lambda x: jnp.sort(x, -1), lambda x: x),
-    "narrow": (lambda x: (x * 0 + 300).astype(jnp.int32).astype(jnp.uint8).astype(jnp.float32), lambda x: x * 0 + 300),
+    "narrow": (
+        lambda x: (x * 0 + 300).astype(jnp.int32).astype(jnp.uint8).astype(jnp.float32),
+        lambda x: x * 0 + 300,
+    ),
 }
 
 

@@ -28,7 +28,9 @@ def test_random_programs_have_no_wrong_claims(seed: int) -> None:
 
 def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     # Of what is the same on all devices, the sum is not what one device computes.
-    monkeypatch.setitem(RULES, "psum", lambda case: [replace(state, parts=()) for state in case.states])
+    monkeypatch.setitem(
+        RULES, "psum", lambda case: [replace(state, parts=()) for state in case.states]
+    )
     wrong = []
     for seed in range(8):
         program = drawn(seed)

@@ -18,8 +18,12 @@ from tests.proving.cases import MESH, RIGHT, WRONG, array
 X, W, V = array(8, 16), array(16, 32), array(32, 16)
 
 
-def _mapped(body: Callable[..., Any], in_specs: Any, out_specs: Any) -> Callable[..., Any]:
-    return jax.shard_map(body, mesh=MESH, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+def _mapped(
+    body: Callable[..., Any], in_specs: Any, out_specs: Any
+) -> Callable[..., Any]:
+    return jax.shard_map(
+        body, mesh=MESH, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
 
 
 def _mlp(x: jax.Array, w: jax.Array, v: jax.Array) -> jax.Array:
@@ -46,7 +50,9 @@ def test_each_line_has_what_it_computes() -> None:
     assert all(each.proved and not each.remark for each in found)
     for line, each in zip(str(found).splitlines(), found, strict=True):
         assert line.endswith(each.text) and each.array in line
-    assert str(found[4]).endswith(": f32[8/d, 16 {U:t}]: sharded over 'd' along dimension 0 and a partial sum over 't'")
+    assert str(found[4]).endswith(
+        ": f32[8/d, 16 {U:t}]: sharded over 'd' along dimension 0 and a partial sum over 't'"
+    )
 
 
 def test_what_no_device_computes_is_said() -> None:
@@ -58,7 +64,10 @@ def test_what_no_device_computes_is_said() -> None:
     *_, parts, added, _ = prove(_mapped(wrong, _SPECS, P("d")), X, W, V).intermediates
     assert parts.array == "f32[8/d, 16 {U:t}]"
     assert (added.array, added.compared) == ("f32[4, 16]", True)
-    assert added.remark == "not what one device computes, nor a shard or a partial result of it"
+    assert (
+        added.remark
+        == "not what one device computes, nor a shard or a partial result of it"
+    )
 
 
 def test_factors_and_other_parts_are_remarks() -> None:
@@ -69,7 +78,10 @@ def test_factors_and_other_parts_are_remarks() -> None:
 
     _, mean, largest, *_ = follow(_mapped(f, P("t"), (P(), P())), X)
     assert (mean.array, mean.remark) == ("f32[{U:t}]", "a per-device mean along 't'")
-    assert (largest.array, largest.remark) == ("f32[]", "a maximum of each device's own along 't'")
+    assert (largest.array, largest.remark) == (
+        "f32[]",
+        "a maximum of each device's own along 't'",
+    )
 
 
 def test_what_is_seen_in_numbers_alone_says_so() -> None:
@@ -86,7 +98,10 @@ def test_what_is_seen_in_numbers_alone_says_so() -> None:
     if not last.proved:
         assert last.remark == "sharded over 't' along dimension 0, seen in numbers"
         *_, unseen = follow(f, X)
-        assert (unseen.array, unseen.remark) == ("f32[2, 16]", "not compared with one device")
+        assert (unseen.array, unseen.remark) == (
+            "f32[2, 16]",
+            "not compared with one device",
+        )
 
 
 def test_a_loop_is_told_once() -> None:
@@ -107,7 +122,13 @@ def test_shapes_are_those_of_the_devices(name: str) -> None:
     found = prove(case.made(MESH), *case.args).intermediates
     assert found
     for each in found:
-        sizes = each.array.partition("[")[2].rstrip("]").partition("{")[0].replace(",", " ").split()
+        sizes = (
+            each.array.partition("[")[2]
+            .rstrip("]")
+            .partition("{")[0]
+            .replace(",", " ")
+            .split()
+        )
         local = []
         for text in sizes:
             size, *axes = text.split("/")

@@ -30,7 +30,17 @@ def test_right_programs_are_proved(name: str) -> None:
     assert set(found.sizes) == set(SIZES)
 
 
-@pytest.mark.parametrize("name", ["mlp", "scattered_mlp", "fully_sharded", "layers", "embedding", "normalised_by_own"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mlp",
+        "scattered_mlp",
+        "fully_sharded",
+        "layers",
+        "embedding",
+        "normalised_by_own",
+    ],
+)
 def test_gradients_are_proved(name: str) -> None:
     case = RIGHT[name]
     found = prove(case.made(MESH), *case.args, grad=True)
@@ -44,14 +54,20 @@ def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
     assert found.ok is False and found.agrees is False
     assert found.culprit is not None and found.numbers is not None
     assert found.culprit.what == case.words
-    assert f"# mark: {case.mark}" in Path(cases.__file__).read_text().splitlines()[found.culprit.line - 1]
+    assert (
+        f"# mark: {case.mark}"
+        in Path(cases.__file__).read_text().splitlines()[found.culprit.line - 1]
+    )
     assert case.words in str(found) and found.numbers.path in found.reason
     with pytest.raises(Refuted, match="refuted"):
         found.raise_if_failed()
 
 
 def test_the_numbers_are_those_of_the_program() -> None:
-    found = prove(WRONG["sum_of_means"].made(MESH), np.arange(128, dtype=np.float32).reshape(8, 16))
+    found = prove(
+        WRONG["sum_of_means"].made(MESH),
+        np.arange(128, dtype=np.float32).reshape(8, 16),
+    )
     assert found.numbers is not None
     assert found.numbers.on_devices == pytest.approx(2 * found.numbers.on_one)
     assert found.numbers.off_by == pytest.approx(1.0)
@@ -101,7 +117,9 @@ def test_nothing_stays_behind() -> None:
     assert alone.shape["t"] == 1 and alone.size == 1 and alone.axis_sizes == (1,)
     assert MESH.shape["t"] == 4
     np.testing.assert_allclose(function(x), before)
-    np.testing.assert_allclose(jax.vmap(lambda y: lax.psum(y, "i"), axis_name="i")(x), np.full(16, x.sum()))
+    np.testing.assert_allclose(
+        jax.vmap(lambda y: lax.psum(y, "i"), axis_name="i")(x), np.full(16, x.sum())
+    )
 
 
 def _mean_difference(x: Any) -> Any:
@@ -109,7 +127,9 @@ def _mean_difference(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("transform", [jax.pmap, jax.vmap])
-def test_mapped_functions_are_compared_with_one_device_that_has_all_rows(transform: Any) -> None:
+def test_mapped_functions_are_compared_with_one_device_that_has_all_rows(
+    transform: Any,
+) -> None:
     x = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
     assert prove(transform(_mean_difference, axis_name="i"), x).ok
     found = prove(transform(lambda x: x - jnp.mean(x), axis_name="i"), x)
@@ -129,10 +149,14 @@ def test_copies_of_an_argument_are_one_argument() -> None:
 
     @partial(jax.pmap, axis_name="i")
     def drifting(w: Any, x: Any) -> Any:
-        return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), lax.pmean(jnp.mean(x), "i")
+        return w - jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), lax.pmean(
+            jnp.mean(x), "i"
+        )
 
     found = prove(drifting, w, x)  # on the way to an average, for all that is known
-    assert found.ok is None and "result[0] is a per-device mean along 'i'" in found.reason
+    assert (
+        found.ok is None and "result[0] is a per-device mean along 'i'" in found.reason
+    )
 
 
 def test_keys_of_devices_may_be_arguments() -> None:
@@ -165,7 +189,9 @@ def test_a_function_is_asked_about_again(transform: Any) -> None:
 
 def mapped_over_d(body: Any) -> Any:
     """Make functions of the spec of the first argument and the result."""
-    return lambda spec: jax.shard_map(body, mesh=MESH, in_specs=(spec, P()), out_specs=spec, check_vma=False)
+    return lambda spec: jax.shard_map(
+        body, mesh=MESH, in_specs=(spec, P()), out_specs=spec, check_vma=False
+    )
 
 
 def test_the_compiler_needs_no_proof() -> None:
@@ -198,7 +224,9 @@ def test_what_devices_draw_for_their_shards_one_device_takes() -> None:
 
     @mapped_over_d
     def normalised(x: Any, key: Any) -> Any:
-        noisy = x + jax.random.normal(jax.random.fold_in(key, lax.axis_index("d")), x.shape)
+        noisy = x + jax.random.normal(
+            jax.random.fold_in(key, lax.axis_index("d")), x.shape
+        )
         return noisy / lax.psum(jnp.sum(noisy**2), "d")
 
     assert prove(normalised(P("d")), array(8, 16), cases.KEY).ok
@@ -216,11 +244,23 @@ def test_per_device_randomness_is_not_blamed() -> None:
 def test_a_capacity_of_each_device_is_not_blamed(choices: int) -> None:
     """Rows beyond what a device counts for an expert are dropped."""
 
-    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P("t"), check_vma=False)
+    @partial(
+        jax.shard_map,
+        mesh=MESH,
+        in_specs=(P("t"), P()),
+        out_specs=P("t"),
+        check_vma=False,
+    )
     def routed(x: Any, router: Any) -> Any:
-        chosen = jax.nn.one_hot(lax.top_k(x @ router, choices)[1], router.shape[1])  # [rows, choices, experts]
+        chosen = jax.nn.one_hot(
+            lax.top_k(x @ router, choices)[1], router.shape[1]
+        )  # [rows, choices, experts]
         each = chosen.transpose(1, 0, 2).reshape(-1, router.shape[1])
-        place = (jnp.cumsum(each, axis=0) - each).reshape(choices, -1, router.shape[1]).transpose(1, 0, 2)
+        place = (
+            (jnp.cumsum(each, axis=0) - each)
+            .reshape(choices, -1, router.shape[1])
+            .transpose(1, 0, 2)
+        )
         kept = chosen * (place < x.shape[0] * choices // router.shape[1])
         return x * kept.sum((1, 2))[:, None]
 
@@ -235,14 +275,30 @@ _EXPERTS = (P("t"), P(), P("t"))
 def _experts(reduced: Any) -> Any:
     """The gradients of a router and of experts, which see the rows that fit their capacity; and their reductions."""
 
-    @partial(jax.shard_map, mesh=MESH, in_specs=_EXPERTS, out_specs=(P(), P("t")), check_vma=False)
+    @partial(
+        jax.shard_map,
+        mesh=MESH,
+        in_specs=_EXPERTS,
+        out_specs=(P(), P("t")),
+        check_vma=False,
+    )
     def gradients(x: Any, router: Any, experts: Any) -> Any:
         def loss(router: Any, experts: Any) -> Any:
             probs = jax.nn.softmax(x @ router)
             chosen = jax.nn.one_hot(jnp.argmax(probs, axis=1), router.shape[1])
-            kept = chosen * (jnp.cumsum(chosen, axis=0) <= x.shape[0] // router.shape[1])
-            sent = lax.all_to_all(jnp.einsum("be,bd->ebd", kept, x), "t", 0, 1, tiled=True)
-            back = lax.all_to_all(jnp.tanh(jnp.einsum("ebd,edf->ebf", sent, experts)), "t", 1, 0, tiled=True)
+            kept = chosen * (
+                jnp.cumsum(chosen, axis=0) <= x.shape[0] // router.shape[1]
+            )
+            sent = lax.all_to_all(
+                jnp.einsum("be,bd->ebd", kept, x), "t", 0, 1, tiled=True
+            )
+            back = lax.all_to_all(
+                jnp.tanh(jnp.einsum("ebd,edf->ebf", sent, experts)),
+                "t",
+                1,
+                0,
+                tiled=True,
+            )
             return jnp.mean(jnp.einsum("be,ebf->bf", kept * probs, back) ** 2)
 
         return reduced(*jax.grad(loss, argnums=(0, 1))(router, experts))
@@ -253,17 +309,30 @@ def _experts(reduced: Any) -> Any:
 def test_what_a_capacity_does_not_explain_is_refuted() -> None:
     """Devices that do not hold what they return as replicated, or hold one shard of what they return as sharded."""
     args = array(32, 4), array(4, 8), array(8, 4, 4)
-    found = prove(_experts(lambda router, experts: (lax.pmean(router, "t"), experts / 4)), *args)
-    assert found.ok is None and found.agrees is False and "counts its own rows" in found.reason
+    found = prove(
+        _experts(lambda router, experts: (lax.pmean(router, "t"), experts / 4)), *args
+    )
+    assert (
+        found.ok is None
+        and found.agrees is False
+        and "counts its own rows" in found.reason
+    )
 
-    found = prove(_experts(lambda router, experts: (lax.pmean(router, "d"), experts / 4)), *args)
+    found = prove(
+        _experts(lambda router, experts: (lax.pmean(router, "d"), experts / 4)), *args
+    )
     assert found.ok is False and found.culprit is not None
     assert found.culprit.what == (
         "lax.psum over 'd': result 1 of shard_map differs along 't' but is returned as replicated"
     )
     assert "lax.pmean(router" in found.culprit.place.text
 
-    found = prove(_experts(lambda router, experts: (lax.pmean(router, "t"), lax.pmean(experts, "t"))), *args)
+    found = prove(
+        _experts(
+            lambda router, experts: (lax.pmean(router, "t"), lax.pmean(experts, "t"))
+        ),
+        *args,
+    )
     assert found.ok is False and found.culprit is not None
     assert found.culprit.what == (
         "lax.psum over 't': result 2 of shard_map is the same on all devices along 't', but is returned as sharded "
@@ -271,10 +340,18 @@ def test_what_a_capacity_does_not_explain_is_refuted() -> None:
     )
 
 
-def test_draws_of_a_key_for_each_device_are_not_proved_where_devices_share_them() -> None:
+def test_draws_of_a_key_for_each_device_are_not_proved_where_devices_share_them() -> (
+    None
+):
     """A key for pairs of devices, of which each has a shard of its own."""
 
-    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P("t"), check_vma=False)
+    @partial(
+        jax.shard_map,
+        mesh=MESH,
+        in_specs=(P("t"), P()),
+        out_specs=P("t"),
+        check_vma=False,
+    )
     def in_pairs(x: Any, key: Any) -> Any:
         key = jax.random.fold_in(key, lax.axis_index("t") // 2)
         return x + jax.random.normal(key, x.shape)
@@ -284,34 +361,52 @@ def test_draws_of_a_key_for_each_device_are_not_proved_where_devices_share_them(
 
 
 def test_dependence_on_purpose_is_declared() -> None:
-    found = prove(WRONG["local_size"].made(MESH), *WRONG["local_size"].args, mesh_dependent="a mean of each shard")
+    found = prove(
+        WRONG["local_size"].made(MESH),
+        *WRONG["local_size"].args,
+        mesh_dependent="a mean of each shard",
+    )
     assert found.ok is None and "a mean of each shard" in found.reason
 
 
 def _pipeline(shift: int) -> Any:
     """Stages of a pipeline, which hand on what they made in each round."""
 
-    @partial(jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P(), check_vma=False)
+    @partial(
+        jax.shard_map, mesh=MESH, in_specs=(P("t"), P()), out_specs=P(), check_vma=False
+    )
     def pipeline(w: Any, x: Any) -> Any:
         stage, n = lax.axis_index("t"), lax.axis_size("t")
 
         def tick(carry: Any, number: Any) -> Any:
             arriving, made = carry
-            fresh = lax.dynamic_index_in_dim(x, jnp.minimum(number, x.shape[0] - 1), keepdims=False)
-            h, _ = lax.scan(lambda h, w: (jnp.tanh(h @ w), None), jnp.where(stage == 0, fresh, arriving), w)
+            fresh = lax.dynamic_index_in_dim(
+                x, jnp.minimum(number, x.shape[0] - 1), keepdims=False
+            )
+            h, _ = lax.scan(
+                lambda h, w: (jnp.tanh(h @ w), None),
+                jnp.where(stage == 0, fresh, arriving),
+                w,
+            )
             done = number - (n - 1)
             written = lax.dynamic_update_index_in_dim(made, h, jnp.maximum(done, 0), 0)
-            sent = lax.ppermute(h, "t", [(i, (i + shift) % n) for i in range(n)])  # mark: shift
+            sent = lax.ppermute(
+                h, "t", [(i, (i + shift) % n) for i in range(n)]
+            )  # mark: shift
             return (sent, jnp.where(done >= 0, written, made)), None
 
         start = jnp.zeros_like(x[0]), jnp.zeros_like(x)
-        (_, made), _ = lax.scan(tick, start, jnp.arange(x.shape[0] + n - 1))  # mark: rounds
+        (_, made), _ = lax.scan(
+            tick, start, jnp.arange(x.shape[0] + n - 1)
+        )  # mark: rounds
         return lax.psum(jnp.where(stage == n - 1, made, 0.0), "t")
 
     return pipeline
 
 
-def test_a_loop_of_more_rounds_than_on_one_device_is_told_with_its_collectives() -> None:
+def test_a_loop_of_more_rounds_than_on_one_device_is_told_with_its_collectives() -> (
+    None
+):
     args = array(4, 8, 8), array(5, 3, 8)
     assert prove(_pipeline(1), *args).ok
     found = prove(_pipeline(-1), *args)
@@ -326,7 +421,9 @@ def test_a_loop_of_more_rounds_than_on_one_device_is_told_with_its_collectives()
 
 
 def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
-    @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False)
+    @partial(
+        jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False
+    )
     def turned(x: Any) -> Any:
         there = lax.ppermute(x, "t", [(i, (i + 1) % 4) for i in range(4)])
         return lax.ppermute(there, "t", [((i + 1) % 4, i) for i in range(4)])
@@ -335,7 +432,9 @@ def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
     assert found.ok is None
     assert "names device 1 of 1" in found.reason
 
-    @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False)
+    @partial(
+        jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P("t"), check_vma=False
+    )
     def ring(x: Any) -> Any:
         n = lax.axis_size("t")
         there = lax.ppermute(x, "t", [(i, (i + 1) % n) for i in range(n)])
@@ -345,7 +444,9 @@ def test_what_cannot_be_told_says_where_knowledge_ends() -> None:
 
     @partial(jax.shard_map, mesh=MESH, in_specs=P("t"), out_specs=P(), check_vma=False)
     def best(x: Any) -> Any:
-        return lax.top_k(lax.all_gather(lax.top_k(x, 2)[0], "t", axis=0, tiled=True), 2)[0]
+        return lax.top_k(
+            lax.all_gather(lax.top_k(x, 2)[0], "t", axis=0, tiled=True), 2
+        )[0]
 
     found = prove(best, array(32))
     assert found.ok is None and found.agrees and found.culprit is not None
@@ -358,7 +459,11 @@ def test_a_mesh_of_devices_may_be_in_force() -> None:
         return lax.psum(x.sum(1), "t")
 
     sizes = dict.fromkeys(SIZES, 1)
-    alone = jax.make_mesh(tuple(sizes.values()), tuple(sizes), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    alone = jax.make_mesh(
+        tuple(sizes.values()),
+        tuple(sizes),
+        axis_types=(jax.sharding.AxisType.Auto,) * 2,
+    )
     with jax.set_mesh(alone):
         found = prove(total, array(8, 16))
     assert found.ok and found.sizes == sizes
@@ -372,11 +477,31 @@ def test_a_verdict_is_no_bool() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda: prove(3), TypeError, "prove takes a function and its example arguments, not int"),  # type: ignore[arg-type]
-        (lambda: prove(jnp.sum, array(2), reference=3), TypeError, "reference is a function"),  # type: ignore[arg-type]
-        (lambda: prove(jnp.sum, array(2), mesh=3), TypeError, "mesh is a mesh, a dict of axis sizes"),
-        (lambda: prove(jnp.sum, array(2), mesh="d4"), ValueError, "write axes like 'd=2,t=4'"),
-        (lambda: prove(jnp.sum, array(2), mesh={"d": 0}), ValueError, "axes have sizes of at least 1"),
+        (
+            lambda: prove(3),
+            TypeError,
+            "prove takes a function and its example arguments, not int",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: prove(jnp.sum, array(2), reference=3),
+            TypeError,
+            "reference is a function",
+        ),  # type: ignore[arg-type]
+        (
+            lambda: prove(jnp.sum, array(2), mesh=3),
+            TypeError,
+            "mesh is a mesh, a dict of axis sizes",
+        ),
+        (
+            lambda: prove(jnp.sum, array(2), mesh="d4"),
+            ValueError,
+            "write axes like 'd=2,t=4'",
+        ),
+        (
+            lambda: prove(jnp.sum, array(2), mesh={"d": 0}),
+            ValueError,
+            "axes have sizes of at least 1",
+        ),
     ],
 )
 def test_bad_input_is_refused(call: Any, error: type[Exception], words: str) -> None:

@@ -27,7 +27,10 @@ def _compared(layers: int, monkeypatch: pytest.MonkeyPatch) -> int:
 
     f, args, options = train_step(layers=layers, unrolled=True)
     with monkeypatch.context() as patch:
-        for owner, name in ((propagation._Propagation, "_is_known"), (propagation, "_same_params")):
+        for owner, name in (
+            (propagation._Propagation, "_is_known"),
+            (propagation, "_same_params"),
+        ):
             patch.setattr(owner, name, counted(vars(owner)[name]))
         assert prove(f, *args, **options).ok
     return calls

@@ -28,15 +28,21 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.delenv(name, raising=False)
 
     def run_pytest(*args: str) -> pytest.RunResult:
-        return pytester.runpytest_subprocess("-p", "pytest_shardtypes.plugin", *args, timeout=HANGING_SECONDS)
+        return pytester.runpytest_subprocess(
+            "-p", "pytest_shardtypes.plugin", *args, timeout=HANGING_SECONDS
+        )
 
     return run_pytest
 
 
-def until(true: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> None:
+def until(
+    true: Callable[[], bool], process: subprocess.Popen[bytes] | None = None
+) -> None:
     """Wait for something that must come, as long as the process runs that is to bring it."""
     end = time.monotonic() + HANGING_SECONDS
     while not true():
-        assert process is None or process.poll() is None, f"it ended with status {process.returncode} before"
+        assert process is None or process.poll() is None, (
+            f"it ended with status {process.returncode} before"
+        )
         assert time.monotonic() < end
         time.sleep(0.1)

@@ -37,13 +37,24 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_files(root: Path) -> None:
-    found = {c.module: c.path for c in candidates(["pkg", "other", "flat", "absent", "pkg.deep.absent"], root)}
-    assert sorted(found) == ["flat", "pkg.deep.inner", "pkg.fields", "pkg.layers", "pkg.quoted"]
+    found = {
+        c.module: c.path
+        for c in candidates(["pkg", "other", "flat", "absent", "pkg.deep.absent"], root)
+    }
+    assert sorted(found) == [
+        "flat",
+        "pkg.deep.inner",
+        "pkg.fields",
+        "pkg.layers",
+        "pkg.quoted",
+    ]
     assert found["flat"] == root / "src" / "flat.py"
 
 
 def test_a_package_on_the_path(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    root: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(root)
     elsewhere = tmp_path_factory.mktemp("elsewhere")

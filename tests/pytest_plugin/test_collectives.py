@@ -10,8 +10,14 @@ from .conftest import Run
 
 
 def test_messages() -> None:
-    message = Message.parse(b"\x08\x96\x01\x12\x02hi\x1a\x03\x01\x02\x03\x22\x02\x08\x05")
-    assert (message.number(1), message.text(2), message.numbers(3)) == (150, "hi", [1, 2, 3])
+    message = Message.parse(
+        b"\x08\x96\x01\x12\x02hi\x1a\x03\x01\x02\x03\x22\x02\x08\x05"
+    )
+    assert (message.number(1), message.text(2), message.numbers(3)) == (
+        150,
+        "hi",
+        [1, 2, 3],
+    )
     assert [part.number(1) for part in message.messages(4)] == [5]
     assert (message.number(9), message.text(9), message.message(9)) == (0, "", None)
 
@@ -86,12 +92,18 @@ def test_golden_files(pytester: pytest.Pytester, run: Run) -> None:
     """
     file = pytester.makepyfile(source)
     run("--shardtypes-update").assert_outcomes(passed=3)
-    assert (pytester.path / "golden/summed[d=2,t=4].txt").read_text() == "1 x all_reduce over t, 32 bytes\n"
-    assert (pytester.path / "golden/summed[d=1,t=1].txt").read_text() == "no collectives\n"
+    assert (
+        pytester.path / "golden/summed[d=2,t=4].txt"
+    ).read_text() == "1 x all_reduce over t, 32 bytes\n"
+    assert (
+        pytester.path / "golden/summed[d=1,t=1].txt"
+    ).read_text() == "no collectives\n"
 
     (pytester.path / "golden/summed[d=1,t=1].txt").unlink()
     text = file.read_text()
-    same = text[text.index("@pytest") : text.index("def test_bad_name")].replace("test_golden", "test_same")
+    same = text[text.index("@pytest") : text.index("def test_bad_name")].replace(
+        "test_golden", "test_same"
+    )
     file.write_text(text.replace("psum(x, 't')", "psum(x, ('d', 't'))") + "\n" + same)
     changed = run()
     changed.assert_outcomes(passed=2, failed=3)

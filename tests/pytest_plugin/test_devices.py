@@ -49,10 +49,14 @@ def test_nothing_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(COUNTS.format(count=8))
     result = run("--shardtypes")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["shardtypes: 8 CPU devices; checks no packages found*"])
+    result.stdout.fnmatch_lines(
+        ["shardtypes: 8 CPU devices; checks no packages found*"]
+    )
 
 
-def test_conftest_and_module_level_arrays_start_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+def test_conftest_and_module_level_arrays_start_jax_first(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     """Both at once: the conftest starts the backend with one device, a module keeps an array of it."""
     pytester.makeini("[pytest]\nshardtypes = true\nshardtypes_devices = 4")
     pytester.makeconftest(
@@ -88,7 +92,11 @@ def test_conftest_and_module_level_arrays_start_jax_first(pytester: pytest.Pytes
     )
     result = run()
     result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["shardtypes: JAX was already running with 1 cpu device and was restarted with 4"])
+    result.stdout.fnmatch_lines(
+        [
+            "shardtypes: JAX was already running with 1 cpu device and was restarted with 4"
+        ]
+    )
 
 
 def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
@@ -107,9 +115,13 @@ def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> N
             assert float(jax.jit(lambda x: x.sum())(placed)) == 28.0
         """,
     )
-    result = run("-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path))
+    result = run(
+        "-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path)
+    )
     result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["*restarted with 8; arrays made before (*) stay usable, on the devices they*"])
+    result.stdout.fnmatch_lines(
+        ["*restarted with 8; arrays made before (*) stay usable, on the devices they*"]
+    )
 
 
 @pytest.mark.once

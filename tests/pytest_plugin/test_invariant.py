@@ -20,10 +20,22 @@ A = np.random.default_rng(0).normal(size=(4, 6)).astype("float32")
     [
         (A * 4, "result['y'] is 4 times what one device gives"),
         (A / 2, "result['y'] is 0.5 times what one device gives"),
-        (A[[2, 3, 0, 1]], "result['y'] has the same numbers in another order along dimension 0"),
-        (A[:, ::-1], "result['y'] has the same numbers in another order along dimension 1"),
-        (A[::-1, ::-1], "result['y'] has the same numbers in another order along dimension 0"),
-        (A.reshape(-1)[np.random.default_rng(1).permutation(24)].reshape(4, 6), "result['y'] has *order throughout"),
+        (
+            A[[2, 3, 0, 1]],
+            "result['y'] has the same numbers in another order along dimension 0",
+        ),
+        (
+            A[:, ::-1],
+            "result['y'] has the same numbers in another order along dimension 1",
+        ),
+        (
+            A[::-1, ::-1],
+            "result['y'] has the same numbers in another order along dimension 0",
+        ),
+        (
+            A.reshape(-1)[np.random.default_rng(1).permutation(24)].reshape(4, 6),
+            "result['y'] has *order throughout",
+        ),
         (A + 1, "result['y'] is off by * of its largest value"),
         (A[:2], "result['y'] has shape (2, 6) instead of (4, 6)"),
         (np.full_like(A, np.nan), "result['y'] has infinities or NaNs in other places"),
@@ -40,8 +52,13 @@ def test_differences(result: np.ndarray, said: str) -> None:
 def test_equal_and_several_leaves() -> None:
     assert compare([A, 3], [A * (1 + 1e-6), 3]) is None
     difference = compare([A, A, A, np.arange(3)], [A, A * 2, A + 1, np.arange(3) + 1])
-    assert str(difference) == "result[1] is 2 times what one device gives (wrong as well: result[2], result[3])"
-    assert str(compare([A], (A,))).startswith("result has another structure: PyTreeDef((*,)) instead of")
+    assert (
+        str(difference)
+        == "result[1] is 2 times what one device gives (wrong as well: result[2], result[3])"
+    )
+    assert str(compare([A], (A,))).startswith(
+        "result has another structure: PyTreeDef((*,)) instead of"
+    )
     assert compare(np.array([np.nan, np.inf, 1]), np.array([np.nan, np.inf, 1])) is None
     assert "infinities" in str(compare(np.array([np.inf]), np.array([-np.inf])))
 
@@ -86,8 +103,16 @@ CULPRITS = {
         "return jnp.moveaxis(lax.all_gather(x, 't'), 0, 2)*",
         "lax.all_gather is applied to what is sharded over 't' along dimension 1",
     ),
-    "ring": ("*'t'*", "return lax.ppermute(*", "lax.ppermute is applied to what is sharded over 't' along dimension 1"),
-    "slice": ("*'t'*", "return lax.dynamic_slice_in_dim(*", "lax.dynamic_slice is applied to *"),
+    "ring": (
+        "*'t'*",
+        "return lax.ppermute(*",
+        "lax.ppermute is applied to what is sharded over 't' along dimension 1",
+    ),
+    "slice": (
+        "*'t'*",
+        "return lax.dynamic_slice_in_dim(*",
+        "lax.dynamic_slice is applied to *",
+    ),
     "softmax": (
         "*'t'*off by *",
         "return jax.nn.softmax(x)",
@@ -116,7 +141,10 @@ CULPRITS = {
 }
 #: Those of which no line is known: what is said instead.
 UNPLACED = {
-    "capacity": ("*'t'*is * times what one device gives", "where could not be told: none of its operations alone *"),
+    "capacity": (
+        "*'t'*is * times what one device gives",
+        "where could not be told: none of its operations alone *",
+    ),
     "dropout": ("*'t'*off by *", "could not tell: *"),
 }
 
@@ -126,14 +154,18 @@ def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
     package = pytester.mkpydir("model")
     (package / "layers.py").write_text(MODEL)
     pytester.makepyfile(TESTS)
-    pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\npythonpath = ["."]')
+    pytester.makepyprojecttoml(
+        '[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\npythonpath = ["."]'
+    )
     result = run()
     result.assert_outcomes(passed=2, failed=len(CULPRITS) + len(UNPLACED) + 2)
     said = str(result.stdout).split("= FAILURES =")[1].splitlines()
     for mistake, wanted in CULPRITS.items():
         reports = _reports(said, f"test_wrong[{mistake}]")
         assert len(reports) == len(wanted) // 3, reports
-        for report, (head, text, what) in zip(reports, zip(*[iter(wanted)] * 3, strict=True), strict=True):
+        for report, (head, text, what) in zip(
+            reports, zip(*[iter(wanted)] * 3, strict=True), strict=True
+        ):
             place, source = report[1:3]
             assert _matches(report[0], head), report[0]
             assert _matches(place, f"  *layers.py:*: {what}"), f"{mistake}: {place}"
@@ -144,8 +176,12 @@ def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
         assert _matches(second, f"  {instead}"), second
     ((first, second, third, *_),) = _reports(said, "test_wrong_for_others")
     assert first == "the mesh changes the answer for other arguments than these"
-    assert _matches(second, "refuted: on d=1, t=4 result is * on devices, * on one"), second
-    assert _matches(third, "*layers.py:*: lax.pmean is applied to a partial sum over 't': *"), third
+    assert _matches(second, "refuted: on d=1, t=4 result is * on devices, * on one"), (
+        second
+    )
+    assert _matches(
+        third, "*layers.py:*: lax.pmean is applied to a partial sum over 't': *"
+    ), third
     result.stdout.fnmatch_lines(
         [
             "* shardtypes: what the compiler chose *",
@@ -162,8 +198,14 @@ def _matches(line: str, pattern: str) -> bool:
 def _reports(said: list[str], test: str) -> list[list[str]]:
     """What a failing test says of each axis: the lines from the one that names it."""
     start = next(number for number, line in enumerate(said) if f" {test} " in line)
-    lines = list(itertools.takewhile(lambda line: not line.startswith(("___", "===")), said[start + 1 :]))
-    heads = [number for number, line in enumerate(lines) if "changes the answer" in line]
+    lines = list(
+        itertools.takewhile(
+            lambda line: not line.startswith(("___", "===")), said[start + 1 :]
+        )
+    )
+    heads = [
+        number for number, line in enumerate(lines) if "changes the answer" in line
+    ]
     return [lines[a:b] for a, b in zip(heads, [*heads[1:], len(lines)], strict=True)]
 
 

@@ -78,12 +78,18 @@ def test_roles_are_tests_of_their_own(pytester: pytest.Pytester, run: Run) -> No
     assert "layers.py::mixed[causal" not in result.stdout.str()
 
 
-def test_without_a_call_what_cannot_be_made_cannot_be_told(pytester: pytest.Pytester, run: Run) -> None:
+def test_without_a_call_what_cannot_be_made_cannot_be_told(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     pytester.makepyfile(layers=LAYERS, test_layers="def test_nothing(): pass\n")
     pytester.makepyprojecttoml(SETTINGS)
     result = run("-q", "-k", "masked and causal")
     assert "1 could not tell" in result.stdout.str()
-    result.stdout.fnmatch_lines(["*could not tell layers.py::masked?causal L?: masked: give an example of 'mask'*"])
+    result.stdout.fnmatch_lines(
+        [
+            "*could not tell layers.py::masked?causal L?: masked: give an example of 'mask'*"
+        ]
+    )
 
 
 def test_the_fixture_fails_the_test(pytester: pytest.Pytester, run: Run) -> None:
@@ -102,7 +108,9 @@ def test_the_fixture_fails_the_test(pytester: pytest.Pytester, run: Run) -> None
             laws.causal(layers.masked, "L")
         """,
     )
-    pytester.makepyprojecttoml('[tool.pytest]\nshardtypes = true\nshardtypes_packages = ["layers"]\n')
+    pytester.makepyprojecttoml(
+        '[tool.pytest]\nshardtypes = true\nshardtypes_packages = ["layers"]\n'
+    )
     result = run("-q", "test_layers.py")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
@@ -116,15 +124,25 @@ def test_the_fixture_fails_the_test(pytester: pytest.Pytester, run: Run) -> None
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ('roles = {B = "alone"}', "B = 'alone': a role is one of independent, causal, equivariant, padding, features"),
+        (
+            'roles = {B = "alone"}',
+            "B = 'alone': a role is one of independent, causal, equivariant, padding, features",
+        ),
         ('role = {B = "causal"}', "unknown setting 'role': there are roles and exempt"),
-        ('exempt = {"layers.shifted" = ""}', "exempt: say why 'layers.shifted' is exempt"),
+        (
+            'exempt = {"layers.shifted" = ""}',
+            "exempt: say why 'layers.shifted' is exempt",
+        ),
         ('roles = "causal"', "roles is a table"),
     ],
 )
-def test_wrong_settings_are_usage_errors(pytester: pytest.Pytester, run: Run, settings: str, words: str) -> None:
+def test_wrong_settings_are_usage_errors(
+    pytester: pytest.Pytester, run: Run, settings: str, words: str
+) -> None:
     pytester.makepyfile(layers=LAYERS, test_layers=TESTS)
-    pytester.makepyprojecttoml(f"[tool.pytest]\nshardtypes = true\n[tool.shardtypes]\n{settings}\n")
+    pytester.makepyprojecttoml(
+        f"[tool.pytest]\nshardtypes = true\n[tool.shardtypes]\n{settings}\n"
+    )
     result = run("-q")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert words in result.stderr.str()

@@ -102,7 +102,9 @@ def test_bad_meshes(pytester: pytest.Pytester, run: Run) -> None:
     )
 
 
-def test_a_mesh_that_shard_map_keeps_ends_with_its_test(pytester: pytest.Pytester, run: Run) -> None:
+def test_a_mesh_that_shard_map_keeps_ends_with_its_test(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     """JAX binds a function to the mesh of its first call; here that is one of ours, as of an abstract trace."""
     pytester.makepyfile(
         layers="""

@@ -133,10 +133,15 @@ def test_correct_project(project: pytest.Pytester, run: Run) -> None:
     assert report["functions"]["model.layers.mlp"] == 1
     assert report["checks"]["sharding"] > 0
     assert 0 < report["checking"]["model.layers.mlp"] < 60
-    assert ["model.layers.mlp", "the result", "f32['B/d F/t']", "d=2, t=4"] in report["layouts"]
+    assert ["model.layers.mlp", "the result", "f32['B/d F/t']", "d=2, t=4"] in report[
+        "layouts"
+    ]
     (compiled,) = report["collectives"].values()
     assert compiled[0].startswith("all_reduce over t, 128 bytes, from ")
-    assert {test.rpartition("::")[2] for test in report["seconds"]} >= {"test_mlp", "test_layer"}
+    assert {test.rpartition("::")[2] for test in report["seconds"]} >= {
+        "test_mlp",
+        "test_layer",
+    }
 
 
 def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
@@ -163,42 +168,61 @@ def test_every_mistake_is_named(project: pytest.Pytester, run: Run) -> None:
     assert "<td>all_reduce over t, 128 bytes, from " in page
 
 
-def test_a_failed_check_shows_the_users_lines_only(project: pytest.Pytester, run: Run) -> None:
+def test_a_failed_check_shows_the_users_lines_only(
+    project: pytest.Pytester, run: Run
+) -> None:
     """A call whose check fails was a call; the way through the checks is no part of the traceback."""
     code = "\n    def made(w) -> Layer:\n        return Layer(w)\n"
     project.makepyfile(**{"model/made": MODEL + code})
     project.makepyfile(
-        test_made=HEAD + "\n    def test_made():\n        from model.made import made\n        made(jnp.asarray(X))\n"
+        test_made=HEAD
+        + "\n    def test_made():\n        from model.made import made\n        made(jnp.asarray(X))\n"
     )
     result = run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["E * made: the result, field 'w': dimension 1 is not sharded*", "annotated functions reached: 1 of *"]
+        [
+            "E * made: the result, field 'w': dimension 1 is not sharded*",
+            "annotated functions reached: 1 of *",
+        ]
     )
     result.stdout.no_fnmatch_line("  model.made.made (*")
-    assert [line for line in result.outlines if re.match(r"\S+\.py:\d+: ", line)] == ["test_made.py:11: ShardingError"]
+    assert [line for line in result.outlines if re.match(r"\S+\.py:\d+: ", line)] == [
+        "test_made.py:11: ShardingError"
+    ]
 
 
 def test_workers_give_one_summary(project: pytest.Pytester, run: Run) -> None:
     """Counts of all workers are added up, and a function that one of them reached is reached."""
     devices = "\n    def test_devices():\n        import jax\n        assert len(jax.devices()) == 8\n"
     more = RIGHT.replace("def test_", "def test_more_")
-    project.makepyfile(test_right=HEAD + RIGHT + devices, test_more=HEAD + more + devices)
+    project.makepyfile(
+        test_right=HEAD + RIGHT + devices, test_more=HEAD + more + devices
+    )
     result = run("-n2", "--dist=loadfile", "--shardtypes-trace")
     result.assert_outcomes(passed=10 + 5)
     result.stdout.fnmatch_lines(["annotated functions traced: 5 of 5 hold"])
     result.stdout.fnmatch_lines(["annotated functions reached: 2 of 5"])
     assert str(result.stdout).count("= shardtypes =") == 1
-    assert json.loads((project.path / "out/r.json").read_text())["functions"]["model.layers.mlp"] == 2
+    assert (
+        json.loads((project.path / "out/r.json").read_text())["functions"][
+            "model.layers.mlp"
+        ]
+        == 2
+    )
 
 
 @pytest.mark.once
-def test_asserts_in_tests_inside_the_package_are_still_explained(project: pytest.Pytester, run: Run) -> None:
+def test_asserts_in_tests_inside_the_package_are_still_explained(
+    project: pytest.Pytester, run: Run
+) -> None:
     """The import hook leaves test modules to pytest's own rewriting."""
     tests = project.path / "model" / "tests"
     tests.mkdir()
     (tests / "__init__.py").write_text("")
-    (tests / "test_inside.py").write_text("def test_it():\n    left = [1]\n    assert left == [2]\n")
+    (tests / "test_inside.py").write_text(
+        "def test_it():\n    left = [1]\n    assert left == [2]\n"
+    )
     result = run()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E  *assert [[]1[]] == [[]2[]]"])
@@ -230,15 +254,23 @@ def test_annotations_without_arrays(project: pytest.Pytester, run: Run) -> None:
     run().assert_outcomes(passed=2, failed=1)
     result = run("--shardtypes-all-annotations")
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["typeguard checks these because of --shardtypes-all-annotations *"])
-    result.stdout.fnmatch_lines(["not possible, 1 times: typeguard cannot check odd: parameter 'x': cannot say"])
+    result.stdout.fnmatch_lines(
+        ["typeguard checks these because of --shardtypes-all-annotations *"]
+    )
+    result.stdout.fnmatch_lines(
+        ["not possible, 1 times: typeguard cannot check odd: parameter 'x': cannot say"]
+    )
 
 
 @pytest.mark.once
-def test_checks_off(project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_off(
+    project: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With SHARDTYPES=0 nothing is checked, nothing traced, and the run says so."""
     monkeypatch.setenv("SHARDTYPES", "0")
-    project.makepyfile("import jax.numpy as jnp\nfrom model import layers\ndef test_it(): layers.never(jnp.ones(3))")
+    project.makepyfile(
+        "import jax.numpy as jnp\nfrom model import layers\ndef test_it(): layers.never(jnp.ones(3))"
+    )
     result = run("--shardtypes-trace")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(

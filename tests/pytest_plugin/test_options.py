@@ -18,7 +18,13 @@ from .conftest import ROOT, Run
 
 def test_mesh_axes() -> None:
     axes = MeshAxes.parse(" d=2, t=4 ")
-    assert (axes.names, axes.shape, axes.size, axes.kind, str(axes)) == (("d", "t"), (2, 4), 8, "auto", "d=2,t=4")
+    assert (axes.names, axes.shape, axes.size, axes.kind, str(axes)) == (
+        ("d", "t"),
+        (2, 4),
+        8,
+        "auto",
+        "d=2,t=4",
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,12 @@ def test_bad_mesh_axes(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, str] | None = None) -> Options:
+def read(
+    pytester: pytest.Pytester,
+    option: str,
+    ini: str,
+    environ: dict[str, str] | None = None,
+) -> Options:
     """The options of a run that gives one option on the command line, in the configuration file, or in both."""
     # Not `shardtypes = true`, which would force devices on this very process.
     pytester.makepyprojecttoml(f"[tool.pytest]\n{ini}")
@@ -51,15 +62,37 @@ def read(pytester: pytest.Pytester, option: str, ini: str, environ: dict[str, st
     [
         ("--shardtypes-devices=4", "shardtypes_devices = 4", "devices", 4),
         ("--shardtypes-devices=0", "shardtypes_devices = 0", "devices", None),
-        ("--shardtypes-mesh=d=2,t=4", 'shardtypes_mesh = "d=2,t=4"', "mesh", MeshAxes.parse("d=2,t=4")),
-        ("--shardtypes-packages=a, b.c", 'shardtypes_packages = ["a", "b.c"]', "packages", ("a", "b.c")),
+        (
+            "--shardtypes-mesh=d=2,t=4",
+            'shardtypes_mesh = "d=2,t=4"',
+            "mesh",
+            MeshAxes.parse("d=2,t=4"),
+        ),
+        (
+            "--shardtypes-packages=a, b.c",
+            'shardtypes_packages = ["a", "b.c"]',
+            "packages",
+            ("a", "b.c"),
+        ),
         ("--shardtypes-processes=2", "shardtypes_processes = 2", "processes", 2),
-        ("--shardtypes-all-annotations", "shardtypes_all_annotations = true", "all_annotations", True),
+        (
+            "--shardtypes-all-annotations",
+            "shardtypes_all_annotations = true",
+            "all_annotations",
+            True,
+        ),
         ("--no-shardtypes-trace", "shardtypes_trace = false", "trace", False),
-        ("--shardtypes-report=o/r.html", 'shardtypes_report = "o/r.html"', "report", Path("o/r.html")),
+        (
+            "--shardtypes-report=o/r.html",
+            'shardtypes_report = "o/r.html"',
+            "report",
+            Path("o/r.html"),
+        ),
     ],
 )
-def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name: str, value: object) -> None:
+def test_option_and_twin(
+    pytester: pytest.Pytester, option: str, ini: str, name: str, value: object
+) -> None:
     """Each says the same on the command line and in the configuration, and the command line wins."""
     wanted = pytester.path / value if isinstance(value, Path) else value
     default = getattr(read(pytester, "-q", ""), name)
@@ -75,7 +108,9 @@ def test_option_and_twin(pytester: pytest.Pytester, option: str, ini: str, name:
         "all_annotations": "false",
         "processes": "4",
     }[name]
-    assert getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
+    assert (
+        getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
+    )
 
 
 def test_devices_by_default(pytester: pytest.Pytester) -> None:
@@ -83,30 +118,71 @@ def test_devices_by_default(pytester: pytest.Pytester) -> None:
     assert read(pytester, "-q", "").devices == 8
     assert read(pytester, "--shardtypes-mesh=d=4,t=4", "").devices == 16
     assert read(pytester, "-q", "", {"JAX_PLATFORMS": "tpu,cpu"}).devices is None
-    with pytest.raises(pytest.UsageError, match="forces CPU devices, but JAX_PLATFORMS=tpu asks for others"):
+    with pytest.raises(
+        pytest.UsageError,
+        match="forces CPU devices, but JAX_PLATFORMS=tpu asks for others",
+    ):
         read(pytester, "--shardtypes-devices=4", "", {"JAX_PLATFORMS": "tpu"})
 
 
 @pytest.mark.parametrize(
     ("option", "ini", "message"),
     [
-        ("--shardtypes-devices=many", 'shardtypes_devices = "many"', "is not a number of devices|expects an? int"),
-        ("--shardtypes-devices=-1", "shardtypes_devices = -1", "a number of devices is 0 .* or more"),
+        (
+            "--shardtypes-devices=many",
+            'shardtypes_devices = "many"',
+            "is not a number of devices|expects an? int",
+        ),
+        (
+            "--shardtypes-devices=-1",
+            "shardtypes_devices = -1",
+            "a number of devices is 0 .* or more",
+        ),
         (
             "--shardtypes-devices=2;--shardtypes-mesh=d=4",
             'shardtypes_devices = 2\nshardtypes_mesh = "d=4"',
             "ask for 4",
         ),
-        ("--shardtypes-mesh=d", 'shardtypes_mesh = "d"', "'d' in 'd' is not an axis; write axes like d=2,t=4"),
-        ("--shardtypes-packages=a b", 'shardtypes_packages = ["a b"]', "'a b' is not a package's name"),
-        ("--shardtypes-packages=a b", "shardtypes_packages = 3", "is not a package's name|expects a list"),
-        ("--shardtypes-processes=x", 'shardtypes_processes = "x"', "is not a number of processes|expects an? int"),
-        ("--shardtypes-processes=-2", "shardtypes_processes = -2", "a number of processes is 0 .* or more"),
-        ("--shardtypes-processes=3", "shardtypes_processes = 3", "8 devices cannot be shared evenly by 3 processes"),
-        ("--shardtypes-report=x.pdf", 'shardtypes_report = "x.pdf"', "a report's name ends in .html or .json"),
+        (
+            "--shardtypes-mesh=d",
+            'shardtypes_mesh = "d"',
+            "'d' in 'd' is not an axis; write axes like d=2,t=4",
+        ),
+        (
+            "--shardtypes-packages=a b",
+            'shardtypes_packages = ["a b"]',
+            "'a b' is not a package's name",
+        ),
+        (
+            "--shardtypes-packages=a b",
+            "shardtypes_packages = 3",
+            "is not a package's name|expects a list",
+        ),
+        (
+            "--shardtypes-processes=x",
+            'shardtypes_processes = "x"',
+            "is not a number of processes|expects an? int",
+        ),
+        (
+            "--shardtypes-processes=-2",
+            "shardtypes_processes = -2",
+            "a number of processes is 0 .* or more",
+        ),
+        (
+            "--shardtypes-processes=3",
+            "shardtypes_processes = 3",
+            "8 devices cannot be shared evenly by 3 processes",
+        ),
+        (
+            "--shardtypes-report=x.pdf",
+            'shardtypes_report = "x.pdf"',
+            "a report's name ends in .html or .json",
+        ),
     ],
 )
-def test_bad_option(pytester: pytest.Pytester, option: str, ini: str, message: str) -> None:
+def test_bad_option(
+    pytester: pytest.Pytester, option: str, ini: str, message: str
+) -> None:
     """A usage error says which option, or which line of which file."""
     with pytest.raises(pytest.UsageError, match=f"^--shardtypes-.*({message})"):
         read(pytester, option, "")
@@ -115,8 +191,12 @@ def test_bad_option(pytester: pytest.Pytester, option: str, ini: str, message: s
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("lines", ["shardtypes = 'perhaps'", "shardtypes = true\nshardtypes_devices = 'x'"])
-def test_bad_configuration_is_a_usage_error(pytester: pytest.Pytester, run: Run, lines: str) -> None:
+@pytest.mark.parametrize(
+    "lines", ["shardtypes = 'perhaps'", "shardtypes = true\nshardtypes_devices = 'x'"]
+)
+def test_bad_configuration_is_a_usage_error(
+    pytester: pytest.Pytester, run: Run, lines: str
+) -> None:
     pytester.makepyprojecttoml(f"[tool.pytest]\n{lines}")
     result = run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -125,7 +205,9 @@ def test_bad_configuration_is_a_usage_error(pytester: pytest.Pytester, run: Run,
 
 
 @pytest.mark.once
-def test_every_option_from_the_configuration(pytester: pytest.Pytester, run: Run) -> None:
+def test_every_option_from_the_configuration(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     """The twins in native TOML, and a command line that wins over them."""
     pytester.makepyprojecttoml(
         """
@@ -176,7 +258,9 @@ def test_off_costs_nothing_and_changes_nothing(
         """
     )
     monkeypatch.setenv("GIVEN", quick_xla_flags())
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins import typeguard
+    monkeypatch.setenv(
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
+    )  # other plugins import typeguard
     run("--strict-markers").assert_outcomes(passed=1)
 
 
@@ -192,16 +276,25 @@ def test_entry_point_and_p_are_one_plugin(pytester: pytest.Pytester, run: Run) -
     info = pytester.mkdir("site") / "fake-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[pytest11]\nshardtypes = pytest_shardtypes.plugin\n")
+    (info / "entry_points.txt").write_text(
+        "[pytest11]\nshardtypes = pytest_shardtypes.plugin\n"
+    )
     pytester.makeconftest("pytest_plugins = ['pytest_shardtypes.plugin']")
-    pytester.makepyfile("def test_it(pytestconfig): assert pytestconfig.getoption('shardtypes') is None")
+    pytester.makepyfile(
+        "def test_it(pytestconfig): assert pytestconfig.getoption('shardtypes') is None"
+    )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(info.parent)])}
 
     def start(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-q", *args]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            command, env=env, capture_output=True, text=True, check=False
+        )
 
     assert "1 passed" in start("-p", "pytest_shardtypes.plugin").stdout
     assert "1 passed" in start().stdout
     (pytester.path / "conftest.py").unlink()
-    assert "unrecognized arguments: --shardtypes" in start("-p", "no:shardtypes", "--shardtypes").stderr
+    assert (
+        "unrecognized arguments: --shardtypes"
+        in start("-p", "no:shardtypes", "--shardtypes").stderr
+    )

@@ -91,7 +91,13 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
         "[pytest]\nshardtypes = true\nshardtypes_processes = 2\npythonpath = .\n"
         "addopts = --strict-markers --layers=3 --color-of-logs=red"
     )
-    result = run("--no-shardtypes-trace", "--color-of-logs=blue", "--junitxml=only_one.xml", "-k", "not absent")
+    result = run(
+        "--no-shardtypes-trace",
+        "--color-of-logs=blue",
+        "--junitxml=only_one.xml",
+        "-k",
+        "not absent",
+    )
     result.assert_outcomes(passed=5, failed=3, skipped=1, xfailed=1)
     result.stdout.fnmatch_lines(
         [
@@ -121,10 +127,20 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
 def environ() -> dict[str, str]:
     """The environment of a command that runs pytest on this source tree."""
     names = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTEST_ADDOPTS")
-    return {**{name: value for name, value in os.environ.items() if name not in names}, "PYTHONPATH": str(ROOT)}
+    return {
+        **{name: value for name, value in os.environ.items() if name not in names},
+        "PYTHONPATH": str(ROOT),
+    }
 
 
-COMMAND = [sys.executable, "-m", "pytest", "-p", "pytest_shardtypes.plugin", "--shardtypes"]
+COMMAND = [
+    sys.executable,
+    "-m",
+    "pytest",
+    "-p",
+    "pytest_shardtypes.plugin",
+    "--shardtypes",
+]
 
 
 WAITING = """
@@ -140,7 +156,10 @@ def test_waits():
 @pytest.mark.once
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_when_the_first_process_ends(
-    pytester: pytest.Pytester, environ: dict[str, str], tmp_path: Path, how: signal.Signals
+    pytester: pytest.Pytester,
+    environ: dict[str, str],
+    tmp_path: Path,
+    how: signal.Signals,
 ) -> None:
     """Neither a process nor a folder, and nobody waits for tests that are interrupted."""
     started, temporary = tmp_path / "started", tmp_path / "temporary"
@@ -152,7 +171,9 @@ def test_nothing_is_left_when_the_first_process_ends(
 
     # What a shell runs in the background ignores interrupts, and so would the processes that it starts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(command, env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL) as parent:
+    with subprocess.Popen(
+        command, env=environ, cwd=pytester.path, stdout=subprocess.DEVNULL
+    ) as parent:
         signal.signal(signal.SIGINT, before)
         until(lambda: len(list(started.iterdir())) == 2, parent)
         ranks = [entry.name for entry in started.iterdir()]
@@ -163,7 +184,9 @@ def test_nothing_is_left_when_the_first_process_ends(
 
 
 @pytest.mark.once
-def test_processes_of_a_launcher(pytester: pytest.Pytester, environ: dict[str, str]) -> None:
+def test_processes_of_a_launcher(
+    pytester: pytest.Pytester, environ: dict[str, str]
+) -> None:
     """As SLURM starts them: each runs the tests itself, and one of them writes the report. Alone it is an error."""
     pytester.makepyfile(
         """
@@ -177,12 +200,26 @@ def test_processes_of_a_launcher(pytester: pytest.Pytester, environ: dict[str, s
             assert float(jax.jit(lambda x: x.sum())(shard(np.ones(8, "float32"), f32["B/d"]))) == 8
         """
     )
-    command = [*COMMAND, "--shardtypes-processes=0", "--shardtypes-devices=2", "--shardtypes-report=r.json"]
-    slurm = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "2"}
+    command = [
+        *COMMAND,
+        "--shardtypes-processes=0",
+        "--shardtypes-devices=2",
+        "--shardtypes-report=r.json",
+    ]
+    slurm = {
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_STEP_NODELIST": "127.0.0.1",
+        "SLURM_NTASKS": "2",
+    }
     started = [
         subprocess.Popen(
             command,
-            env={**environ, **slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
+            env={
+                **environ,
+                **slurm,
+                "SLURM_PROCID": str(rank),
+                "SLURM_LOCALID": str(rank),
+            },
             cwd=pytester.path,
             stdout=subprocess.PIPE,
             text=True,
@@ -192,6 +229,13 @@ def test_processes_of_a_launcher(pytester: pytest.Pytester, environ: dict[str, s
     outputs = [process.communicate()[0] for process in started]
     assert all("1 passed" in output for output in outputs), outputs
     assert sorted("report: " in output for output in outputs) == [False, True]
-    alone = subprocess.run(command, env=environ, cwd=pytester.path, capture_output=True, text=True, check=False)
+    alone = subprocess.run(
+        command,
+        env=environ,
+        cwd=pytester.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert alone.returncode == pytest.ExitCode.USAGE_ERROR
     assert "joins the processes of a launcher, and there is none" in alone.stderr

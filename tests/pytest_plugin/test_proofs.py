@@ -81,8 +81,12 @@ def project(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
-def test_each_call_has_a_verdict(project: None, run: Run, workers: tuple[str, ...]) -> None:
-    result = run("--shardtypes", "--shardtypes-prove", "--no-shardtypes-trace", "-v", *workers)
+def test_each_call_has_a_verdict(
+    project: None, run: Run, workers: tuple[str, ...]
+) -> None:
+    result = run(
+        "--shardtypes", "--shardtypes-prove", "--no-shardtypes-trace", "-v", *workers
+    )
     result.assert_outcomes(passed=9, failed=2, skipped=2)
     result.stdout.fnmatch_lines_random(
         [
@@ -111,7 +115,11 @@ def test_the_report_has_the_arrays_on_the_devices(
         ["f32[8/d, 16/t]", "argument 1 of shard_map", ""],
         ["f32[16/t, 6]", "argument 2 of shard_map", ""],
         ["f32[8/d, 6 {U:t}]", "h = x @ w", ""],
-        ["f32[8/d, 6]", 'return jnp.tanh(h) if wrong else jnp.tanh(lax.psum(h, "t"))', ""],
+        [
+            "f32[8/d, 6]",
+            'return jnp.tanh(h) if wrong else jnp.tanh(lax.psum(h, "t"))',
+            "",
+        ],
     ]
     (step,) = (found for name, found in rows.items() if name.endswith("model.step"))
     assert [row[:2] for row in step] == [
@@ -124,14 +132,21 @@ def test_the_report_has_the_arrays_on_the_devices(
     run(*options, "--shardtypes-report=report.html")
     page = (pytester.path / "report.html").read_text()
     assert "<h2>Arrays on the devices</h2>" in page
-    assert "<td>model.py:12</td><td><code>f32[8/d, 6 {U:t}]</code></td><td><code>h = x @ w</code></td>" in page
+    assert (
+        "<td>model.py:12</td><td><code>f32[8/d, 6 {U:t}]</code></td><td><code>h = x @ w</code></td>"
+        in page
+    )
     assert "::model.wrong</code> <small class='no'>refuted</small></h4>" in page
 
 
 def test_without_the_option_they_are_counted(project: None, run: Run) -> None:
     result = run("--shardtypes", "--no-shardtypes-trace")
     result.assert_outcomes(passed=7)
-    result.stdout.fnmatch_lines(["mapped functions not compared with one device: 6 (--shardtypes-prove compares them)"])
+    result.stdout.fnmatch_lines(
+        [
+            "mapped functions not compared with one device: 6 (--shardtypes-prove compares them)"
+        ]
+    )
 
 
 def test_jax_is_left_as_it_was(run: Run, pytester: pytest.Pytester) -> None:
@@ -147,10 +162,14 @@ def pytest_unconfigure(config):
         test_one="def test_one(): pass",
     )
     result = run("--shardtypes", "--shardtypes-prove", "-s")
-    result.stdout.fnmatch_lines(["left: jax._src.pmap jax._src.pjit jax._src.shard_map"])
+    result.stdout.fnmatch_lines(
+        ["left: jax._src.pmap jax._src.pjit jax._src.shard_map"]
+    )
 
 
-def test_what_a_mapped_function_raises_is_shown_without_us(run: Run, pytester: pytest.Pytester) -> None:
+def test_what_a_mapped_function_raises_is_shown_without_us(
+    run: Run, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(
         """
 import jax, jax.numpy as jnp

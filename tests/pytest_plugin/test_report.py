@@ -37,7 +37,11 @@ def coverage(tmp_path: Path) -> Coverage:
         checks={"shape": 7, "sharding": 3},
         not_possible={"no mesh in force & more": 2},
         functions={"m.mlp": 4},
-        declared={"m.mlp": f"{tmp_path}/m.py:3", "m.never": f"{tmp_path}/m.py:8", "m.gone": f"{tmp_path}/gone.py:1"},
+        declared={
+            "m.mlp": f"{tmp_path}/m.py:3",
+            "m.never": f"{tmp_path}/m.py:8",
+            "m.gone": f"{tmp_path}/gone.py:1",
+        },
         dimensions={
             ("m.mlp", "parameter 'x'", 0, "d"): True,
             ("m.mlp", "parameter 'w'", 1, "t"): False,
@@ -53,7 +57,9 @@ def coverage(tmp_path: Path) -> Coverage:
         never_imported=("other",),
         checking={"m.step": 3.5, "m.mlp": 0.0015},
         traced={"m.py::mlp": "passed", "m.py::never": "could not tell: <why>"},
-        collectives={"test_m.py::test_it": (f"all_reduce over t, from {tmp_path / 'm.py'}:3",)},
+        collectives={
+            "test_m.py::test_it": (f"all_reduce over t, from {tmp_path / 'm.py'}:3",)
+        },
         seconds={"test_m.py::test_it": 1.25, "test_m.py::test_slow": 20.5},
     )
 
@@ -145,15 +151,24 @@ def test_drawing() -> None:
 def test_json_and_back(coverage: Coverage, tmp_path: Path) -> None:
     assert Coverage.from_json(coverage.to_json()) == coverage
     other = replace(
-        coverage, dimensions={("m.mlp", "the result", 0, "d"): True}, functions={"m.mlp": 1}, never_imported=()
+        coverage,
+        dimensions={("m.mlp", "the result", 0, "d"): True},
+        functions={"m.mlp": 1},
+        never_imported=(),
     )
     both = merge([coverage, other])
     assert both.dimensions["m.mlp", "the result", 0, "d"]
     assert not both.dimensions["m.mlp", "parameter 'w'", 1, "t"]
     assert (both.functions, both.never_imported) == ({"m.mlp": 5}, ())
-    assert write(coverage, tmp_path / "new" / "r.json", tmp_path) == f"report: {tmp_path / 'new' / 'r.json'}"
+    assert (
+        write(coverage, tmp_path / "new" / "r.json", tmp_path)
+        == f"report: {tmp_path / 'new' / 'r.json'}"
+    )
     (tmp_path / "file").write_text("")
-    with pytest.raises(NotWritten, match=r"report not written: .*/r.html: .*another place with --shardtypes-report"):
+    with pytest.raises(
+        NotWritten,
+        match=r"report not written: .*/r.html: .*another place with --shardtypes-report",
+    ):
         write(coverage, tmp_path / "file" / "r.html", tmp_path)
 
 
@@ -173,13 +188,30 @@ def test_a_full_disk_is_told_and_takes_nothing(pytester: pytest.Pytester) -> Non
     pytester.makepyfile(test_it="def test_it(): pass")
     report = pytester.path / "r.json"
     report.write_text("the last one")
-    options = ["-p", "pytest_shardtypes.plugin", "--shardtypes", "--shardtypes-report=r.json", "-p", "no:cacheprovider"]
+    options = [
+        "-p",
+        "pytest_shardtypes.plugin",
+        "--shardtypes",
+        "--shardtypes-report=r.json",
+        "-p",
+        "no:cacheprovider",
+    ]
     command = [sys.executable, "-m", "pytest", *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     # Over pipes, which are no files.
-    done = subprocess.run(command, cwd=pytester.path, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=pytester.path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == pytest.ExitCode.INTERNAL_ERROR, done.stdout
     assert "1 passed" in done.stdout
-    assert re.search("report not written: .*r.json: File too large; make room or name another place", done.stdout)
+    assert re.search(
+        "report not written: .*r.json: File too large; make room or name another place",
+        done.stdout,
+    )
     assert report.read_text() == "the last one"
     assert not list(pytester.path.glob(".r.json*"))

@@ -123,9 +123,18 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
         '[tool.pytest]\nstrict = true\nshardtypes = true\npythonpath = ["."]\nfilterwarnings = ["error"]\n'
         'doctest_optionflags = ["ELLIPSIS"]'
     )
-    result = run("-p", "no:cacheprovider", "--strict-markers", "--doctest-modules", "-p", "no:hypothesispytest")
+    result = run(
+        "-p",
+        "no:cacheprovider",
+        "--strict-markers",
+        "--doctest-modules",
+        "-p",
+        "no:hypothesispytest",
+    )
     outcomes = result.parseoutcomes()
-    assert outcomes["passed"] >= 19 and not {"failed", "errors"} & outcomes.keys(), outcomes
+    assert outcomes["passed"] >= 19 and not {"failed", "errors"} & outcomes.keys(), (
+        outcomes
+    )
     result.stdout.fnmatch_lines(
         [
             "undone for the tests after it: test_it.py::test_leaks_a_scope left a scope open",
@@ -146,16 +155,23 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("raise RuntimeError('half installed')", "ERROR: --shardtypes cannot start: *: RuntimeError: half installed"),
+        (
+            "raise RuntimeError('half installed')",
+            "ERROR: --shardtypes cannot start: *: RuntimeError: half installed",
+        ),
         (None, "ERROR: --shardtypes needs JAX: pip install 'shardtypes[[]jax[]]'"),
     ],
 )
-def test_no_jax(pytester: pytest.Pytester, run: Run, source: str | None, message: str) -> None:
+def test_no_jax(
+    pytester: pytest.Pytester, run: Run, source: str | None, message: str
+) -> None:
     """Broken, or missing: one line that says so."""
     if source is None:
         pytester.makepyfile(early="import sys\nsys.modules['jax'] = None")
     else:
-        pytester.makepyfile(early="import os, sys\nsys.path.insert(0, os.path.join(os.getcwd(), 'broken'))")
+        pytester.makepyfile(
+            early="import os, sys\nsys.path.insert(0, os.path.join(os.getcwd(), 'broken'))"
+        )
         (pytester.path / "broken" / "jax").mkdir(parents=True)
         (pytester.path / "broken" / "jax" / "__init__.py").write_text(source)
     result = run("-p", "early", "--shardtypes")

@@ -119,16 +119,23 @@ CONFTEST = """
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
     package = pytester.mkpydir("model")
-    pytester.makepyfile(layers=MODEL, broken="import shardtypes, absent\ndef f(x: shardtypes.f32['B']): pass")
+    pytester.makepyfile(
+        layers=MODEL,
+        broken="import shardtypes, absent\ndef f(x: shardtypes.f32['B']): pass",
+    )
     for name in ("layers.py", "broken.py"):
         (pytester.path / name).rename(package / name)
     (package / "script.py").write_text(
         "import sys\nfrom shardtypes import f32\nx: f32['B'] | None = None\nsys.exit(3)\n"
     )
-    (package / "plain.py").write_text("raise SystemExit('a file without annotations is not imported')\n")
+    (package / "plain.py").write_text(
+        "raise SystemExit('a file without annotations is not imported')\n"
+    )
     pytester.makeconftest(CONFTEST)
     tests = pytester.mkdir("tests")
-    (tests / "test_own.py").write_text("from model.layers import right\ndef test_own(): pass\n")
+    (tests / "test_own.py").write_text(
+        "from model.layers import right\ndef test_own(): pass\n"
+    )
     pytester.makepyprojecttoml(
         """
         [tool.pytest]
@@ -142,9 +149,26 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-RIGHT = ("Layer.apply", "right", "choosy", "configured[1]", "configured[2]", "reduced", "mapped", "_private")
+RIGHT = (
+    "Layer.apply",
+    "right",
+    "choosy",
+    "configured[1]",
+    "configured[2]",
+    "reduced",
+    "mapped",
+    "_private",
+)
 RIGHT += ("awaiting", "Net.__call__", "Net.made")
-WRONG = ("Layer.flipped", "wrong", "wrong_result", "contracted", "awaiting_turned", "Net.turned", "unreduced")
+WRONG = (
+    "Layer.flipped",
+    "wrong",
+    "wrong_result",
+    "contracted",
+    "awaiting_turned",
+    "Net.turned",
+    "unreduced",
+)
 UNKNOWN = ("depends", "for_checkers_only")
 
 
@@ -152,9 +176,15 @@ def test_every_function_gets_its_verdict(project: pytest.Pytester, run: Run) -> 
     result = run("-v", "--shardtypes-report=r.json", "--junitxml=junit.xml")
     result.assert_outcomes(passed=len(RIGHT) + 1, failed=len(WRONG), xfailed=1)
     assert f"{len(UNKNOWN) + 2} could not tell" in result.stdout.lines[-1]
-    for names, said in ((RIGHT, "PASSED"), (WRONG, "FAILED"), (UNKNOWN, "COULD NOT TELL")):
+    for names, said in (
+        (RIGHT, "PASSED"),
+        (WRONG, "FAILED"),
+        (UNKNOWN, "COULD NOT TELL"),
+    ):
         for name in names:
-            result.stdout.re_match_lines([rf"model/layers.py::{name}".replace("[", r"\[") + f" {said}"])
+            result.stdout.re_match_lines(
+                [rf"model/layers.py::{name}".replace("[", r"\[") + f" {said}"]
+            )
     result.stdout.fnmatch_lines(
         [
             "E   wrong: fails for B=11, F=17, M=13: dot_general requires contracting dimensions to have the same *",
@@ -187,7 +217,12 @@ def test_modules_that_nothing_put_on_the_path_are_found(
     """``pytest`` itself, unlike ``python -m pytest``, leaves the current folder out, and meets modules before tests."""
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     code = "from shardtypes import f32\ndef first(x: f32['B M']) -> f32['B']:\n    return x[:, 0]\n"
-    for name in ("alone.py", "pkg/__init__.py", "pkg/inner/model.py", "src/other/__init__.py"):
+    for name in (
+        "alone.py",
+        "pkg/__init__.py",
+        "pkg/inner/model.py",
+        "src/other/__init__.py",
+    ):
         (pytester.path / name).parent.mkdir(parents=True, exist_ok=True)
         (pytester.path / name).write_text(code)
     pytester.makepyfile(test_it="import alone\ndef test_it():\n    assert alone\n")
@@ -206,27 +241,45 @@ def test_selection(project: pytest.Pytester, run: Run) -> None:
         "def helper(x: f32['B']):\n    y: f32['B+1'] = x\n    return y\n"
         "def calls(x: f32['B']): return helper(x)\n"
     )
-    result = run("model/layers.py::right", "model/layers.py::configured[1]", "model/helped.py::calls")
+    result = run(
+        "model/layers.py::right",
+        "model/layers.py::configured[1]",
+        "model/helped.py::calls",
+    )
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*helper: variable 'y': dimension 0 is 11, expected B+1 = 12*"])
+    result.stdout.fnmatch_lines(
+        ["*helper: variable 'y': dimension 0 is 11, expected B+1 = 12*"]
+    )
     assert collected("-m", "slow or not shardtypes_trace") == [
         "tests/test_own.py::test_own",
         "model/layers.py::contracted",
     ]
-    wrong = collected("model", "-k", "wrong", "--deselect", "model/layers.py::wrong_result")
+    wrong = collected(
+        "model", "-k", "wrong", "--deselect", "model/layers.py::wrong_result"
+    )
     assert wrong == ["model/layers.py::wrong"]
-    assert collected("tests", "model", "--no-shardtypes-trace") == ["tests/test_own.py::test_own"]
+    assert collected("tests", "model", "--no-shardtypes-trace") == [
+        "tests/test_own.py::test_own"
+    ]
 
 
 @pytest.mark.once
 def test_functions_are_counted_as_tests_are(project: pytest.Pytester, run: Run) -> None:
-    total = 1 + len(RIGHT) + len(WRONG) + len(UNKNOWN) + 3  # those of modules that do not import, and an expected one
+    total = (
+        1 + len(RIGHT) + len(WRONG) + len(UNKNOWN) + 3
+    )  # those of modules that do not import, and an expected one
     result = run("--co", "-k", "right or own")
-    result.stdout.fnmatch_lines([f"collected {total} items / {total - 3} deselected / 3 selected"])
-    result.stdout.fnmatch_lines([f"*3/{total} tests collected ({total - 3} deselected)*"])
+    result.stdout.fnmatch_lines(
+        [f"collected {total} items / {total - 3} deselected / 3 selected"]
+    )
+    result.stdout.fnmatch_lines(
+        [f"*3/{total} tests collected ({total - 3} deselected)*"]
+    )
     result = run("-k", "model and right")
     result.assert_outcomes(passed=1, deselected=total - 1)
-    result.stdout.fnmatch_lines([f"collected {total} items / {total - 1} deselected / 1 selected"])
+    result.stdout.fnmatch_lines(
+        [f"collected {total} items / {total - 1} deselected / 1 selected"]
+    )
     result.stdout.fnmatch_lines(["annotated functions traced: 1 of 1 hold"])
 
 

@@ -23,4 +23,6 @@ def auto_mesh() -> Mesh:
 @pytest.fixture
 def explicit_mesh() -> Mesh:
     """d=2, t=4, Explicit axes."""
-    return jax.make_mesh((2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    return jax.make_mesh(
+        (2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Explicit,) * 2
+    )

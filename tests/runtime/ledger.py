@@ -106,33 +106,57 @@ class Container:
 
 
 def _record(name: str, tree: bool = True) -> Container:
-    return Container(name, 2, lambda module, items: getattr(module, name)(a=items[0], b=items[1]), tree)
+    return Container(
+        name,
+        2,
+        lambda module, items: getattr(module, name)(a=items[0], b=items[1]),
+        tree,
+    )
 
 
 CONTAINERS = {
     "array": Container("{array}", 1, lambda _, items: items[0]),
     "list": Container("list[{array}]", 3, lambda _, items: items),
     "tuple": Container("tuple[{array}, {array}]", 2, lambda _, items: tuple(items)),
-    "tuple of any length": Container("tuple[{array}, ...]", 3, lambda _, items: tuple(items)),
-    "dict": Container("dict[str, {array}]", 2, lambda _, items: dict(zip("ab", items, strict=True))),
+    "tuple of any length": Container(
+        "tuple[{array}, ...]", 3, lambda _, items: tuple(items)
+    ),
+    "dict": Container(
+        "dict[str, {array}]", 2, lambda _, items: dict(zip("ab", items, strict=True))
+    ),
     "optional": Container("{array} | None", 1, lambda _, items: items[0]),
-    "typing's optional": Container("typing.Optional[{array}]", 1, lambda _, items: items[0]),
+    "typing's optional": Container(
+        "typing.Optional[{array}]", 1, lambda _, items: items[0]
+    ),
     "union": Container("str | {array}", 1, lambda _, items: items[0]),
     "nested": Container(
-        "dict[str, list[tuple[{array}, ...]]]", 4, lambda _, items: {"k": [tuple(items[:1]), tuple(items[1:])]}
+        "dict[str, list[tuple[{array}, ...]]]",
+        4,
+        lambda _, items: {"k": [tuple(items[:1]), tuple(items[1:])]},
     ),
     "list of records": Container(
-        "list[Flax]", 4, lambda module, items: [module.Flax(*items[:2]), module.Flax(*items[2:])]
+        "list[Flax]",
+        4,
+        lambda module, items: [module.Flax(*items[:2]), module.Flax(*items[2:])],
     ),
-    "optional record": Container("typing.Optional[Ours]", 2, lambda module, items: module.Ours(*items)),
+    "optional record": Container(
+        "typing.Optional[Ours]", 2, lambda module, items: module.Ours(*items)
+    ),
     "deep": Container(
         "Deep",
         5,
-        lambda module, items: module.Deep(a=items[:1], b={"k": module.Ours(*items[1:3])}, c=module.Flax(*items[3:])),
+        lambda module, items: module.Deep(
+            a=items[:1], b={"k": module.Ours(*items[1:3])}, c=module.Flax(*items[3:])
+        ),
     ),
-    **{name: _record(name) for name in ("Ours", "Flax", "Chex", "Equinox", "Registered", "Named")},
+    **{
+        name: _record(name)
+        for name in ("Ours", "Flax", "Chex", "Equinox", "Registered", "Named")
+    },
     **{name: _record(name, tree=False) for name in ("Plain", "Attrs")},
-    "Typed": Container("Typed", 2, lambda _, items: dict(zip("ab", items, strict=True))),
+    "Typed": Container(
+        "Typed", 2, lambda _, items: dict(zip("ab", items, strict=True))
+    ),
 }
 
 # What is declared where: {x} and {result} are annotations with their punctuation, {local} a statement.
@@ -271,7 +295,11 @@ CALLABLES = {
 }
 
 # Which roles a callable has, where not all.
-ROLES = {"property": ["result", "local", "inner", "global"], "keywords": ["parameter"], "rest": ["parameter"]}
+ROLES = {
+    "property": ["result", "local", "inner", "global"],
+    "keywords": ["parameter"],
+    "rest": ["parameter"],
+}
 EVERY_ROLE = ["parameter", "result", "local", "inner", "global"]
 
 # What a function does that declares a variable of its own, or assigns to one from a function inside of it, or to one of
@@ -282,7 +310,11 @@ STATEMENTS = {
     "global": "global Y\nY = {x}",
 }
 
-DOORS = {"hook": "", "typechecked": "@typechecked", "typeguard": "@typeguard.typechecked"}
+DOORS = {
+    "hook": "",
+    "typechecked": "@typechecked",
+    "typeguard": "@typeguard.typechecked",
+}
 
 HEADER = """
 import asyncio
@@ -302,8 +334,12 @@ def source(case: Case, classes: str, checked: bool) -> str:
     parts = {
         "x": f": {container}" if case.role == "parameter" else "",
         "result": f" -> {container}" if case.role == "result" else "",
-        "yields": f" -> collections.abc.Iterator[{container}]" if case.role == "result" else "",
-        "async_yields": f" -> collections.abc.AsyncIterator[{container}]" if case.role == "result" else "",
+        "yields": f" -> collections.abc.Iterator[{container}]"
+        if case.role == "result"
+        else "",
+        "async_yields": f" -> collections.abc.AsyncIterator[{container}]"
+        if case.role == "result"
+        else "",
         "result_of_rest": "",
         "local": statement.replace("{x}", "x"),
         "local_of_self": statement.replace("{x}", "self.x"),
@@ -311,7 +347,10 @@ def source(case: Case, classes: str, checked: bool) -> str:
         "other": OTHER,
         "door": DOORS[case.door] if checked else "",
     }
-    lines = (_filled(line, parts) for line in textwrap.dedent(CALLABLES[case.callable]).splitlines())
+    lines = (
+        _filled(line, parts)
+        for line in textwrap.dedent(CALLABLES[case.callable]).splitlines()
+    )
     text = "\n".join(line for line in lines if line.strip())
     future = "from __future__ import annotations\n" if case.future else ""
     variable = f"Y: {container}\n" if case.role == "global" else ""
@@ -371,14 +410,22 @@ def array(wrong: Wrong | None, mesh: Mesh | None, leading: int) -> Any:
     made = jnp.ones((leading, *wrong.shape) if leading else wrong.shape, wrong.dtype)
     if mesh is None:
         return made
-    spec = wrong.spec.update(partitions=(None, *entries(wrong.spec))) if leading else wrong.spec
+    spec = (
+        wrong.spec.update(partitions=(None, *entries(wrong.spec)))
+        if leading
+        else wrong.spec
+    )
     if spec.unreduced:
         return jax.sharding.reshard(made, NamedSharding(mesh, spec))
     return jax.device_put(made, NamedSharding(mesh, spec))
 
 
 def entries(spec: P) -> tuple[Any, ...]:
-    return tuple(spec.update(unreduced=frozenset()) if not hasattr(spec, "partitions") else spec.partitions)
+    return tuple(
+        spec.update(unreduced=frozenset())
+        if not hasattr(spec, "partitions")
+        else spec.partitions
+    )
 
 
 # --- transformations -------------------------------------------------------------------------------------------------
@@ -391,7 +438,11 @@ def total(tree: Any) -> Any:
     found: Any = 0.0
     for leaf in jax.tree.leaves(tree):
         if isinstance(leaf, jax.Array):
-            found = found + (leaf.astype(jnp.float32) if leaf.ndim == 0 else leaf.astype(jnp.float32).sum())
+            found = found + (
+                leaf.astype(jnp.float32)
+                if leaf.ndim == 0
+                else leaf.astype(jnp.float32).sum()
+            )
         elif dataclasses.is_dataclass(leaf) or hasattr(leaf, "__attrs_attrs__"):
             found = found + total([leaf.a, leaf.b])
     return found
@@ -403,7 +454,10 @@ def _custom_vjp(f: Run) -> Run:
         def g(x: Any) -> Any:
             return f(x, other)
 
-        g.defvjp(lambda x: (g(x), x), lambda x, ct: (jax.tree.map(lambda leaf: leaf * ct.astype(leaf.dtype), x),))
+        g.defvjp(
+            lambda x: (g(x), x),
+            lambda x, ct: (jax.tree.map(lambda leaf: leaf * ct.astype(leaf.dtype), x),),
+        )
         return total(jax.grad(g)(x))
 
     return run
@@ -416,7 +470,9 @@ _specs: list[Any] = []
 def _shard_map(f: Run) -> Run:
     def run(x: Any, other: Any) -> Any:
         mapped = jax.shard_map(
-            lambda x, other: jnp.reshape(f(x, other), (1,)), in_specs=(_specs[-1], P()), out_specs=P(("d", "t"))
+            lambda x, other: jnp.reshape(f(x, other), (1,)),
+            in_specs=(_specs[-1], P()),
+            out_specs=P(("d", "t")),
         )
         return mapped(x, other).sum()
 
@@ -428,12 +484,26 @@ TRANSFORMATIONS: dict[str, Callable[[Run], Run]] = {
     "jit": lambda f: jax.jit(lambda x, other: f(x, other)),
     "vmap": lambda f: lambda x, other: jax.vmap(f, in_axes=(0, None))(x, other).sum(),
     "grad": lambda f: lambda x, other: total(jax.grad(lambda x: f(x, other))(x)),
-    "remat": lambda f: lambda x, other: total(jax.grad(jax.checkpoint(lambda x: f(x, other)))(x)),
+    "remat": lambda f: (
+        lambda x, other: total(jax.grad(jax.checkpoint(lambda x: f(x, other)))(x))
+    ),
     "custom_vjp": _custom_vjp,
-    "scan": lambda f: lambda x, other: jax.lax.scan(lambda c, _: (c + f(x, other), None), 0.0, None, length=2)[0],
-    "scan over": lambda f: lambda x, other: jax.lax.scan(lambda c, x: (c + f(x, other), None), 0.0, x)[0],
-    "while": lambda f: lambda x, other: jax.lax.fori_loop(0, 2, lambda _, c: c + f(x, other), 0.0),
-    "cond": lambda f: lambda x, other: jax.lax.cond(True, lambda x: f(x, other), lambda x: total(x), x),
+    "scan": lambda f: (
+        lambda x, other: jax.lax.scan(
+            lambda c, _: (c + f(x, other), None), 0.0, None, length=2
+        )[0]
+    ),
+    "scan over": lambda f: (
+        lambda x, other: jax.lax.scan(lambda c, x: (c + f(x, other), None), 0.0, x)[0]
+    ),
+    "while": lambda f: (
+        lambda x, other: jax.lax.fori_loop(0, 2, lambda _, c: c + f(x, other), 0.0)
+    ),
+    "cond": lambda f: (
+        lambda x, other: jax.lax.cond(
+            True, lambda x: f(x, other), lambda x: total(x), x
+        )
+    ),
     "shard_map": _shard_map,
     "pmap": lambda f: lambda x, other: jax.pmap(f, in_axes=(0, None))(x, other).sum(),
 }
@@ -468,9 +538,14 @@ class Case:
     reused: bool  # called with right values first: JAX may use its trace again
 
     def __str__(self) -> str:
-        parts = [f"{self.wrong} item {self.item} of {self.container}", f"{self.role} of a {self.callable}"]
+        parts = [
+            f"{self.wrong} item {self.item} of {self.container}",
+            f"{self.role} of a {self.callable}",
+        ]
         parts += ["/".join(self.chain), f"mesh {self.mesh}", self.door]
-        return ", ".join(parts + ["future"] * self.future + ["after right values"] * self.reused)
+        return ", ".join(
+            parts + ["future"] * self.future + ["after right values"] * self.reused
+        )
 
 
 def is_possible(case: Case) -> bool:
@@ -537,15 +612,30 @@ def judge(case: Case, folder: Path) -> Judgement:
     mesh = mesh_of(case.mesh)
     with jax.set_mesh(mesh) if mesh is not None else contextlib.nullcontext():
         name = f"ledger_{next(_numbers)}"
-        classes = _load(folder, f"{name}_classes", CLASSES.replace("{array}", ARRAY[case.mesh]), hooked=False)
+        classes = _load(
+            folder,
+            f"{name}_classes",
+            CLASSES.replace("{array}", ARRAY[case.mesh]),
+            hooked=False,
+        )
         try:
-            bare = _load(folder, f"{name}_bare", source(case, classes.__name__, checked=False), hooked=False)
+            bare = _load(
+                folder,
+                f"{name}_bare",
+                source(case, classes.__name__, checked=False),
+                hooked=False,
+            )
             try:
                 _run(case, bare, classes, mesh, WRONGS[case.wrong])
             except Exception:  # noqa: BLE001 - whatever JAX says of the program without checks
                 return Judgement(None)
             hooked = case.door == "hook"
-            module = _load(folder, f"{name}_checked", source(case, classes.__name__, checked=True), hooked)
+            module = _load(
+                folder,
+                f"{name}_checked",
+                source(case, classes.__name__, checked=True),
+                hooked,
+            )
             before = _reasons_of(case, module, classes, mesh, right=True)
             if isinstance(before, str):
                 return Judgement(f"false alarm: {before}")
@@ -574,16 +664,27 @@ def _load(folder: Path, name: str, text: str, hooked: bool) -> ModuleType:
             sys.path.remove(str(folder))
 
 
-def _run(case: Case, module: ModuleType, classes: ModuleType, mesh: Mesh | None, wrong: Wrong | None) -> None:
+def _run(
+    case: Case,
+    module: ModuleType,
+    classes: ModuleType,
+    mesh: Mesh | None,
+    wrong: Wrong | None,
+) -> None:
     transformed = module.__dict__.get("__transformed__")
-    if transformed is None:  # one function for right and wrong values, as programs have it
+    if (
+        transformed is None
+    ):  # one function for right and wrong values, as programs have it
         transformed = lambda x, other: total(module.call(x, other))  # noqa: E731 - it is wrapped in what follows
         for name in reversed(case.chain):
             transformed = TRANSFORMATIONS[name](transformed)
         module.__dict__["__transformed__"] = transformed
     leading = [LEADING[name] for name in case.chain if name in LEADING]
     container = CONTAINERS[case.container]
-    items = [array(wrong if at == case.item else Wrong(), mesh, sum(leading)) for at in range(container.count)]
+    items = [
+        array(wrong if at == case.item else Wrong(), mesh, sum(leading))
+        for at in range(container.count)
+    ]
     other = array(Wrong(shape=(6, 5), spec=P()), mesh, 0)
     value = container.make(classes, items)
     if "shard_map" in case.chain:
@@ -616,11 +717,22 @@ def main(count: int, seed: int) -> int:
             case = random_case(rng)
             found = judge(case, Path(folder))
             outcome = (
-                "refused by JAX" if found.fault is None else "fault" if found.fault else "alarm" if found.alarm else ""
+                "refused by JAX"
+                if found.fault is None
+                else "fault"
+                if found.fault
+                else "alarm"
+                if found.alarm
+                else ""
             )
             outcomes[outcome or ("silent" if not found.reasons else "counted")] += 1
             if found.fault:
-                key = (found.fault.split(":")[0], case.door, case.role, case.wrong if "missed" in found.fault else "")
+                key = (
+                    found.fault.split(":")[0],
+                    case.door,
+                    case.role,
+                    case.wrong if "missed" in found.fault else "",
+                )
                 faults.setdefault(key, []).append((case, found.fault))
     print(dict(outcomes))
     for key, examples in sorted(faults.items()):
@@ -630,4 +742,9 @@ def main(count: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 100, int(sys.argv[2]) if len(sys.argv) > 2 else 0))
+    sys.exit(
+        main(
+            int(sys.argv[1]) if len(sys.argv) > 1 else 100,
+            int(sys.argv[2]) if len(sys.argv) > 2 else 0,
+        )
+    )

@@ -31,7 +31,9 @@ def load(folder: Path, source: str, way: str) -> Any:
     if not way.endswith("typechecked"):
         decorator = "checked = lambda target: target\n"
     future = "from __future__ import annotations\n"  # which stays the first statement
-    before, first, rest = source.partition(future) if future in source else ("", "", source)
+    before, first, rest = (
+        source.partition(future) if future in source else ("", "", source)
+    )
     (folder / f"{name}.py").write_text(f"{before}{first}{decorator}{rest}")
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
@@ -70,8 +72,14 @@ def outcome(call: Callable[[], Any]) -> str:
     except typeguard.TypeCheckError:
         return "alarm"
     after = _stats.snapshot()["not_possible"]
-    counted = {reason for reason, count in after.items() if count > before.get(reason, 0)}
-    return "count" if counted - {"no mesh in force, and the value is on one device"} else "silence"
+    counted = {
+        reason for reason, count in after.items() if count > before.get(reason, 0)
+    }
+    return (
+        "count"
+        if counted - {"no mesh in force, and the value is on one device"}
+        else "silence"
+    )
 
 
 def sections(text: str) -> dict[str, str]:

@@ -54,13 +54,19 @@ def test_a_wrong_text_is_one_error_with_its_column(text: Any, column: int) -> No
         with pytest.raises(st.ShapeStringError) as caught:
             make()
         assert caught.value.column == column
-        assert isinstance(caught.value, ValueError) and isinstance(caught.value, st.ShardTypeError)
+        assert isinstance(caught.value, ValueError) and isinstance(
+            caught.value, st.ShardTypeError
+        )
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.column) == (str(caught.value), column)
 
 
 @settings(max_examples=200, deadline=None)
-@given(some.one_of(some.text(), some.text(alphabet="Bdt /*+#_.{}U:,()0123456789"), some.binary()))
+@given(
+    some.one_of(
+        some.text(), some.text(alphabet="Bdt /*+#_.{}U:,()0123456789"), some.binary()
+    )
+)
 def test_any_text_is_an_annotation_or_that_error(text: str | bytes) -> None:
     try:
         annotation = f32[text]
@@ -73,24 +79,44 @@ def test_any_text_is_an_annotation_or_that_error(text: str | bytes) -> None:
 def test_a_wrong_text_is_shown_with_a_caret() -> None:
     with pytest.raises(st.ShapeStringError) as caught:
         f32["B/d M/d"]
-    assert str(caught.value) == "mesh axis 'd' is used twice for one array\n  B/d M/d\n        ^"
+    assert (
+        str(caught.value)
+        == "mesh axis 'd' is used twice for one array\n  B/d M/d\n        ^"
+    )
 
 
 def test_annotations_in_unions() -> None:
-    for union in (f32["B"] | int, int | f32["B"], Optional[f32["B"]], f32["B"] | f32["B M"], f32["B"] | jax.Array):
+    for union in (
+        f32["B"] | int,
+        int | f32["B"],
+        Optional[f32["B"]],
+        f32["B"] | f32["B M"],
+        f32["B"] | jax.Array,
+    ):
         assert f32["B"] in typing.get_args(union)
     assert repr(f32["B"] | int) == "f32['B'] | int"
     assert (f32["B"] | f32["B"]) == f32["B"]
-    assert {f32["B"]: 1}[f32[b"B"]] == 1 and f32["B"] != f32["M"] and f32["B"] != st.bf16["B"]
+    assert (
+        {f32["B"]: 1}[f32[b"B"]] == 1
+        and f32["B"] != f32["M"]
+        and f32["B"] != st.bf16["B"]
+    )
 
 
 def test_type_hints_and_signatures() -> None:
     def f(x: f32["B"], y: Optional[f32["B M"]] = None) -> tuple[f32["B"], ...]: ...
 
     hints = typing.get_type_hints(f)
-    assert hints == {"x": f32["B"], "y": Optional[f32["B M"]], "return": tuple[f32["B"], ...]}
+    assert hints == {
+        "x": f32["B"],
+        "y": Optional[f32["B M"]],
+        "return": tuple[f32["B"], ...],
+    }
     f.__annotations__ = hints
-    assert str(inspect.signature(f)) == "(x: f32['B'], y: Optional[f32['B M']] = None) -> tuple[f32['B'], ...]"
+    assert (
+        str(inspect.signature(f))
+        == "(x: f32['B'], y: Optional[f32['B M']] = None) -> tuple[f32['B'], ...]"
+    )
 
 
 def test_unions_are_checked_member_by_member() -> None:
@@ -161,17 +187,26 @@ def optax_step(w: f32["n"], s: optax.OptState) -> tuple[f32["n"], optax.OptState
     return w[:1] if w.shape[0] == 3 else w, s
 
 
-@pytest.mark.parametrize("decorate", [st.typechecked, typeguard.typechecked], ids=["ours", "typeguard's"])
+@pytest.mark.parametrize(
+    "decorate", [st.typechecked, typeguard.typechecked], ids=["ours", "typeguard's"]
+)
 @pytest.mark.parametrize("f", [step, optax_step])
-def test_a_name_that_only_another_module_knows_leaves_the_rest_checked(decorate: Any, f: Any) -> None:
+def test_a_name_that_only_another_module_knows_leaves_the_rest_checked(
+    decorate: Any, f: Any
+) -> None:
     checked = decorate(f)
     _stats.reset()
     checked(jnp.ones(2), 3)
     assert any(
-        reason.startswith(f"part of the annotation of {f.__name__}(return) not checked: name")
+        reason.startswith(
+            f"part of the annotation of {f.__name__}(return) not checked: name"
+        )
         for reason in _stats.snapshot()["not_possible"]
     )
-    with pytest.raises(st.ShapeError, match=r"item 0 of .*step: the result: dimension 0 is 1, expected n = 3"):
+    with pytest.raises(
+        st.ShapeError,
+        match=r"item 0 of .*step: the result: dimension 0 is 1, expected n = 3",
+    ):
         checked(jnp.ones(3), 3)
 
 

@@ -780,16 +780,30 @@ def test_each_form_is_checked(tmp_path: Path, form: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("form", sections(HIDDEN))
-def test_what_hides_a_function_from_the_decorator_is_counted(tmp_path: Path, form: str) -> None:
+def test_what_hides_a_function_from_the_decorator_is_counted(
+    tmp_path: Path, form: str
+) -> None:
     x = jnp.ones(3)
     source = HEAD + sections(HIDDEN)[form]
-    assert outcome(lambda: run(load(tmp_path, source, "shardtypes.typechecked").call, x, jnp.ones(1))) == "count"
-    assert outcome(lambda: run(load(tmp_path, source, OURS[1]).call, x, jnp.ones(1))) == "alarm"
+    assert (
+        outcome(
+            lambda: run(
+                load(tmp_path, source, "shardtypes.typechecked").call, x, jnp.ones(1)
+            )
+        )
+        == "count"
+    )
+    assert (
+        outcome(lambda: run(load(tmp_path, source, OURS[1]).call, x, jnp.ones(1)))
+        == "alarm"
+    )
     run(load(tmp_path, source, OURS[1]).call, x, x)
 
 
 def test_wrappers_keep_their_attributes(tmp_path: Path) -> None:
-    both = sections(FORMS)["wrapper"] + sections(FORMS)["jit"].replace("call", "fast").replace("pass", "return x")
+    both = sections(FORMS)["wrapper"] + sections(FORMS)["jit"].replace(
+        "call", "fast"
+    ).replace("pass", "return x")
     module = load(tmp_path, HEAD + both, "shardtypes.typechecked")
     x = jnp.ones(3)
     module.call(x, x)
@@ -818,7 +832,9 @@ def test_a_class_checks_its_fields_where_one_is_made() -> None:
         assert outcome(lambda cls=cls: cls(x, x)) == "silence"
         assert outcome(lambda cls=cls: cls(x, jnp.ones(4))) == "alarm"
     assert outcome(lambda: Plain(x, x, n="text")) == "alarm"
-    assert jax.tree.map(jnp.shape, Tree(x, x)).x == (3,)  # JAX puts other things in the fields
+    assert jax.tree.map(jnp.shape, Tree(x, x)).x == (
+        3,
+    )  # JAX puts other things in the fields
 
 
 WRITTEN = """
@@ -842,13 +858,17 @@ class WithParameter:
 
 def test_a_constructor_that_is_written_is_checked_as_such() -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    assert outcome(lambda: exec(WRITTEN, names)) == "count"  # as a console runs it, and "python -c"
+    assert (
+        outcome(lambda: exec(WRITTEN, names)) == "count"
+    )  # as a console runs it, and "python -c"
     assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(3))) == "silence"
     assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(4))) == "alarm"
 
 
 @pytest.mark.parametrize("base", ["object", "typing.Protocol", "TypedDict"])
-def test_fields_that_are_not_checked_where_one_is_made_are_counted(tmp_path: Path, base: str) -> None:
+def test_fields_that_are_not_checked_where_one_is_made_are_counted(
+    tmp_path: Path, base: str
+) -> None:
     head = (
         "import typing\nfrom typing import NamedTuple, TypedDict\nimport equinox as eqx\n"
         "from shardtypes import f32, pytree_dataclass\n"
@@ -856,11 +876,22 @@ def test_fields_that_are_not_checked_where_one_is_made_are_counted(tmp_path: Pat
     body = "class C:\n    x: f32['N']\n"
     source = head + body.replace("C", f"C({base})")
     assert outcome(lambda: load(tmp_path, source, OURS[1])) == "count"
-    assert outcome(lambda: load(tmp_path, source.replace("f32['N']", "int"), OURS[1])) == "silence"
-    assert outcome(lambda: load(tmp_path, f"{head}@pytree_dataclass\n{body}", OURS[1])) == "silence"
+    assert (
+        outcome(lambda: load(tmp_path, source.replace("f32['N']", "int"), OURS[1]))
+        == "silence"
+    )
+    assert (
+        outcome(lambda: load(tmp_path, f"{head}@pytree_dataclass\n{body}", OURS[1]))
+        == "silence"
+    )
     for checked in ("NamedTuple", "eqx.Module"):
         assert (
-            outcome(lambda base=checked: load(tmp_path, head + body.replace("C", f"C({base})"), OURS[1])) == "silence"
+            outcome(
+                lambda base=checked: load(
+                    tmp_path, head + body.replace("C", f"C({base})"), OURS[1]
+                )
+            )
+            == "silence"
         )
 
 
@@ -878,7 +909,9 @@ def test_self_is_the_class_of_the_method(tmp_path: Path) -> None:
 
 def test_what_is_no_function_is_refused() -> None:
     for wrong in (3, "f"):
-        with pytest.raises(TypeError, match="typechecked needs a function or a class, got"):
+        with pytest.raises(
+            TypeError, match="typechecked needs a function or a class, got"
+        ):
             typechecked(wrong)
     assert typechecked(len) is len
 

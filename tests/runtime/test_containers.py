@@ -191,24 +191,43 @@ FUNCTIONS = "".join(
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def module(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return load(tmp_path_factory.mktemp("containers"), SOURCE + FUNCTIONS, request.param)
+def module(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
+    return load(
+        tmp_path_factory.mktemp("containers"), SOURCE + FUNCTIONS, request.param
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("role", ["take", "give"])
-def test_each_array_in_a_value_is_checked_or_counted(module: Any, kind: str, role: str) -> None:
+def test_each_array_in_a_value_is_checked_or_counted(
+    module: Any, kind: str, role: str
+) -> None:
     _, make, expected = KINDS[kind]
     function = getattr(module, f"{role}{NUMBERED[kind]}")
     x = jnp.ones(3)
-    checked = expected in ("alarm", "own")  # names that are the value's own are compared, and may differ
-    assert outcome(lambda: function(x, make(module, x))) == ("silence" if checked else "count")
-    assert outcome(lambda: function(x, make(module, jnp.ones(4)))) == expected.replace("own", "count")
+    checked = expected in (
+        "alarm",
+        "own",
+    )  # names that are the value's own are compared, and may differ
+    assert outcome(lambda: function(x, make(module, x))) == (
+        "silence" if checked else "count"
+    )
+    assert outcome(lambda: function(x, make(module, jnp.ones(4)))) == expected.replace(
+        "own", "count"
+    )
 
 
-@pytest.mark.parametrize("kind", ["list", "tuple", "dict", "Sequence", "named tuple", "typed dict", "dataclass"])
+@pytest.mark.parametrize(
+    "kind",
+    ["list", "tuple", "dict", "Sequence", "named tuple", "typed dict", "dataclass"],
+)
 def test_a_value_of_another_type_is_refused(module: Any, kind: str) -> None:
-    assert outcome(lambda: getattr(module, f"take{NUMBERED[kind]}")(jnp.ones(3), 3)) == "alarm"
+    assert (
+        outcome(lambda: getattr(module, f"take{NUMBERED[kind]}")(jnp.ones(3), 3))
+        == "alarm"
+    )
 
 
 def test_parts_are_named_in_messages(tmp_path: Path) -> None:
@@ -221,12 +240,24 @@ def test_parts_are_named_in_messages(tmp_path: Path) -> None:
 
     wrong = jnp.ones(4)
     said = "dimension 0 is 4, expected N = 3"
-    assert message("list", [jnp.ones(3), wrong]) == f"item 1 of f: parameter 'value': {said}"
-    assert message("dict", {"a": wrong}) == f"value of key 'a' of f: parameter 'value': {said}"
+    assert (
+        message("list", [jnp.ones(3), wrong])
+        == f"item 1 of f: parameter 'value': {said}"
+    )
+    assert (
+        message("dict", {"a": wrong})
+        == f"value of key 'a' of f: parameter 'value': {said}"
+    )
     whole = jnp.ones(3, jnp.int32)
     dtype = "dtype is i32, expected f32"
-    assert message("named tuple", module.Named(1, whole)) == f"attribute 'x' of f: parameter 'value': {dtype}"
-    assert message("dataclass", module.Layer(wrong)) == f"f: parameter 'value', field 'x': {said}"
+    assert (
+        message("named tuple", module.Named(1, whole))
+        == f"attribute 'x' of f: parameter 'value': {dtype}"
+    )
+    assert (
+        message("dataclass", module.Layer(wrong))
+        == f"f: parameter 'value', field 'x': {said}"
+    )
     assert message("nested", {"a": [(wrong, 1)]}) == (
         f"item 0 of item 0 of value of key 'a' of f: parameter 'value': {said}"
     )
@@ -234,8 +265,14 @@ def test_parts_are_named_in_messages(tmp_path: Path) -> None:
     assert message("tuple", (1, wrong, 3)) == (
         "f: parameter 'value' has wrong number of elements (expected 2, got 3 instead)"
     )
-    assert message("tuple", ("a", wrong)) == "item 0 of f: parameter 'value' is not an instance of int"
-    assert message("typed dict", {}) == "f: parameter 'value' is missing required key(s): \"x\""
+    assert (
+        message("tuple", ("a", wrong))
+        == "item 0 of f: parameter 'value' is not an instance of int"
+    )
+    assert (
+        message("typed dict", {})
+        == "f: parameter 'value' is missing required key(s): \"x\""
+    )
     assert message("typed dict", {"x": jnp.ones(3), "z": 1}) == (
         "f: parameter 'value' has unexpected extra key(s): \"z\""
     )

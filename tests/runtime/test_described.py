@@ -71,10 +71,15 @@ def test_a_description_is_counted(kind: Any, what: str) -> None:
     assert isinstance(made(), kind)
     assert len(several()["layers"]) == 2
     reasons = _stats.snapshot()["not_possible"]
-    assert any(f"a {kind.__name__} of specs, shardings, masks or labels" in reason for reason in reasons)
+    assert any(
+        f"a {kind.__name__} of specs, shardings, masks or labels" in reason
+        for reason in reasons
+    )
 
 
-@pytest.mark.parametrize("values", [(P(), jnp.ones(2)), (None, None), (jnp.ones(3), jnp.ones(2)), (1.0, P())])
+@pytest.mark.parametrize(
+    "values", [(P(), jnp.ones(2)), (None, None), (jnp.ones(3), jnp.ones(2)), (1.0, P())]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_description_is_refused(kind: Any, values: tuple[Any, Any]) -> None:
     @typechecked

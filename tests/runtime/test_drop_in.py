@@ -60,7 +60,9 @@ def run(mesh):
 """
 
 
-def test_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auto_mesh: Mesh) -> None:
+def test_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auto_mesh: Mesh
+) -> None:
     import jax
     import jax.numpy as jnp
 

@@ -66,8 +66,14 @@ def test_a_callee_may_mean_another_size_by_a_name(tmp_path: Path, way: str) -> N
     jax.jit(module.attend)(jnp.ones((2, 3, 8, 4)), jnp.ones((2, 3, 2, 4)))
     for expected, call in (
         ("alarm", lambda: module.generate(1)),
-        ("alarm", lambda: module.attend(jnp.ones((2, 3, 8, 4)), jnp.ones((2, 3, 2, 4)))),
-        ("silence", lambda: module.attend(jnp.ones((2, 3, 8, 4)), jnp.ones((2, 3, 8, 4)))),
+        (
+            "alarm",
+            lambda: module.attend(jnp.ones((2, 3, 8, 4)), jnp.ones((2, 3, 2, 4))),
+        ),
+        (
+            "silence",
+            lambda: module.attend(jnp.ones((2, 3, 8, 4)), jnp.ones((2, 3, 8, 4))),
+        ),
     ):
         with st.Scope():
             assert outcome(call) == expected
@@ -199,7 +205,9 @@ if not isinstance(y, f32['B']):
 
 @pytest.mark.parametrize("way", OURS)
 @pytest.mark.parametrize("name", sections(INSIDE))
-def test_a_function_sees_the_names_of_the_function_around_it(tmp_path: Path, name: str, way: str) -> None:
+def test_a_function_sees_the_names_of_the_function_around_it(
+    tmp_path: Path, name: str, way: str
+) -> None:
     body = textwrap.indent(sections(INSIDE)[name], "    ")
     source = f"{HEAD}@checked\ndef call(x: f32['B'], y):\n{body}"
     call = load(tmp_path, source, way).call
@@ -230,7 +238,9 @@ def test_the_functions_own_parameters_come_first() -> None:
     outer(jnp.ones((2, 3)))
 
 
-def test_an_expression_of_a_parameter_that_only_the_function_around_it_could_settle_is_counted() -> None:
+def test_an_expression_of_a_parameter_that_only_the_function_around_it_could_settle_is_counted() -> (
+    None
+):
     @st.typechecked
     def outer(x: f32["B"], y: jax.Array) -> None:
         @st.typechecked
@@ -289,7 +299,9 @@ def test_checks_by_hand_in_a_helper_are_its_own() -> None:
         helper(x[0])
         helper(x[:, 0])
         st.check_size("B", 2)
-        with pytest.raises(st.ShapeError, match="check_size: M is 4, expected 3, bound by outer"):
+        with pytest.raises(
+            st.ShapeError, match="check_size: M is 4, expected 3, bound by outer"
+        ):
             st.check_size("M", 4)
 
     outer(jnp.ones((2, 3)))
@@ -304,7 +316,11 @@ def test_threads_see_the_names_of_the_function_around_theirs() -> None:
 
         said: list[str] = []
         threads = [
-            threading.Thread(target=lambda: said.append(outcome(lambda: inner(jnp.ones(len(x) + wrong)))))
+            threading.Thread(
+                target=lambda: said.append(
+                    outcome(lambda: inner(jnp.ones(len(x) + wrong)))
+                )
+            )
             for _ in range(4)
         ]
         for thread in threads:

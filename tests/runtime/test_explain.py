@@ -23,18 +23,25 @@ class Params:
     b: f32["F"]
 
 
-def forward(p: Params, x: f32["B/d M/t"], scale: float = 1.0, *, shift: f32["F/t"]) -> f32["B/d F"]:
+def forward(
+    p: Params, x: f32["B/d M/t"], scale: float = 1.0, *, shift: f32["F/t"]
+) -> f32["B/d F"]:
     return x @ p.w * scale + p.b + shift
 
 
-def arguments(mesh: Mesh, **options: P) -> tuple[tuple[Params, jax.Array], dict[str, jax.Array]]:
+def arguments(
+    mesh: Mesh, **options: P
+) -> tuple[tuple[Params, jax.Array], dict[str, jax.Array]]:
     def put(shape: tuple[int, ...], *entries: object) -> jax.Array:
         return jax.device_put(jnp.ones(shape), NamedSharding(mesh, P(*entries)))
 
     params = Params(w=put((16, 32), "t"), b=put((32,)))
-    return (params, jax.device_put(jnp.ones((8, 16)), NamedSharding(mesh, options.get("x", P("d", "t"))))), {
-        "shift": put((32,), "t")
-    }
+    return (
+        params,
+        jax.device_put(
+            jnp.ones((8, 16)), NamedSharding(mesh, options.get("x", P("d", "t")))
+        ),
+    ), {"shift": put((32,), "t")}
 
 
 def test_text_and_data(auto_mesh: Mesh) -> None:
@@ -51,26 +58,37 @@ def test_text_and_data(auto_mesh: Mesh) -> None:
         "    shift   f32[32/t]  32 bytes a device  declared f32['F/t']",
         "  results",
     ]
-    assert re.search(rf"(all_reduce|reduce_scatter) over t, \d+ bytes, from test_explain.py:{line}", text), text
+    assert re.search(
+        rf"(all_reduce|reduce_scatter) over t, \d+ bytes, from test_explain.py:{line}",
+        text,
+    ), text
     data = told.to_dict()
     assert json.loads(json.dumps(data))["function"] == "forward"
     by_name = {row["name"]: row for row in data["arguments"]}
     assert by_name["p.b"]["replicated"] and not by_name["x"]["replicated"]
     assert by_name["x"]["bytes_per_device"] == args[1].addressable_shards[0].data.nbytes
-    assert {entry["kind"] for entry in data["collectives"]} <= {"all_reduce", "reduce_scatter", "all_gather"}
+    assert {entry["kind"] for entry in data["collectives"]} <= {
+        "all_reduce",
+        "reduce_scatter",
+        "all_gather",
+    }
 
 
 def test_what_differs_is_said(auto_mesh: Mesh) -> None:
     args, kwargs = arguments(auto_mesh, x=P("t"))
     told = st.explain(forward, *args, **kwargs)
     differs = {row.name: row.differs for row in told.arguments if row.differs}
-    assert differs == {"x": "dimension 0 is sharded over 't', expected sharded over 'd'"}
+    assert differs == {
+        "x": "dimension 0 is sharded over 't', expected sharded over 'd'"
+    }
     assert "but dimension 0 is sharded over 't'" in str(told)
 
 
 def test_jitted_functions_static_and_unused_arguments(auto_mesh: Mesh) -> None:
     @functools.partial(jax.jit, static_argnums=0, static_argnames="scale")
-    def f(n: int, unused: f32["B"], x: f32["B/d M"], *rest: jax.Array, scale: float) -> dict[str, f32["B/d M"]]:
+    def f(
+        n: int, unused: f32["B"], x: f32["B/d M"], *rest: jax.Array, scale: float
+    ) -> dict[str, f32["B/d M"]]:
         return {"y": x * n * scale + rest[0]}
 
     x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("d")))
@@ -81,7 +99,9 @@ def test_jitted_functions_static_and_unused_arguments(auto_mesh: Mesh) -> None:
 
 
 def test_abstract_arguments(auto_mesh: Mesh) -> None:
-    x = jax.ShapeDtypeStruct((1 << 20, 1 << 12), jnp.float32, sharding=NamedSharding(auto_mesh, P("d", "t")))
+    x = jax.ShapeDtypeStruct(
+        (1 << 20, 1 << 12), jnp.float32, sharding=NamedSharding(auto_mesh, P("d", "t"))
+    )
     told = st.explain(lambda x: x * 2, x)
     assert told.arguments[0].bytes_per_device == (1 << 32) * 4 // 8
 
@@ -94,21 +114,47 @@ def test_pictures(auto_mesh: Mesh, explicit_mesh: Mesh) -> None:
     drawn = st.layout(args[1])._repr_html_()
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", drawn)
     assert cells == [str(device.id) for device in auto_mesh.devices.flat]
-    rows = st.layout(jax.device_put(jnp.ones((4, 8, 8)), NamedSharding(auto_mesh, P("t"))))._repr_html_()
-    assert re.findall(r"<td[^>]*>([^<]*)</td>", rows) == ["0, 4", "1, 5", "2, 6", "3, 7"]
-    assert "replicated over &#x27;d&#x27;" in rows and "dimension 0 over &#x27;t&#x27;" in rows
+    rows = st.layout(
+        jax.device_put(jnp.ones((4, 8, 8)), NamedSharding(auto_mesh, P("t")))
+    )._repr_html_()
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", rows) == [
+        "0, 4",
+        "1, 5",
+        "2, 6",
+        "3, 7",
+    ]
+    assert (
+        "replicated over &#x27;d&#x27;" in rows
+        and "dimension 0 over &#x27;t&#x27;" in rows
+    )
     wide = jax.sharding.AbstractMesh((4096,), ("d",))
     assert "4,096 parts" in st.layout(f32["8192/d"], mesh=wide)._repr_html_()
 
 
-@pytest.mark.parametrize("entries", [("t",), (("t", "d"),), ("t", "d"), (None, ("d", "t")), ("d", "t")], ids=str)
-def test_collectives_name_the_axes_that_split_the_argument(auto_mesh: Mesh, entries: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    "entries",
+    [("t",), (("t", "d"),), ("t", "d"), (None, ("d", "t")), ("d", "t")],
+    ids=str,
+)
+def test_collectives_name_the_axes_that_split_the_argument(
+    auto_mesh: Mesh, entries: tuple[Any, ...]
+) -> None:
     """In whatever order: the compiler names the devices of a group in several ways, one for each order."""
-    x = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(auto_mesh, P(*entries)))
-    wanted = {axis for entry in entries for axis in (entry if isinstance(entry, tuple) else (entry,)) if axis}
+    x = jax.ShapeDtypeStruct(
+        (64, 64), jnp.float32, sharding=NamedSharding(auto_mesh, P(*entries))
+    )
+    wanted = {
+        axis
+        for entry in entries
+        for axis in (entry if isinstance(entry, tuple) else (entry,))
+        if axis
+    }
     whole = NamedSharding(auto_mesh, P())
     with jax.set_mesh(auto_mesh):
-        for f in (jax.jit(lambda x: jnp.sin(x), out_shardings=whole), jax.jit(lambda x: x.sum())):
+        for f in (
+            jax.jit(lambda x: jnp.sin(x), out_shardings=whole),
+            jax.jit(lambda x: x.sum()),
+        ):
             found = [entry.axes for entry in st.explain(f, x).collectives]
             assert None not in found
             assert {axis for axes in found for axis in axes or ()} == wanted

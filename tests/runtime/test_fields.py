@@ -255,11 +255,17 @@ CONTAINERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = 
     "itself": (lambda kind: kind, lambda value, _: value),
     "list": (lambda kind: list[kind], lambda value, good: [good, value]),  # type: ignore[valid-type]
     "tuple": (lambda kind: tuple[int, kind], lambda value, _: (1, value)),  # type: ignore[valid-type]
-    "tuple of any length": (lambda kind: tuple[kind, ...], lambda value, good: (good, value)),  # type: ignore[valid-type]
+    "tuple of any length": (
+        lambda kind: tuple[kind, ...],
+        lambda value, good: (good, value),
+    ),  # type: ignore[valid-type]
     "dict": (lambda kind: dict[str, kind], lambda value, good: {"a": good, "b": value}),  # type: ignore[valid-type]
     "optional": (lambda kind: Optional[kind], lambda value, _: value),  # noqa: UP045 - the other way to write it
     "union": (lambda kind: int | kind, lambda value, _: value),
-    "another": (lambda kind: dataclasses.make_dataclass("Another", [("inner", kind)]), lambda value, _: None),
+    "another": (
+        lambda kind: dataclasses.make_dataclass("Another", [("inner", kind)]),
+        lambda value, _: None,
+    ),
 }
 
 
@@ -275,10 +281,17 @@ def test_where_it_is_passed(plain: ModuleType, kind: str, container: str) -> Non
     for role in ("x", "return"):
         f = checked(declared, role)
         f(value_of(good, good))
-        for wrong in (cls(w=W, b=WRONG), cls(w=W[0], b=B), cls(w=W.astype(jnp.bfloat16), b=B), cls(w="text", b=B)):
+        for wrong in (
+            cls(w=W, b=WRONG),
+            cls(w=W[0], b=B),
+            cls(w=W.astype(jnp.bfloat16), b=B),
+            cls(w="text", b=B),
+        ):
             with pytest.raises(TypeCheckError) as caught:
                 f(value_of(wrong, good))
-            assert "parameter 'x'" in str(caught.value) or "the result" in str(caught.value)
+            assert "parameter 'x'" in str(caught.value) or "the result" in str(
+                caught.value
+            )
     with pytest.raises(TypeCheckError):
         f(value_of(object(), good))
     assert counted() <= {"typeguard cannot check f: parameter 'x'"}
@@ -294,20 +307,30 @@ def test_the_path_is_in_the_message(plain: ModuleType) -> None:
     f = checked(plain.Many)
     f(plain.Many(**good))
     wrongs = {
-        "layers": ([good["layers"][0], plain.Flax(w=W, b=WRONG)], "item 1 of f: parameter 'x', field 'layers.b': "),
-        "by_name": ({"k": plain.Equinox(w=W, b=WRONG)}, "value of key 'k' of f: parameter 'x', field 'by_name.b': "),
+        "layers": (
+            [good["layers"][0], plain.Flax(w=W, b=WRONG)],
+            "item 1 of f: parameter 'x', field 'layers.b': ",
+        ),
+        "by_name": (
+            {"k": plain.Equinox(w=W, b=WRONG)},
+            "value of key 'k' of f: parameter 'x', field 'by_name.b': ",
+        ),
         "pair": ((1, plain.Named(W, WRONG)), "item 1 of f: parameter 'x', field 'pair"),
     }
     for name, (value, path) in wrongs.items():
         with pytest.raises(st.ShapeError) as caught:
             f(plain.Many(**{**good, name: value}))
-        assert path in str(caught.value) and "dimension 0 is 4, expected F = 3" in str(caught.value)
+        assert path in str(caught.value) and "dimension 0 is 4, expected F = 3" in str(
+            caught.value
+        )
     with pytest.raises(TypeCheckError, match=r"field 'last\.b'"):
         f(plain.Many(**{**good, "last": plain.Attrs(W, WRONG)}))
 
 
 def test_a_value_that_holds_itself(plain: ModuleType) -> None:
-    value = plain.Many(layers=[plain.Flax(w=W, b=B)], by_name={}, pair=(1, plain.Named(W, B)))
+    value = plain.Many(
+        layers=[plain.Flax(w=W, b=B)], by_name={}, pair=(1, plain.Named(W, B))
+    )
     value.parent = value
     checked(plain.Many)(value)
     value.layers.append(plain.Flax(w=W, b=WRONG))
@@ -333,16 +356,24 @@ def test_under_transformations(plain: ModuleType, auto_mesh: Mesh, kind: str) ->
     runs: dict[str, Callable[[Any], Any]] = {
         "jit": jax.jit(loss),
         "grad": jax.grad(loss),
-        "vmap": lambda value: jax.vmap(loss)(jax.tree.map(lambda x: jnp.stack([x, x]), value)),
+        "vmap": lambda value: jax.vmap(loss)(
+            jax.tree.map(lambda x: jnp.stack([x, x]), value)
+        ),
         "remat": jax.grad(jax.checkpoint(loss)),
-        "scan": lambda value: jax.lax.scan(lambda c, _: (c, loss(value)), 0, None, length=2),
+        "scan": lambda value: jax.lax.scan(
+            lambda c, _: (c, loss(value)), 0, None, length=2
+        ),
         "eval_shape": lambda value: jax.eval_shape(loss, value),
         "structs": lambda value: f(jax.eval_shape(lambda: value)),
-        "shard_map": lambda value: jax.jit(jax.shard_map(loss, mesh=auto_mesh, in_specs=P(), out_specs=P()))(value),
+        "shard_map": lambda value: jax.jit(
+            jax.shard_map(loss, mesh=auto_mesh, in_specs=P(), out_specs=P())
+        )(value),
     }
     for name, run in runs.items():
         run(good)
-        with pytest.raises(st.ShapeError, match=r"'b'.*: dimension 0 is 4, expected F = 3"):
+        with pytest.raises(
+            st.ShapeError, match=r"'b'.*: dimension 0 is 4, expected F = 3"
+        ):
             run(wrong)
         assert name
 
@@ -367,7 +398,13 @@ def makers(models: ModuleType) -> dict[str, Callable[[Any, Any, Any], Any]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_it_is_made(hooked: ModuleType, kind: str) -> None:
     cls = getattr(hooked, kind)
-    title = "Equinox" if kind == "EquinoxDerived" else "Plain" if kind == "Derived" else kind
+    title = (
+        "Equinox"
+        if kind == "EquinoxDerived"
+        else "Plain"
+        if kind == "Derived"
+        else kind
+    )
     for name, make in makers(hooked).items():
         if name == "jit" and kind in NO_TREES:
             continue
@@ -390,7 +427,9 @@ def test_where_it_is_made(hooked: ModuleType, kind: str) -> None:
 def test_replacing_a_field_is_making_one(hooked: ModuleType, kind: str) -> None:
     value = getattr(hooked, kind)(w=W, b=B)
     if kind == "Named":
-        value._replace(b=WRONG)  # makes it without the class: it is checked where it is passed
+        value._replace(
+            b=WRONG
+        )  # makes it without the class: it is checked where it is passed
         return
     ways: list[Any] = [lambda: attrs.evolve(value, b=WRONG)] if kind == "Attrs" else []
     ways += [lambda: value.replace(b=WRONG)] if hasattr(value, "replace") else []
@@ -404,22 +443,43 @@ def test_replacing_a_field_is_making_one(hooked: ModuleType, kind: str) -> None:
 def test_something_else_than_arrays_is_counted(hooked: ModuleType, kind: str) -> None:
     """It may be what JAX takes in their place: axes, specs, masks, nothing."""
     cls = getattr(hooked, kind)
-    for other in (0, True, P("d"), jax.ShapeDtypeStruct((2,), jnp.float32), np.ones(3), "text", object()):
+    for other in (
+        0,
+        True,
+        P("d"),
+        jax.ShapeDtypeStruct((2,), jnp.float32),
+        np.ones(3),
+        "text",
+        object(),
+    ):
         _stats.reset()
         if kind == "EquinoxConverted":
             cls(w=other, b=B)
         else:
             cls(w=other, b=None)
-        assert any("field 'w' was made of what does not fit its annotation" in reason for reason in counted())
+        assert any(
+            "field 'w' was made of what does not fit its annotation" in reason
+            for reason in counted()
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_that_cannot_be_told_is_counted(hooked: ModuleType, kind: str) -> None:
     cls = getattr(hooked, kind)
     functools.partial(cls, w=W)(b=WRONG)
-    assert any("field 'b' was made of what does not fit its annotation" in reason for reason in counted())
+    assert any(
+        "field 'b' was made of what does not fit its annotation" in reason
+        for reason in counted()
+    )
     _stats.reset()
-    list(map(functools.partial(cls, W) if kind != "Chex" else functools.partial(cls, w=W), [WRONG] * (kind != "Chex")))
+    list(
+        map(
+            functools.partial(cls, W)
+            if kind != "Chex"
+            else functools.partial(cls, w=W),
+            [WRONG] * (kind != "Chex"),
+        )
+    )
     assert counted() or kind == "Chex"
 
 
@@ -436,8 +496,12 @@ def test_what_jax_makes_never_raises(hooked: ModuleType, kind: str) -> None:
     jax.tree.map(lambda x: None, value)
     jax.tree.unflatten(structure, [1, 2])
     structure.unflatten([jnp.ones(2), object()])
-    jax.tree.map(structure.unflatten, [[1, 2], [3, 4]], is_leaf=lambda x: isinstance(x, list))
-    jax.tree.transpose(structure, jax.tree.structure([0, 0]), jax.tree.map(lambda x: [x, x], value))
+    jax.tree.map(
+        structure.unflatten, [[1, 2], [3, 4]], is_leaf=lambda x: isinstance(x, list)
+    )
+    jax.tree.transpose(
+        structure, jax.tree.structure([0, 0]), jax.tree.map(lambda x: [x, x], value)
+    )
     axes = jax.tree.map(lambda _: 0, value)
     jax.vmap(lambda v: v.w @ v.b, in_axes=(axes,))(batched)
     jax.vmap(lambda v: v, out_axes=axes)(batched)
@@ -459,11 +523,15 @@ def test_what_jax_makes_never_raises(hooked: ModuleType, kind: str) -> None:
     copy.copy(batched)
     copy.deepcopy(batched)
     pickle.loads(pickle.dumps(batched))
-    assert not counted() or kind == "LambdaNode"  # a function of any name may have been called by the program
+    assert (
+        not counted() or kind == "LambdaNode"
+    )  # a function of any name may have been called by the program
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_made_inside_transformations(hooked: ModuleType, auto_mesh: Mesh, kind: str) -> None:
+def test_made_inside_transformations(
+    hooked: ModuleType, auto_mesh: Mesh, kind: str
+) -> None:
     total = functools.partial(hooked.total, getattr(hooked, kind))
     stacked = jnp.stack([W, W])
     runs: dict[str, Callable[[], Any]] = {
@@ -472,9 +540,14 @@ def test_made_inside_transformations(hooked: ModuleType, auto_mesh: Mesh, kind: 
         "grad": lambda: jax.grad(total)(W),
         "remat": lambda: jax.grad(jax.checkpoint(total))(W),
         "scan": lambda: jax.lax.scan(lambda c, x: (c, total(x)), 0, stacked),
-        "scan in jit": lambda: jax.jit(lambda xs: jax.lax.scan(lambda c, x: (c, total(x)), 0, xs))(stacked),
+        "scan in jit": lambda: jax.jit(
+            lambda xs: jax.lax.scan(lambda c, x: (c, total(x)), 0, xs)
+        )(stacked),
         "shard_map": lambda: jax.shard_map(
-            lambda x: total(x)[None], mesh=auto_mesh, in_specs=P("d"), out_specs=P(("d", "t"))
+            lambda x: total(x)[None],
+            mesh=auto_mesh,
+            in_specs=P("d"),
+            out_specs=P(("d", "t")),
         )(jnp.ones((4, 3))),
         "cond": lambda: jax.lax.cond(True, total, total, W),
         "eval_shape": lambda: jax.eval_shape(total, W),
@@ -489,7 +562,9 @@ def test_made_inside_transformations(hooked: ModuleType, auto_mesh: Mesh, kind: 
             assert counted()  # called by JAX through more than its source tells
 
 
-def test_shardings_are_not_compared_where_it_is_made(hooked: ModuleType, auto_mesh: Mesh) -> None:
+def test_shardings_are_not_compared_where_it_is_made(
+    hooked: ModuleType, auto_mesh: Mesh
+) -> None:
     @st.typechecked
     @dataclasses.dataclass
     class Sharded:
@@ -497,11 +572,15 @@ def test_shardings_are_not_compared_where_it_is_made(hooked: ModuleType, auto_me
 
     with jax.set_mesh(auto_mesh):
         value = Sharded(w=jnp.ones((8, 2)))
-        assert counted() == {"the sharding of the fields of an object under construction: it may be placed afterwards"}
+        assert counted() == {
+            "the sharding of the fields of an object under construction: it may be placed afterwards"
+        }
         with pytest.raises(st.ShardingError):
             checked(Sharded)(value)
         assert str(st.layout(st.shard(jnp.ones((8, 2)), st.f32["M/d F"]))) == "8/d 2"
-    with pytest.raises(st.ShapeError, match="Sharded: field 'w': rank is 1, expected 2"):
+    with pytest.raises(
+        st.ShapeError, match="Sharded: field 'w': rank is 1, expected 2"
+    ):
         Sharded(w=jnp.ones(8))
 
 
@@ -522,9 +601,14 @@ def test_checks_that_are_off_check_nothing(hooked: ModuleType) -> None:
 
 
 def test_an_annotation_that_names_nothing_leaves_the_others(plain: ModuleType) -> None:
-    holder = dataclasses.make_dataclass("Holder", [("a", "Missing"), ("b", st.f32["F"])])
+    holder = dataclasses.make_dataclass(
+        "Holder", [("a", "Missing"), ("b", st.f32["F"])]
+    )
     checked(holder)(holder(a=1, b=B))
-    assert any("annotation of Holder.a not checked: name 'Missing' is not defined" in reason for reason in counted())
+    assert any(
+        "annotation of Holder.a not checked: name 'Missing' is not defined" in reason
+        for reason in counted()
+    )
     with pytest.raises(st.ShapeError, match="field 'b'"):
         checked(holder)(holder(a=1, b=W))
 

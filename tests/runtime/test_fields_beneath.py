@@ -30,7 +30,9 @@ DECORATORS: dict[str, Callable[[Any], Any]] = {
     "slots": dataclasses.dataclass(slots=True),
     "keywords": dataclasses.dataclass(kw_only=True),
     "ours": st.pytree_dataclass,
-    "registered": lambda cls: jax.tree_util.register_dataclass(dataclasses.dataclass(cls)),
+    "registered": lambda cls: jax.tree_util.register_dataclass(
+        dataclasses.dataclass(cls)
+    ),
     "flax": flax.struct.dataclass,
     "chex": chex.dataclass,
     "chex, frozen": chex.dataclass(frozen=True),
@@ -71,7 +73,11 @@ def linear(decorator: Callable[[Any], Any]) -> Any:
 
 
 def replaced(value: Any, **fields: Any) -> Any:
-    return attrs.evolve(value, **fields) if attrs.has(type(value)) else dataclasses.replace(value, **fields)
+    return (
+        attrs.evolve(value, **fields)
+        if attrs.has(type(value))
+        else dataclasses.replace(value, **fields)
+    )
 
 
 @pytest.mark.parametrize("name", DECORATORS)
@@ -83,13 +89,18 @@ def test_fields_are_checked_where_one_is_made(name: str) -> None:
             make(kind, *wrong)
         with pytest.raises(st.ShapeError, match=r"^Linear: field '[wb]'"):
             jax.jit(make, static_argnums=0)(kind, *wrong)
-    with pytest.raises(st.ShapeError, match="field 'b': dimension 0 is 4, expected F = 3"):
+    with pytest.raises(
+        st.ShapeError, match="field 'b': dimension 0 is 4, expected F = 3"
+    ):
         replaced(kind(w=W, b=B), b=WRONG)
     with pytest.raises(st.ShapeError):
         kind(w=W, b=B)(jnp.ones(2))
     assert not counted()
     kind(w=W, b="text")
-    assert any("field 'b' was made of what does not fit its annotation" in reason for reason in counted())
+    assert any(
+        "field 'b' was made of what does not fit its annotation" in reason
+        for reason in counted()
+    )
 
 
 @pytest.mark.parametrize("name", DECORATORS)
@@ -140,7 +151,9 @@ def test_methods_that_run_afterwards_run_first() -> None:
 
     assert Cast(W, 0).b.shape == (3,)
     assert Cast.__post_init__.__doc__ == "What it does."
-    with pytest.raises(st.ShapeError, match="field 'b': dimension 0 is 2, expected F = 3"):
+    with pytest.raises(
+        st.ShapeError, match="field 'b': dimension 0 is 2, expected F = 3"
+    ):
         Cast(W, 1)
 
     @attrs.define
@@ -192,7 +205,12 @@ def test_subclasses() -> None:
     Casting(W.astype(int))
     Plain(W)
     assert seen == ["base"] * 4
-    for kind, wrong in ((Base, (W[0],)), (Checked, (W, WRONG)), (Checked, (W[0], B)), (Plain, (W[0],))):
+    for kind, wrong in (
+        (Base, (W[0],)),
+        (Checked, (W, WRONG)),
+        (Checked, (W[0], B)),
+        (Plain, (W[0],)),
+    ):
         with pytest.raises(st.ShapeError, match="field"):
             kind(*wrong)
     assert not counted()
@@ -211,7 +229,12 @@ def test_constructors_of_their_own() -> None:
 
         return Own
 
-    for decorator in (dataclasses.dataclass, flax.struct.dataclass, attrs.define, dataclasses.dataclass(slots=True)):
+    for decorator in (
+        dataclasses.dataclass,
+        flax.struct.dataclass,
+        attrs.define,
+        dataclasses.dataclass(slots=True),
+    ):
         if decorator is flax.struct.dataclass:
             continue  # its values are frozen
         kind = decorator(linear())
@@ -220,10 +243,14 @@ def test_constructors_of_their_own() -> None:
             kind(W, WRONG)
     assert not counted()
     plain = linear()
-    for _ in range(2):  # nothing declares its attributes to be fields: each value is counted
+    for _ in range(
+        2
+    ):  # nothing declares its attributes to be fields: each value is counted
         _stats.reset()
         plain(W, WRONG)
-        assert counted() == {f"{plain.__qualname__}: its fields are not checked where one is made"}
+        assert counted() == {
+            f"{plain.__qualname__}: its fields are not checked where one is made"
+        }
 
 
 def test_what_never_gets_fields_is_counted() -> None:
@@ -231,7 +258,9 @@ def test_what_never_gets_fields_is_counted() -> None:
     class Never:
         w: f32["M F"]
 
-    assert counted() == {f"{Never.__qualname__}: its fields are not checked where one is made"}
+    assert counted() == {
+        f"{Never.__qualname__}: its fields are not checked where one is made"
+    }
     assert not vars(Never().__class__).get("__init__")
 
     @st.typechecked
@@ -258,7 +287,12 @@ def test_flax_modules_and_partial_calls() -> None:
         def __call__(self, x: f32["B M"]) -> f32["B M"]:
             return x * self.scale
 
-    assert Module(B).init_with_output(jax.random.key(0), jnp.ones((2, 3)))[0].shape == (2, 3)
+    assert Module(B).init_with_output(jax.random.key(0), jnp.ones((2, 3)))[0].shape == (
+        2,
+        3,
+    )
     kind = linear(dataclasses.dataclass)
     functools.partial(kind, w=W)(b=WRONG)
-    assert any("field 'b' was made of what does not fit" in reason for reason in counted())
+    assert any(
+        "field 'b' was made of what does not fit" in reason for reason in counted()
+    )

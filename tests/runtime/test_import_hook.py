@@ -112,11 +112,26 @@ def test_everything_annotated_is_checked(load: Load) -> None:
     model = load("model", model=SOURCE)
     x = jnp.ones(3)
     for run, message in (
-        (lambda: model.documented(x), "documented: parameter 'x': rank is 1, expected 2"),
-        (lambda: model.only_locals(x), "only_locals: variable 'b': dimension 0 is 2, expected B = 3"),
-        (lambda: list(model.rows(jnp.ones((2, 3)))), "rows: the yielded value: dimension 0 is 2, expected M = 3"),
-        (lambda: model.Model()(x), "inner: the result: dimension 0 is 2, expected C = 3"),
-        (lambda: next(model.later(x).__await__()), "later: the result: dimension 0 is 2, expected B = 3"),
+        (
+            lambda: model.documented(x),
+            "documented: parameter 'x': rank is 1, expected 2",
+        ),
+        (
+            lambda: model.only_locals(x),
+            "only_locals: variable 'b': dimension 0 is 2, expected B = 3",
+        ),
+        (
+            lambda: list(model.rows(jnp.ones((2, 3)))),
+            "rows: the yielded value: dimension 0 is 2, expected M = 3",
+        ),
+        (
+            lambda: model.Model()(x),
+            "inner: the result: dimension 0 is 2, expected C = 3",
+        ),
+        (
+            lambda: next(model.later(x).__await__()),
+            "later: the result: dimension 0 is 2, expected B = 3",
+        ),
     ):
         with pytest.raises(st.ShapeError) as caught:
             run()
@@ -131,20 +146,36 @@ def test_tracebacks_signatures_and_sources_stay_as_written(load: Load) -> None:
     with pytest.raises(RuntimeError) as caught:
         model.fails(jnp.ones(2))
     last = traceback.extract_tb(caught.tb)[-1]
-    assert (Path(last.filename).name, last.name, last.line) == ("model.py", "fails", "raise RuntimeError('here')")
+    assert (Path(last.filename).name, last.name, last.line) == (
+        "model.py",
+        "fails",
+        "raise RuntimeError('here')",
+    )
     assert last.lineno == SOURCE[: SOURCE.index("raise RuntimeError")].count("\n") + 1
     inner = inspect.unwrap(model.documented)
-    assert inner.__code__.co_firstlineno == SOURCE[: SOURCE.index("@logged")].count("\n") + 1
+    assert (
+        inner.__code__.co_firstlineno
+        == SOURCE[: SOURCE.index("@logged")].count("\n") + 1
+    )
     assert "y = x * scale" in inspect.getsource(inner)
-    assert model.documented.__doc__ == "What it does." and model.__doc__ == "The module's own text."
-    assert str(inspect.signature(model.documented)).startswith("(x: \"f32['B M']\", scale: 'float' = 2.0)")
-    assert inspect.isgeneratorfunction(inspect.unwrap(model.rows)) and inspect.iscoroutinefunction(model.later)
+    assert (
+        model.documented.__doc__ == "What it does."
+        and model.__doc__ == "The module's own text."
+    )
+    assert str(inspect.signature(model.documented)).startswith(
+        "(x: \"f32['B M']\", scale: 'float' = 2.0)"
+    )
+    assert inspect.isgeneratorfunction(
+        inspect.unwrap(model.rows)
+    ) and inspect.iscoroutinefunction(model.later)
 
 
 @pytest.mark.once
 def test_breakpoints_stop_on_the_lines_as_written(tmp_path: Path) -> None:
     (tmp_path / "stopped.py").write_text(SOURCE)
-    line = next(i for i, text in enumerate(SOURCE.splitlines(), 1) if "y = x * scale" in text)
+    line = next(
+        i for i, text in enumerate(SOURCE.splitlines(), 1) if "y = x * scale" in text
+    )
     program = (
         "import shardtypes; shardtypes.install_import_hook('stopped')\n"
         "import jax.numpy as jnp, stopped\n"
@@ -163,7 +194,9 @@ def test_breakpoints_stop_on_the_lines_as_written(tmp_path: Path) -> None:
     ]
     options = [part for command in commands for part in ("-c", command)]
     done = run_python("-m", "pdb", *options, "main.py", cwd=tmp_path)
-    assert f"Breakpoint 1 at {tmp_path / 'stopped.py'}:{line}" in done.stdout, done.stdout + done.stderr
+    assert f"Breakpoint 1 at {tmp_path / 'stopped.py'}:{line}" in done.stdout, (
+        done.stdout + done.stderr
+    )
     stopped = done.stdout
     assert f"stopped.py({line})documented()" in stopped
     assert "-> y = x * scale" in stopped and "(2, 3)" in stopped
@@ -181,7 +214,10 @@ def test_bytecode_is_cached_apart_from_pythons(load: Load) -> None:
     plain = importlib.import_module("hooked_package.model")
     plain.only_locals(jnp.ones(3))  # without the hook Python's own code is loaded
     with pytest.raises(st.ShapeError, match="dimension 0 is 1, expected B = 3"):
-        load("model", model=SOURCE.replace("b: f32['B'] = x[1:]", "b: f32['B'] = x[2::1]")).only_locals(jnp.ones(3))
+        load(
+            "model",
+            model=SOURCE.replace("b: f32['B'] = x[1:]", "b: f32['B'] = x[2::1]"),
+        ).only_locals(jnp.ones(3))
     ours.write_bytes(ours.read_bytes()[:16] + b"damaged")
     assert load("model", model=SOURCE).fails
 
@@ -197,8 +233,15 @@ def usual_depth() -> Iterator[None]:
 
 @pytest.mark.usefixtures("usual_depth")
 def test_a_module_that_cannot_be_instrumented_is_named(load: Load) -> None:
-    deep = "from shardtypes import f32\nvalue = " + "+".join(["1"] * 900) + "\ndef f(x: f32['B B']): return x\n"
-    with pytest.warns(UserWarning, match=r"shardtypes cannot instrument hooked_package\.deep .*it is not checked"):
+    deep = (
+        "from shardtypes import f32\nvalue = "
+        + "+".join(["1"] * 900)
+        + "\ndef f(x: f32['B B']): return x\n"
+    )
+    with pytest.warns(
+        UserWarning,
+        match=r"shardtypes cannot instrument hooked_package\.deep .*it is not checked",
+    ):
         module = load("deep", deep=deep, model=SOURCE)
     assert module.value == 900 and module.f(3) == 3
     with pytest.raises(st.ShapeError):
@@ -209,7 +252,9 @@ def test_a_module_that_cannot_be_instrumented_is_named(load: Load) -> None:
 
 def test_names_of_packages() -> None:
     for wrong in ("a-b", ["x", 3], ["a..b"]):
-        with pytest.raises(ValueError, match="install_import_hook needs names of packages"):
+        with pytest.raises(
+            ValueError, match="install_import_hook needs names of packages"
+        ):
             st.install_import_hook(wrong)  # type: ignore[arg-type]
 
 
@@ -236,7 +281,9 @@ def test_checks_turned_off_while_the_program_runs() -> None:
 @pytest.mark.once
 def test_the_environment_turns_everything_off_at_no_cost(tmp_path: Path) -> None:
     (tmp_path / "off_package").mkdir()
-    (tmp_path / "off_package" / "__init__.py").write_text("from shardtypes import f32\ndef f(x: f32['B']): return x\n")
+    (tmp_path / "off_package" / "__init__.py").write_text(
+        "from shardtypes import f32\ndef f(x: f32['B']): return x\n"
+    )
     program = (
         "import json, sys\nimport shardtypes as st\n"
         "def f(x: st.f32['B']) -> st.f32['B']: return x\n"
@@ -245,7 +292,11 @@ def test_the_environment_turns_everything_off_at_no_cost(tmp_path: Path) -> None
         "print(json.dumps([st.typechecked(f) is f, st.typechecked(scope=True)(f) is f, st.typechecked(C).m is m,\n"
         "    hasattr(off_package.f, '__wrapped__'), any('shardtypes' in type(x).__module__ for x in sys.meta_path)]))\n"
     )
-    done = run_python("-c", program, env={"SHARDTYPES": "0", "PYTHONPATH": str(tmp_path)})
+    done = run_python(
+        "-c", program, env={"SHARDTYPES": "0", "PYTHONPATH": str(tmp_path)}
+    )
     assert json.loads(done.stdout) == [True, True, True, False, False], done.stderr
-    done = run_python("-c", program, env={"SHARDTYPES": "1", "PYTHONPATH": str(tmp_path)})
+    done = run_python(
+        "-c", program, env={"SHARDTYPES": "1", "PYTHONPATH": str(tmp_path)}
+    )
     assert json.loads(done.stdout) == [False, False, False, True, True], done.stderr

@@ -38,9 +38,14 @@ def test_the_declared_sharding_passes(mesh: Mesh) -> None:
             jax.jit(lambda x: double(x))(placed(mesh, *entries))
 
 
-@pytest.mark.parametrize("entries", [(), ("t",), (None, "d"), ("d", "t"), (("d", "t"),)])
+@pytest.mark.parametrize(
+    "entries", [(), ("t",), (None, "d"), ("d", "t"), (("d", "t"),)]
+)
 def test_another_sharding_is_reported(mesh: Mesh, entries: tuple[object, ...]) -> None:
-    with jax.set_mesh(mesh), pytest.raises(st.ShardingError, match="double: parameter 'x': dimension"):
+    with (
+        jax.set_mesh(mesh),
+        pytest.raises(st.ShardingError, match="double: parameter 'x': dimension"),
+    ):
         jax.jit(lambda x: double(x))(placed(mesh, *entries))
 
 
@@ -48,7 +53,9 @@ def test_a_sharding_that_changes_between_calls_is_reported(mesh: Mesh) -> None:
     with jax.set_mesh(mesh):
         jitted = jax.jit(double)
         jitted(placed(mesh, "d"))
-        with pytest.raises(st.ShardingError, match="sharded over 't', expected sharded over 'd'"):
+        with pytest.raises(
+            st.ShardingError, match="sharded over 't', expected sharded over 'd'"
+        ):
             jitted(placed(mesh, "t"))
         jitted(placed(mesh, "d"))
 
@@ -73,7 +80,9 @@ def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
 
 def test_other_devices_same_names_under_a_legacy_mesh(auto_mesh: Mesh) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer JAX says so, and users do it all the same
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # newer JAX says so, and users do it all the same
         auto_mesh.__enter__()
     try:
         jax.jit(double)(placed(auto_mesh, "d"))
@@ -115,15 +124,27 @@ def test_results_are_judged_by_out_shardings(auto_mesh: Mesh) -> None:
         right = NamedSharding(auto_mesh, P("d", "t"))
         for out_shardings in (right, {"w": right, "zeros": right}):
             jax.jit(create, out_shardings=out_shardings)(key)
-        with pytest.raises(st.ShardingError, match="create: the result: dimension 0 is sharded over 't'"):
-            jax.jit(lambda k: create(k), out_shardings=NamedSharding(auto_mesh, P("t", "d")))(key)
+        with pytest.raises(
+            st.ShardingError,
+            match="create: the result: dimension 0 is sharded over 't'",
+        ):
+            jax.jit(
+                lambda k: create(k), out_shardings=NamedSharding(auto_mesh, P("t", "d"))
+            )(key)
         with pytest.raises(st.ShardingError, match="the array is fully replicated"):
             jax.jit(lambda k: create(k))(key)
 
 
-def test_arguments_are_judged_as_they_arrive_under_out_shardings(auto_mesh: Mesh) -> None:
-    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="double: parameter 'x'"):
-        jax.jit(double, out_shardings=NamedSharding(auto_mesh, P("d")))(placed(auto_mesh))
+def test_arguments_are_judged_as_they_arrive_under_out_shardings(
+    auto_mesh: Mesh,
+) -> None:
+    with (
+        jax.set_mesh(auto_mesh),
+        pytest.raises(st.ShardingError, match="double: parameter 'x'"),
+    ):
+        jax.jit(double, out_shardings=NamedSharding(auto_mesh, P("d")))(
+            placed(auto_mesh)
+        )
 
 
 def test_an_inner_jit_that_another_program_traced_is_checked(auto_mesh: Mesh) -> None:
@@ -162,12 +183,18 @@ def test_half_of_an_axis_is_compared_by_what_the_devices_hold(legacy: bool) -> N
         in_force.__enter__()
     try:
         _stats.reset()
-        with pytest.raises(st.ShardingError, match="elsewhere: parameter 'x': dimension 0 is sharded over 'd'"):
+        with pytest.raises(
+            st.ShardingError,
+            match="elsewhere: parameter 'x': dimension 0 is sharded over 'd'",
+        ):
             jax.jit(lambda x: (elsewhere(x), open_at_first(micro_batches(x, 2))))(x)
         assert list(_stats.snapshot()["not_possible"]) == [
             "axis names differ, and the annotation leaves a dimension open"
         ]
-        with pytest.raises(st.ShardingError, match="split: parameter 'x': the devices hold other shards than"):
+        with pytest.raises(
+            st.ShardingError,
+            match="split: parameter 'x': the devices hold other shards than",
+        ):
             jax.jit(lambda x: split(micro_batches(x, 2)))(x)
         jax.jit(lambda x: split(micro_batches(x, 1)))(x)
     finally:
@@ -209,5 +236,7 @@ print(reported)
 def test_programs_in_the_persistent_cache_are_checked(tmp_path: Path) -> None:
     """The same program is in the cache from the second time on."""
     command = [sys.executable, "-c", CACHED, str(tmp_path)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    output = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     assert output == "30\n"

@@ -12,13 +12,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from jax._src.sharding_impls import GSPMDSharding
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    SingleDeviceSharding,
+)
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
 from shardtypes import f32
 
-SIZES = [sizes for sizes in itertools.product((1, 2, 4, 8), repeat=3) if np.prod(sizes) <= 8]
+SIZES = [
+    sizes for sizes in itertools.product((1, 2, 4, 8), repeat=3) if np.prod(sizes) <= 8
+]
 
 
 @some.composite
@@ -39,7 +47,12 @@ def specs(draw: Any, rank: int) -> P:
         if at >= 0:
             entries[at].append(axis)
     written = [
-        None if not axes else axes[0] if len(axes) == 1 and draw(some.booleans()) else tuple(axes) for axes in entries
+        None
+        if not axes
+        else axes[0]
+        if len(axes) == 1 and draw(some.booleans())
+        else tuple(axes)
+        for axes in entries
     ]
     while written and written[-1] is None and draw(some.booleans()):
         written.pop()
@@ -51,7 +64,9 @@ shapes = some.lists(some.sampled_from([8, 16]), max_size=3).map(tuple)
 
 def named(spec: P, mesh: Mesh, rank: int) -> list[tuple[str, ...]]:
     """What the spec says, without axes of size 1."""
-    entries = [() if e is None else (e,) if isinstance(e, str) else e for e in spec] + [()] * rank
+    entries = [() if e is None else (e,) if isinstance(e, str) else e for e in spec] + [
+        ()
+    ] * rank
     return [tuple(a for a in axes if mesh.shape[a] > 1) for axes in entries[:rank]]
 
 
@@ -70,15 +85,21 @@ def test_equal_exactly_when_every_device_holds_the_same(data: some.DataObject) -
         for d in maps[0]
     )
     if dict(mesh_a.shape) == dict(mesh_b.shape):
-        equal = equal and named(spec_a, mesh_a, len(shape)) == named(spec_b, mesh_b, len(shape))
+        equal = equal and named(spec_a, mesh_a, len(shape)) == named(
+            spec_b, mesh_b, len(shape)
+        )
     a, b = (st.layout(NamedSharding(m, s), shape=shape) for m, s in pair)
     assert (a == b) is equal
-    assert a == a and hash(a) == hash(st.layout(NamedSharding(mesh_a, spec_a), shape=shape))
+    assert a == a and hash(a) == hash(
+        st.layout(NamedSharding(mesh_a, spec_a), shape=shape)
+    )
 
 
 @settings(max_examples=100, deadline=None)
 @given(some.data())
-def test_everything_with_the_same_meaning_has_the_same_layout(data: some.DataObject) -> None:
+def test_everything_with_the_same_meaning_has_the_same_layout(
+    data: some.DataObject,
+) -> None:
     mesh, shape = data.draw(meshes()), data.draw(shapes)
     spec = data.draw(specs(len(shape)))
     sharding = NamedSharding(mesh, spec)
@@ -97,7 +118,9 @@ def test_everything_with_the_same_meaning_has_the_same_layout(data: some.DataObj
     array = jax.device_put(np.zeros(shape, np.float32), sharding)
     assert st.layout(array) == lies and st.layout(array).local_shape == shape
     assert st.layout(array).bytes_per_device == array.addressable_shards[0].data.nbytes
-    assert {d: array.sharding.devices_indices_map(shape)[d] for d in lies.indices()} == lies.indices()
+    assert {
+        d: array.sharding.devices_indices_map(shape)[d] for d in lies.indices()
+    } == lies.indices()
     used = {axis for axes in lies.dims or () for axis in axes}
     assert set(lies.replicated) == set(mesh.axis_names) - used
 
@@ -110,7 +133,11 @@ def test_of_compiled_programs(auto_mesh: Mesh, entries: tuple[Any, ...]) -> None
     def f(x: jax.Array, unused: jax.Array, *, y: jax.Array) -> dict[str, jax.Array]:
         return {"same": x + y, "sum": x.sum()}
 
-    compiled = jax.jit(f, out_shardings={"same": sharding, "sum": None}).lower(x, x, y=x).compile()
+    compiled = (
+        jax.jit(f, out_shardings={"same": sharding, "sum": None})
+        .lower(x, x, y=x)
+        .compile()
+    )
     found = st.layout(compiled, mesh=auto_mesh)
     assert found.arguments[0][0] == st.layout(x) == found.arguments[1]["y"]
     assert found.results["same"] == st.layout(x)
@@ -119,7 +146,9 @@ def test_of_compiled_programs(auto_mesh: Mesh, entries: tuple[Any, ...]) -> None
 
 def test_on_other_devices_it_is_another_layout(auto_mesh: Mesh) -> None:
     turned = Mesh(auto_mesh.devices[::-1], ("d", "t"))
-    a, b = (st.layout(NamedSharding(m, P("d")), shape=(8,)) for m in (auto_mesh, turned))
+    a, b = (
+        st.layout(NamedSharding(m, P("d")), shape=(8,)) for m in (auto_mesh, turned)
+    )
     assert a != b and str(a) == str(b) == "8/d"
     renamed = Mesh(auto_mesh.devices, ("rows", "columns"))
     assert a == st.layout(NamedSharding(renamed, P("rows")), shape=(8,))
@@ -142,29 +171,50 @@ def test_of_values_that_have_none(auto_mesh: Mesh) -> None:
         _ = st.layout(NamedSharding(auto_mesh, P("d")), shape=(8,)).bytes_per_device
 
 
-@pytest.mark.parametrize("text", ["B/d M", "8/d _", "n//2/t/d #k 4", "*batch M/t", "... M/d/t", "_x/d", ""])
+@pytest.mark.parametrize(
+    "text", ["B/d M", "8/d _", "n//2/t/d #k 4", "*batch M/t", "... M/d/t", "_x/d", ""]
+)
 def test_of_annotations_without_sizes(auto_mesh: Mesh, text: str) -> None:
     """The layout says over which axes, and not how large the parts are."""
     lies = st.layout(f32[text], mesh=auto_mesh)
     assert str(lies) == text and repr(lies) == f"Layout({text!r} on mesh d=2, t=4)"
-    assert str(st.layout(f32[str(lies)])) == text and lies == st.layout(f32[text], mesh=auto_mesh)
+    assert str(st.layout(f32[str(lies)])) == text and lies == st.layout(
+        f32[text], mesh=auto_mesh
+    )
     assert hash(lies) == hash(st.layout(f32[text])) and "<figure>" in lies._repr_html_()
     if any(isinstance(size, str) for size in lies.shape):
-        for ask in (lambda: lies.shard_shape, lies.indices, lambda: lies.bytes_per_device, lambda: lies.local_shape):
-            with pytest.raises(ValueError, match=r"the sizes of '.*' are not known: pass them with layout"):
+        for ask in (
+            lambda: lies.shard_shape,
+            lies.indices,
+            lambda: lies.bytes_per_device,
+            lambda: lies.local_shape,
+        ):
+            with pytest.raises(
+                ValueError,
+                match=r"the sizes of '.*' are not known: pass them with layout",
+            ):
                 ask()
 
 
 @pytest.mark.parametrize(
     ("spec", "text"),
-    [(P(), "..."), (P("d"), "_/d ..."), (P("d", None), "_/d ..."), (P(None, ("t", "d")), "_ _/t/d ...")],
+    [
+        (P(), "..."),
+        (P("d"), "_/d ..."),
+        (P("d", None), "_/d ..."),
+        (P(None, ("t", "d")), "_ _/t/d ..."),
+    ],
 )
 def test_of_bare_shardings(auto_mesh: Mesh, spec: P, text: str) -> None:
     sharding = NamedSharding(auto_mesh, spec)
     lies = st.layout(sharding)
-    assert str(lies) == text and lies == st.layout(NamedSharding(auto_mesh, P(*spec, None, None)))
+    assert str(lies) == text and lies == st.layout(
+        NamedSharding(auto_mesh, P(*spec, None, None))
+    )
     assert [entry for entry in lies.spec if entry] == [entry for entry in spec if entry]
-    assert lies != st.layout(NamedSharding(auto_mesh, P("t"))) and lies != st.layout(sharding, shape=(8, 8))
+    assert lies != st.layout(NamedSharding(auto_mesh, P("t"))) and lies != st.layout(
+        sharding, shape=(8, 8)
+    )
     with jax.set_mesh(auto_mesh):
         compilers = sharding._to_xla_hlo_sharding(2)
         assert str(st.layout(compilers)) == text
@@ -173,12 +223,20 @@ def test_of_bare_shardings(auto_mesh: Mesh, spec: P, text: str) -> None:
 def test_sizes_that_an_annotation_takes(auto_mesh: Mesh) -> None:
     x = st.shard(jnp.ones((8, 3, 16)), f32["8/d 3 16/t"], auto_mesh)
     assert st.layout(f32["B/d ... M/t"], auto_mesh, shape=(8, 3, 16)) == st.layout(x)
-    assert st.layout(f32["B/d ... M/t"], auto_mesh, shape=(8, 16)).dims == (("d",), ("t",))
-    with pytest.raises(ValueError, match=r"dimension 0 of f32\['8/d M'\] is 8, the shape \(4, 2\) has 4"):
+    assert st.layout(f32["B/d ... M/t"], auto_mesh, shape=(8, 16)).dims == (
+        ("d",),
+        ("t",),
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"dimension 0 of f32\['8/d M'\] is 8, the shape \(4, 2\) has 4",
+    ):
         st.layout(f32["8/d M"], shape=(4, 2))
     with pytest.raises(ValueError, match="has 2 dimensions, the shape has 3"):
         st.layout(f32["B M"], shape=(4, 2, 1))
-    with pytest.raises(ValueError, match=r"f32\['B/x'\]: the mesh has no axis 'x' \(axes: 'd', 't'\)"):
+    with pytest.raises(
+        ValueError, match=r"f32\['B/x'\]: the mesh has no axis 'x' \(axes: 'd', 't'\)"
+    ):
         st.layout(f32["B/x"], auto_mesh)
 
 
@@ -210,10 +268,14 @@ def test_tracers_of_vmap_and_grad_over_an_array(auto_mesh: Mesh) -> None:
     x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("t", "d")))
     seen = []
     jax.vmap(lambda row: seen.append(st.layout(row)))(x)
-    jax.vmap(jax.grad(lambda row: (seen.append(st.layout(row)), row.sum())[1]), in_axes=1)(x)
+    jax.vmap(
+        jax.grad(lambda row: (seen.append(st.layout(row)), row.sum())[1]), in_axes=1
+    )(x)
     jax.grad(lambda y: (seen.append(st.layout(y)), y.sum())[1])(x)
     assert [str(lies) for lies in seen] == ["16/d", "8/t", "8/t 16/d"]
-    with pytest.raises(TypeError, match="the type of this traced value has no sharding"):
+    with pytest.raises(
+        TypeError, match="the type of this traced value has no sharding"
+    ):
         jax.jit(lambda y: st.layout(y))(x)
 
 

@@ -23,7 +23,9 @@ def test_vmap_checks_one_example() -> None:
     x = jnp.ones((4, 3))
     assert jax.vmap(example)(x, x).shape == (4, 3)
     assert jax.vmap(example, in_axes=(0, 1))(x, x.T).shape == (4, 3)
-    assert jax.vmap(jax.vmap(example))(jnp.ones((2, 4, 3)), jnp.ones((2, 4, 3))).shape == (2, 4, 3)
+    assert jax.vmap(jax.vmap(example))(
+        jnp.ones((2, 4, 3)), jnp.ones((2, 4, 3))
+    ).shape == (2, 4, 3)
     with pytest.raises(st.ShapeError, match="expected M = 3"):
         jax.vmap(example)(x, jnp.ones((4, 5)))
     with pytest.raises(st.ShapeError, match="rank is 2, expected 1"):
@@ -65,7 +67,9 @@ def test_pmap(jitted: bool) -> None:
 
     x = jnp.ones((8, 2, 3))
     assert wrap(jax.pmap(scale, in_axes=(None, 0)))(jnp.ones(3), x).shape == (8, 2, 3)  # type: ignore[operator]
-    assert wrap(jax.pmap(scale, in_axes=(None, 1)))(jnp.ones(3), jnp.ones((2, 8, 3))).shape == (8, 2, 3)  # type: ignore[operator]
+    assert wrap(jax.pmap(scale, in_axes=(None, 1)))(
+        jnp.ones(3), jnp.ones((2, 8, 3))
+    ).shape == (8, 2, 3)  # type: ignore[operator]
     with pytest.raises(st.ShapeError, match=r"scale: parameter 'x': dimension 1"):
         wrap(jax.pmap(scale, in_axes=(None, 0)))(jnp.ones(4), x)  # type: ignore[operator]
 
@@ -95,7 +99,9 @@ def test_shard_map_under_vmap_and_vmap_in_shard_map(auto_mesh: Mesh) -> None:
         mapped = jax.shard_map(local, in_specs=P("d"), out_specs=P("d"))
         assert jax.jit(mapped)(jnp.ones((8, 3))).shape == (8, 3)
         assert jax.vmap(mapped)(jnp.ones((2, 8, 3))).shape == (2, 8, 3)
-        inside = jax.shard_map(lambda x: jax.vmap(example)(x, x), in_specs=P("d"), out_specs=P("d"))
+        inside = jax.shard_map(
+            lambda x: jax.vmap(example)(x, x), in_specs=P("d"), out_specs=P("d")
+        )
         assert jax.jit(inside)(jnp.ones((8, 3))).shape == (8, 3)
 
 
@@ -104,7 +110,10 @@ def test_shard_map_reports_what_is_not_split(auto_mesh: Mesh) -> None:
     def local(x: f32["B/d M"]) -> f32["B/d M"]:
         return x * 2
 
-    with jax.set_mesh(auto_mesh), pytest.raises(st.ShardingError, match="dimension 0 is not sharded, expected"):
+    with (
+        jax.set_mesh(auto_mesh),
+        pytest.raises(st.ShardingError, match="dimension 0 is not sharded, expected"),
+    ):
         jax.jit(jax.shard_map(local, in_specs=P(), out_specs=P("d")))(jnp.ones((8, 3)))
 
 
@@ -119,7 +128,9 @@ def test_a_partly_manual_shard_map(explicit_mesh: Mesh, auto_mesh: Mesh) -> None
 
     for mesh in (auto_mesh, explicit_mesh):
         with jax.set_mesh(mesh):
-            part = partial(jax.shard_map, in_specs=P("d"), out_specs=P("d"), axis_names={"d"})
+            part = partial(
+                jax.shard_map, in_specs=P("d"), out_specs=P("d"), axis_names={"d"}
+            )
             x = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d")))
             assert jax.jit(part(local))(x).shape == (8, 4)
             y = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d", "t")))

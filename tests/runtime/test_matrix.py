@@ -24,7 +24,9 @@ SHAPE = (8, 16)
 # Every way in which d and t can lie on two dimensions.
 DIMS = [
     dims
-    for dims in itertools.product([(), ("d",), ("t",), ("d", "t"), ("t", "d")], repeat=2)
+    for dims in itertools.product(
+        [(), ("d",), ("t",), ("d", "t"), ("t", "d")], repeat=2
+    )
     if len(set(dims[0] + dims[1])) == len(dims[0] + dims[1])
 ]
 
@@ -47,7 +49,11 @@ def declared(dims: Any) -> Function:
     def f(x: Any) -> Any:
         return x * 2.0
 
-    f.__annotations__ = {"x": f32[" ".join("/".join((n, *axes)) for n, axes in zip("BM", dims, strict=True))]}
+    f.__annotations__ = {
+        "x": f32[
+            " ".join("/".join((n, *axes)) for n, axes in zip("BM", dims, strict=True))
+        ]
+    }
     return st.typechecked(f)
 
 
@@ -60,7 +66,9 @@ def over_scan(f: Function) -> Function:
 
 
 def in_while(f: Function) -> Function:
-    return lambda x: jax.lax.while_loop(lambda c: c[1] < 2, lambda c: (f(c[0]), c[1] + 1), (x, 0))[0]
+    return lambda x: jax.lax.while_loop(
+        lambda c: c[1] < 2, lambda c: (f(c[0]), c[1] + 1), (x, 0)
+    )[0]
 
 
 def in_cond(f: Function) -> Function:
@@ -94,7 +102,9 @@ UNDER_JIT: dict[str, Callable[[Function], Function]] = {
     "scan of grad": lambda f: in_scan(jax.grad(lambda x: f(x).sum())),
     "vmap of scan": lambda f: jax.vmap(in_scan(f)),
     "vmap of cond": lambda f: jax.vmap(in_cond(f), in_axes=2),
-    "vmap of vmap of jit": lambda f: jax.vmap(jax.vmap(jax.jit(lambda x: f(x)), in_axes=2), in_axes=1),
+    "vmap of vmap of jit": lambda f: jax.vmap(
+        jax.vmap(jax.jit(lambda x: f(x)), in_axes=2), in_axes=1
+    ),
 }
 
 EAGERLY: dict[str, Callable[[Function], Function]] = {
@@ -119,7 +129,9 @@ EAGERLY: dict[str, Callable[[Function], Function]] = {
     "grad of jit": lambda f: jax.grad(jax.jit(lambda x: f(x).sum())),
     "vmap of scan": lambda f: jax.vmap(in_scan(f)),
     "vmap of cond": lambda f: jax.vmap(in_cond(f), in_axes=2),
-    "vmap of vmap of jit": lambda f: jax.vmap(jax.vmap(jax.jit(lambda x: f(x)), in_axes=2), in_axes=1),
+    "vmap of vmap of jit": lambda f: jax.vmap(
+        jax.vmap(jax.jit(lambda x: f(x)), in_axes=2), in_axes=1
+    ),
 }
 
 
@@ -149,7 +161,12 @@ UNDER_AUTO = {
 
 def kinds(table: dict[str, Any]) -> list[tuple[str, str]]:
     """Every transformation with the kinds of mesh on which it is tried."""
-    return [(name, kind) for name in table for kind in MESHES if kind == "auto" or name not in UNDER_AUTO]
+    return [
+        (name, kind)
+        for name in table
+        for kind in MESHES
+        if kind == "auto" or name not in UNDER_AUTO
+    ]
 
 
 def placed(dims: Any, mapped: tuple[int, ...], mesh: Mesh) -> jax.Array:
@@ -166,24 +183,34 @@ def mesh_of(kind: str) -> Mesh:
 
 def same(a: Any, b: Any, mesh: Mesh) -> bool:
     """Whether every device holds the same part under both."""
-    maps = [NamedSharding(mesh, spec(dims)).devices_indices_map(SHAPE) for dims in (a, b)]
+    maps = [
+        NamedSharding(mesh, spec(dims)).devices_indices_map(SHAPE) for dims in (a, b)
+    ]
     return maps[0] == maps[1]
 
 
 def pairs(kind: str, salt: int) -> list[tuple[Any, Any]]:
     """Placements with the right declaration, and with another one. All of them with ``ORACLE_CASES`` in the
     environment, else a share that differs from one transformation to the next."""
-    placements = [dims for dims in DIMS if kind != "mixed" or ("t", "d") not in dims]  # JAX itself drops t there
+    placements = [
+        dims for dims in DIMS if kind != "mixed" or ("t", "d") not in dims
+    ]  # JAX itself drops t there
     count = len(placements)
     chosen = range(count) if "ORACLE_CASES" in os.environ else range(salt % 4, count, 4)
     found = []
     for i in chosen:
-        found += [(placements[i], placements[i]), (placements[i], placements[(i * 5 + 1 + salt) % count])]
+        found += [
+            (placements[i], placements[i]),
+            (placements[i], placements[(i * 5 + 1 + salt) % count]),
+        ]
     return found
 
 
 def verify(
-    run: Callable[[Function, jax.Array], Any], mesh: Mesh, mapped: tuple[int, ...], cases: list[tuple[Any, Any]]
+    run: Callable[[Function, jax.Array], Any],
+    mesh: Mesh,
+    mapped: tuple[int, ...],
+    cases: list[tuple[Any, Any]],
 ) -> None:
     wrong: list[str] = []
     for actual, wanted in cases:
@@ -206,7 +233,12 @@ def test_under_jit(name: str, kind: str) -> None:
     mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
         run = UNDER_JIT[name]
-        verify(lambda f, x: jax.jit(run(f))(x), mesh, MAPPED.get(name, ()), pairs(kind, list(UNDER_JIT).index(name)))
+        verify(
+            lambda f, x: jax.jit(run(f))(x),
+            mesh,
+            MAPPED.get(name, ()),
+            pairs(kind, list(UNDER_JIT).index(name)),
+        )
 
 
 @pytest.mark.parametrize(("name", "kind"), kinds(EAGERLY))
@@ -214,7 +246,12 @@ def test_eagerly(name: str, kind: str) -> None:
     mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
         run = EAGERLY[name]
-        verify(lambda f, x: run(f)(x), mesh, MAPPED.get(name, ()), pairs(kind, list(EAGERLY).index(name)))
+        verify(
+            lambda f, x: run(f)(x),
+            mesh,
+            MAPPED.get(name, ()),
+            pairs(kind, list(EAGERLY).index(name)),
+        )
 
 
 def axes_in(dims: Any) -> set[str]:
@@ -230,7 +267,9 @@ def test_arguments_of_shard_map(kind: str, wrap: str) -> None:
 
     def run(f: Function, x: jax.Array) -> Any:
         entries = x.sharding.spec
-        mapped = jax.shard_map(f, in_specs=entries, out_specs=entries, check_vma=wrap != "unchecked")
+        mapped = jax.shard_map(
+            f, in_specs=entries, out_specs=entries, check_vma=wrap != "unchecked"
+        )
         if wrap == "grad":
             return jax.jit(jax.grad(lambda x: mapped(x).sum()))(x)
         return mapped(x) if wrap == "eager" else jax.jit(mapped)(x)
@@ -255,7 +294,9 @@ def test_inside_shard_map(kind: str, wrap: str) -> None:
     wrong = []
     with jax.set_mesh(mesh):
         for actual, wanted in pairs(kind, 3):
-            mapped = jax.shard_map(run(declared(wanted)), in_specs=spec(actual), out_specs=spec(actual))
+            mapped = jax.shard_map(
+                run(declared(wanted)), in_specs=spec(actual), out_specs=spec(actual)
+            )
             message = ""
             try:
                 jax.jit(mapped)(placed(actual, (), mesh))
@@ -273,23 +314,42 @@ def test_arguments_of_nested_shard_maps_and_under_vmap(auto_mesh: Mesh) -> None:
         f = declared(wanted)
 
         def body(x: jax.Array) -> jax.Array:
-            return jax.shard_map(f, in_specs=inner, out_specs=inner, axis_names={"t"})(x)
+            return jax.shard_map(f, in_specs=inner, out_specs=inner, axis_names={"t"})(
+                x
+            )
 
-        jax.jit(jax.shard_map(body, in_specs=outer, out_specs=outer, axis_names={"d"}))(jnp.ones(SHAPE))
+        jax.jit(jax.shard_map(body, in_specs=outer, out_specs=outer, axis_names={"d"}))(
+            jnp.ones(SHAPE)
+        )
 
     with jax.set_mesh(auto_mesh):
         run(P("d"), P("t"), (("d", "t"), ()))
         run(P("d"), P(None, "t"), (("d",), ("t",)))
         with pytest.raises(
-            st.ShardingError, match=r"dimension 0 is sharded over 'd' and 't', expected sharded over 't' and 'd'\n"
+            st.ShardingError,
+            match=r"dimension 0 is sharded over 'd' and 't', expected sharded over 't' and 'd'\n",
         ):
             run(P("d"), P("t"), (("t", "d"), ()))
-        with pytest.raises(st.ShardingError, match="dimension 0 is sharded over 'd', expected not sharded"):
+        with pytest.raises(
+            st.ShardingError,
+            match="dimension 0 is sharded over 'd', expected not sharded",
+        ):
             run(P("d"), P(None, "t"), ((), ("d", "t")))
-        mapped = jax.shard_map(jax.vmap(declared((("t",), ()))), in_specs=P("d", "t"), out_specs=P("d", "t"))
+        mapped = jax.shard_map(
+            jax.vmap(declared((("t",), ()))),
+            in_specs=P("d", "t"),
+            out_specs=P("d", "t"),
+        )
         assert jax.jit(mapped)(jnp.ones((4, *SHAPE))).shape == (4, *SHAPE)
-        mapped = jax.shard_map(jax.vmap(declared(((), ("t",)))), in_specs=P("d", "t"), out_specs=P("d", "t"))
-        with pytest.raises(st.ShardingError, match="dimension 0 is sharded over 't', expected not sharded"):
+        mapped = jax.shard_map(
+            jax.vmap(declared(((), ("t",)))),
+            in_specs=P("d", "t"),
+            out_specs=P("d", "t"),
+        )
+        with pytest.raises(
+            st.ShardingError,
+            match="dimension 0 is sharded over 't', expected not sharded",
+        ):
             jax.jit(mapped)(jnp.ones((4, *SHAPE)))
 
 
@@ -299,23 +359,34 @@ def test_nested_and_partly_manual_shard_maps(auto_mesh: Mesh) -> None:
 
     def body(x: jax.Array) -> jax.Array:
         outer_only(x)
-        return jax.shard_map(inner, in_specs=P(None, "t"), out_specs=P(None, "t"), axis_names={"t"})(x)
+        return jax.shard_map(
+            inner, in_specs=P(None, "t"), out_specs=P(None, "t"), axis_names={"t"}
+        )(x)
 
     def unsplit(x: jax.Array) -> jax.Array:
-        return jax.shard_map(inner, in_specs=P(), out_specs=P(None, "t"), axis_names={"t"})(x)
+        return jax.shard_map(
+            inner, in_specs=P(), out_specs=P(None, "t"), axis_names={"t"}
+        )(x)
 
     with jax.set_mesh(auto_mesh):
         x = placed((("d",), ()), (), auto_mesh)
         for f in (body, unsplit):
-            mapped = jax.jit(jax.shard_map(f, in_specs=P("d"), out_specs=P("d"), axis_names={"d"}))
+            mapped = jax.jit(
+                jax.shard_map(f, in_specs=P("d"), out_specs=P("d"), axis_names={"d"})
+            )
             if f is body:
                 assert mapped(x).shape == SHAPE
             else:
-                with pytest.raises(st.ShardingError, match="dimension 1 is not sharded, expected sharded over 't'"):
+                with pytest.raises(
+                    st.ShardingError,
+                    match="dimension 1 is not sharded, expected sharded over 't'",
+                ):
                     mapped(x)
 
 
-def test_a_loop_that_jax_has_traced_before_is_checked_where_its_arguments_lie_otherwise(auto_mesh: Mesh) -> None:
+def test_a_loop_that_jax_has_traced_before_is_checked_where_its_arguments_lie_otherwise(
+    auto_mesh: Mesh,
+) -> None:
     f = declared((("d",), ()))
 
     def body(x: jax.Array, _: None) -> tuple[jax.Array, None]:
@@ -328,7 +399,9 @@ def test_a_loop_that_jax_has_traced_before_is_checked_where_its_arguments_lie_ot
         right, wrong = (placed(((axis,), ()), (), auto_mesh) for axis in "dt")
         run(right)
         run(right)
-        with pytest.raises(st.ShardingError, match="sharded over 't', expected sharded over 'd'"):
+        with pytest.raises(
+            st.ShardingError, match="sharded over 't', expected sharded over 'd'"
+        ):
             run(wrong)
         run(right)
         seen = jax.make_jaxpr(run)(right)
@@ -352,7 +425,16 @@ def test_what_cannot_be_compared_is_counted(auto_mesh: Mesh) -> None:
             "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell",
         }
         for options, wanted in (({"check_vma": False}, {untracked}), ({}, tracked)):
-            mapped = jax.shard_map(lambda x: f(x + 1), in_specs=P(("d", "t")), out_specs=P(("d", "t")), **options)
-            assert reasons(lambda mapped=mapped: jax.jit(lambda x: mapped(x))(x)) == wanted
+            mapped = jax.shard_map(
+                lambda x: f(x + 1),
+                in_specs=P(("d", "t")),
+                out_specs=P(("d", "t")),
+                **options,
+            )
+            assert (
+                reasons(lambda mapped=mapped: jax.jit(lambda x: mapped(x))(x)) == wanted
+            )
         assert reasons(lambda: f(placed((("d",), ()), (), auto_mesh))) == set()
-    assert reasons(lambda: f(jnp.ones(SHAPE))) == {"no mesh in force, and the value is on one device"}
+    assert reasons(lambda: f(jnp.ones(SHAPE))) == {
+        "no mesh in force, and the value is on one device"
+    }

@@ -34,7 +34,10 @@ def test_not_an_array() -> None:
         "f: parameter 'x': expected a jax.Array, f32['B M'], got NoneType; "
         "declare f32['B M'] | None if it may be missing"
     )
-    assert message("x", jnp.ones(2)) == "f: parameter 'x': expected a jax.Array, f32['B M'], got str"
+    assert (
+        message("x", jnp.ones(2))
+        == "f: parameter 'x': expected a jax.Array, f32['B M'], got str"
+    )
     assert message(np.ones((2, 2)), jnp.ones(2)) == (
         "f: parameter 'x': expected a jax.Array, f32['B M'], got numpy.ndarray; convert it with jax.numpy.asarray"
     )
@@ -137,5 +140,7 @@ def test_pytest_shows_the_call_and_hides_the_checks() -> None:
     with pytest.raises(st.ShapeError) as caught:
         f(jnp.ones(2), jnp.ones(2))
     shown = caught.traceback.filter(caught)
-    assert [entry.name for entry in shown] == ["test_pytest_shows_the_call_and_hides_the_checks"]
+    assert [entry.name for entry in shown] == [
+        "test_pytest_shows_the_call_and_hides_the_checks"
+    ]
     assert len(traceback.extract_tb(caught.tb)) > 1

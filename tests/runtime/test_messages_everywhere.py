@@ -55,13 +55,38 @@ def constant(x: f32["8 16"]) -> jax.Array:
 
 
 SHAPES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
-    "size": (size, (X, X[0, :5]), "parameter 'y': dimension 0 is 5, expected M = 12", "f32[5]"),
+    "size": (
+        size,
+        (X, X[0, :5]),
+        "parameter 'y': dimension 0 is 5, expected M = 12",
+        "f32[5]",
+    ),
     "rank": (rank, (X[0],), "parameter 'x': rank is 1, expected 2", "f32[12]"),
-    "variadic": (variadic, (X, X[:3]), "parameter 'y': dimension 0 is (3,), expected *xs", "f32[3, 12]"),
+    "variadic": (
+        variadic,
+        (X, X[:3]),
+        "parameter 'y': dimension 0 is (3,), expected *xs",
+        "f32[3, 12]",
+    ),
     "dtype": (dtype, (X,), "parameter 'x': dtype is f32, expected i32", "f32[8, 12]"),
-    "expression": (expression, (X, X[0]), "parameter 'y': dimension 0 is 12, expected 2*M = 24", "f32[12]"),
-    "result": (result, (X,), "the result: dimension 0 is 8, expected M = 12", "f32[8, 12]"),
-    "constant": (constant, (X,), "parameter 'x': dimension 1 is 12, expected 16", "f32[8, 12]"),
+    "expression": (
+        expression,
+        (X, X[0]),
+        "parameter 'y': dimension 0 is 12, expected 2*M = 24",
+        "f32[12]",
+    ),
+    "result": (
+        result,
+        (X,),
+        "the result: dimension 0 is 8, expected M = 12",
+        "f32[8, 12]",
+    ),
+    "constant": (
+        constant,
+        (X,),
+        "parameter 'x': dimension 1 is 12, expected 16",
+        "f32[8, 12]",
+    ),
 }
 
 
@@ -81,7 +106,10 @@ def in_custom_vjp(f: Any) -> Any:
     def g(*values: Any) -> Any:
         return f(*values)
 
-    g.defvjp(lambda *values: (f(*values), values), lambda values, ct: tuple(jnp.zeros_like(v) for v in values))
+    g.defvjp(
+        lambda *values: (f(*values), values),
+        lambda values, ct: tuple(jnp.zeros_like(v) for v in values),
+    )
     return lambda *values: jax.grad(lambda *v: g(*v).sum())(*values)
 
 
@@ -92,7 +120,9 @@ TRANSFORMATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "pmap": lambda f, v: jax.pmap(lambda *v: f(*v))(*stacked(v)),
     "vmap": lambda f, v: jax.vmap(f)(*stacked(v)),
     "scan": lambda f, v: jax.lax.scan(lambda c, v: (c, f(*v)), 0, stacked(v)),
-    "while": lambda f, v: jax.lax.while_loop(lambda c: False, lambda c: (f(*c), *c[1:]), v),
+    "while": lambda f, v: jax.lax.while_loop(
+        lambda c: False, lambda c: (f(*c), *c[1:]), v
+    ),
     "cond": lambda f, v: jax.lax.cond(True, f, f, *v),
     "grad": lambda f, v: jax.grad(lambda *v: f(*v).sum())(*v),
     "remat": lambda f, v: jax.checkpoint(f)(*v),
@@ -110,11 +140,17 @@ def test_shapes_and_dtypes(case: str, transformation: str) -> None:
         TRANSFORMATIONS[transformation](f, jax.tree.map(jnp.asarray, values))
     lines = str(caught.value).splitlines()
     assert lines[0] == f"{case}: {message}"
-    assert lines[1].startswith("  declared ") and lines[2].startswith(f"  actual   {actual}")
+    assert lines[1].startswith("  declared ") and lines[2].startswith(
+        f"  actual   {actual}"
+    )
     if case in ("size", "expression", "result"):
         where = f"{case}: parameter 'x', dimension 1"
         assert f"  M = 12, bound by {where}" in lines[3:]
-    advice = {"rank": "number of dimensions", "dtype": ".astype(jax.numpy.int32)", "constant": "the declared size"}
+    advice = {
+        "rank": "number of dimensions",
+        "dtype": ".astype(jax.numpy.int32)",
+        "constant": "the declared size",
+    }
     assert advice.get(case, "pass arrays that agree in ") in lines[-1]
 
 
@@ -134,8 +170,18 @@ def indivisible(x: f32["N/t M"]) -> jax.Array:
 
 
 WRONG = {
-    "sharded": (sharded, (8, 12), ("t",), "dimension 0 is sharded over 't', expected sharded over 'd'"),
-    "pending": (pending, (8, 12), (), "expected a partial sum over 't', got a value that is already reduced"),
+    "sharded": (
+        sharded,
+        (8, 12),
+        ("t",),
+        "dimension 0 is sharded over 't', expected sharded over 'd'",
+    ),
+    "pending": (
+        pending,
+        (8, 12),
+        (),
+        "expected a partial sum over 't', got a value that is already reduced",
+    ),
     "indivisible": (
         indivisible,
         (6, 12),
@@ -148,11 +194,17 @@ PLACED: dict[str, Callable[[Any, Any], Any]] = {
     "eager": lambda f, x: f(x),
     "jit": lambda f, x: jax.jit(lambda x: f(x))(x),
     "grad": lambda f, x: jax.grad(lambda x: f(x).sum())(x),
-    "vmap in jit": lambda f, x: jax.jit(jax.vmap(lambda x: f(x), in_axes=2))(x[:, :, None]),
-    "scan in jit": lambda f, x: jax.jit(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0])(x),
+    "vmap in jit": lambda f, x: jax.jit(jax.vmap(lambda x: f(x), in_axes=2))(
+        x[:, :, None]
+    ),
+    "scan in jit": lambda f, x: jax.jit(
+        lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]
+    )(x),
     "remat in jit": lambda f, x: jax.jit(jax.checkpoint(lambda x: f(x)))(x),
     "custom_vjp in jit": lambda f, x: jax.jit(lambda x: in_custom_vjp(f)(x))(x),
-    "while in jit": lambda f, x: jax.jit(lambda x: jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: f(x), x))(x),
+    "while in jit": lambda f, x: jax.jit(
+        lambda x: jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: f(x), x)
+    )(x),
     "scan": lambda f, x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0],
     "cond": lambda f, x: jax.lax.cond(x.sum() > 0, lambda x: f(x), lambda x: x * 2, x),
     "remat": lambda f, x: jax.checkpoint(lambda x: f(x))(x),
@@ -169,10 +221,17 @@ def test_shardings(auto_mesh: Mesh, case: str, transformation: str) -> None:
             PLACED[transformation](f, x)
     text = str(caught.value)
     assert text.startswith(f"{case}: parameter 'x': {message}\n  declared f32['")
-    axes = ["/".join(str(part) for part in (n, *entries[i : i + 1])) for i, n in enumerate(shape)]
+    axes = [
+        "/".join(str(part) for part in (n, *entries[i : i + 1]))
+        for i, n in enumerate(shape)
+    ]
     assert f"  actual   f32[{', '.join(axes)}] on mesh d=2, t=4\n" in text
     assert ", bound here\n" in text
-    assert text.splitlines()[-1].strip().startswith(("place it with", "correct the annotation"))
+    assert (
+        text.splitlines()[-1]
+        .strip()
+        .startswith(("place it with", "correct the annotation"))
+    )
 
 
 def test_in_shard_map(auto_mesh: Mesh) -> None:
@@ -203,8 +262,12 @@ def test_pmap_of_trees_with_none_and_other_dimensions() -> None:
     in_axes = ({"a": 1, "b": None}, 1, None)
     mapped = jax.pmap(f, in_axes=in_axes, out_axes=1, static_broadcasted_argnums=2)
     assert mapped(tree, jnp.ones((2, 8, 3)), 4).shape == (2, 8, 3)
-    with pytest.raises(st.ShapeError, match="f: parameter 'x': dimension 1 is 5, expected M = 3"):
-        jax.pmap(lambda t, x: f(t, x, 4), in_axes=in_axes[:2])(tree, jnp.ones((2, 8, 5)))
+    with pytest.raises(
+        st.ShapeError, match="f: parameter 'x': dimension 1 is 5, expected M = 3"
+    ):
+        jax.pmap(lambda t, x: f(t, x, 4), in_axes=in_axes[:2])(
+            tree, jnp.ones((2, 8, 5))
+        )
 
 
 def test_pmap_with_donation_axis_size_and_static_arguments() -> None:
@@ -239,11 +302,15 @@ def test_nested_pmap_and_negative_dimensions_are_as_for_the_bare_function() -> N
         lambda f: jax.vmap(jax.pmap(f)),
         lambda f: jax.pmap(jax.vmap(f, in_axes=-1, out_axes=-1)),
     ):
-        assert outcome(wrap(lambda x: checked(x)), x) == outcome(wrap(lambda x: bare(x)), x)
+        assert outcome(wrap(lambda x: checked(x)), x) == outcome(
+            wrap(lambda x: bare(x)), x
+        )
 
 
 def test_a_mesh_that_has_no_such_devices(auto_mesh: Mesh) -> None:
-    with pytest.raises(ValueError, match=r"the mesh d=64 is abstract.*needs 64 devices"):
+    with pytest.raises(
+        ValueError, match=r"the mesh d=64 is abstract.*needs 64 devices"
+    ):
         st.shard(jnp.ones(64), f32["B/d"], mesh=AbstractMesh((64,), ("d",)))
     with pytest.raises(ValueError, match="the mesh has no axis 'x'"):
         st.shard(jnp.ones(64), f32["B/x"], mesh=auto_mesh)

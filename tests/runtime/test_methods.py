@@ -68,14 +68,24 @@ def test_a_method_names_the_sizes_of_its_object(tmp_path: Path, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_method_of_what_jax_makes_of_an_object_is_not_refused(tmp_path: Path, way: str) -> None:
+def test_a_method_of_what_jax_makes_of_an_object_is_not_refused(
+    tmp_path: Path, way: str
+) -> None:
     module = load(tmp_path, METHODS, way)
     x = jnp.ones((2, 3))
-    assert outcome(lambda: jax.tree.map(lambda _: "axis", module.Layer(x)).loses(x)) == "count"
+    assert (
+        outcome(lambda: jax.tree.map(lambda _: "axis", module.Layer(x)).loses(x))
+        == "count"
+    )
     stack = module.Layers(jnp.ones((5, 3, 4)))
     scanned = jax.lax.scan(lambda carry, one: (carry, one.apply(x)), 0, stack)[1]
     assert scanned.shape == (5, 2, 4)
-    assert outcome(lambda: jax.lax.scan(lambda carry, one: (carry, one.loses(x)), 0, stack)) == "alarm"
+    assert (
+        outcome(
+            lambda: jax.lax.scan(lambda carry, one: (carry, one.loses(x)), 0, stack)
+        )
+        == "alarm"
+    )
 
 
 STACKS = """
@@ -111,18 +121,35 @@ def take(mixer: Mixer) -> None: ...
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_stack_annotated_as_one_of_its_objects_is_counted(tmp_path: Path, way: str) -> None:
+def test_a_stack_annotated_as_one_of_its_objects_is_counted(
+    tmp_path: Path, way: str
+) -> None:
     module = load(tmp_path, STACKS, way)
     equinox = module.equinox
     model = module.Model(jax.random.key(0))
-    assert outcome(lambda: module.Model(jax.random.key(0))) in ("count", "silence")  # only our hook checks classes
+    assert outcome(lambda: module.Model(jax.random.key(0))) in (
+        "count",
+        "silence",
+    )  # only our hook checks classes
     assert outcome(lambda: module.forward(model, jnp.ones((2, 3)))) == "count"
     assert outcome(lambda: module.take(model.mixers)) == "count"
     twice = equinox.filter_vmap(lambda keys: equinox.filter_vmap(module.Mixer)(keys))
-    assert outcome(lambda: module.take(twice(jax.random.split(jax.random.key(0), (6, 5))))) == "count"
-    for wrong in (jnp.zeros((5, 7)), jnp.zeros((6, 4)), jnp.zeros(4), jnp.zeros((5, 1, 4)), jnp.zeros((5, 4), int)):
+    assert (
+        outcome(lambda: module.take(twice(jax.random.split(jax.random.key(0), (6, 5)))))
+        == "count"
+    )
+    for wrong in (
+        jnp.zeros((5, 7)),
+        jnp.zeros((6, 4)),
+        jnp.zeros(4),
+        jnp.zeros((5, 1, 4)),
+        jnp.zeros((5, 4), int),
+    ):
         other = equinox.tree_at(lambda model: model.mixers.b, model, wrong)
-        assert outcome(lambda other=other: module.forward(other, jnp.ones((2, 3)))) == "alarm"
+        assert (
+            outcome(lambda other=other: module.forward(other, jnp.ones((2, 3))))
+            == "alarm"
+        )
         assert outcome(lambda other=other: module.take(other.mixers)) == "alarm"
 
 
@@ -181,7 +208,9 @@ LOADED = {
 
 
 @pytest.mark.parametrize("how", LOADED)
-def test_classes_of_modules_that_are_not_loaded_are_checked(tmp_path: Path, how: str) -> None:
+def test_classes_of_modules_that_are_not_loaded_are_checked(
+    tmp_path: Path, how: str
+) -> None:
     path = tmp_path / "unloaded.py"
     path.write_text(UNLOADED)
     names = LOADED[how](path)

@@ -55,7 +55,9 @@ def function(place: str, assignment: str, head: str = "def f(x: f32['N'], y):") 
     inside = "".join(f"    {line}\n" for line in assignment.splitlines())
     deeper = "".join(f"    {line}\n" for line in inside.splitlines())
     template = PLACES[place]
-    body = template.format("", deeper) if "{}{}" in template else template.format(inside)
+    body = (
+        template.format("", deeper) if "{}{}" in template else template.format(inside)
+    )
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     return f"{HEAD}@checked\n{head}\n    h: f32['N'] = x\n{lines}"
 
@@ -68,9 +70,14 @@ def call(f: Callable[..., Any], *args: Any) -> Any:
 @pytest.mark.parametrize("way", OURS)
 @pytest.mark.parametrize(
     ("place", "assignment"),
-    [*((place, "plain") for place in PLACES), *(("function", name) for name in ASSIGNMENTS if name != "plain")],
+    [
+        *((place, "plain") for place in PLACES),
+        *(("function", name) for name in ASSIGNMENTS if name != "plain"),
+    ],
 )
-def test_variables_of_a_function_around(tmp_path: Path, way: str, place: str, assignment: str) -> None:
+def test_variables_of_a_function_around(
+    tmp_path: Path, way: str, place: str, assignment: str
+) -> None:
     f = load(tmp_path, function(place, ASSIGNMENTS[assignment]), way).f
     assert outcome(lambda: call(f, jnp.ones(3), jnp.ones(3))) == "silence"
     assert outcome(lambda: call(f, jnp.ones(2), jnp.ones(2))) == "silence"
@@ -98,23 +105,32 @@ def f(x: f32['N'], y, other=None):
     f = load(tmp_path, source, way).f
     three, five = f(jnp.ones(3), None), f(jnp.ones(5), None)
     for inner, right, wrong in ((three, 3, 5), (five, 5, 3), (three, 3, 5)):
-        assert outcome(lambda inner=inner, right=right: inner(jnp.ones(right))) == "silence"
-        assert outcome(lambda inner=inner, wrong=wrong: inner(jnp.ones(wrong))) == "alarm"
+        assert (
+            outcome(lambda inner=inner, right=right: inner(jnp.ones(right)))
+            == "silence"
+        )
+        assert (
+            outcome(lambda inner=inner, wrong=wrong: inner(jnp.ones(wrong))) == "alarm"
+        )
     assert outcome(lambda: f(jnp.ones(5), jnp.ones(3), three)) == "silence"
     assert outcome(lambda: f(jnp.ones(5), jnp.ones(5), three)) == "alarm"
 
 
 @pytest.mark.parametrize("way", OURS)
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
-def test_variables_of_a_module_that_functions_assign(tmp_path: Path, way: str, assignment: str) -> None:
+def test_variables_of_a_module_that_functions_assign(
+    tmp_path: Path, way: str, assignment: str
+) -> None:
     """A name for a size stands for another one in each assignment."""
     inside = "".join(f"    {line}\n" for line in ASSIGNMENTS[assignment].splitlines())
-    source = (
-        f"{HEAD}h: f32['3 M'] = jnp.ones((3, 2))\n@checked\ndef f(x: f32['3 M'], y, f32=None):\n    global h\n{inside}"
-    )
+    head = f"{HEAD}h: f32['3 M'] = jnp.ones((3, 2))\n@checked\n"
+    source = f"{head}def f(x: f32['3 M'], y, f32=None):\n    global h\n{inside}"
     f = load(tmp_path, source, way).f
     for right in (2, 5) if assignment != "augmented" else (2,):
-        assert outcome(lambda right=right: f(jnp.ones((3, 2)), jnp.ones((3, right)))) == "silence"
+        assert (
+            outcome(lambda right=right: f(jnp.ones((3, 2)), jnp.ones((3, right))))
+            == "silence"
+        )
     if assignment == "augmented":
         source = source.replace("jnp.zeros((2, 1))", "jnp.zeros((7, 3, 2))")
         f = load(tmp_path, source, way).f
@@ -124,14 +140,28 @@ def test_variables_of_a_module_that_functions_assign(tmp_path: Path, way: str, a
 def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
     """Also in functions without annotations of their own, and not in classes, whose names are their own."""
     way = "shardtypes.install_import_hook"
-    for line in ("G = Y", "k, G = 1, Y", "for G in [Y]:\n    pass", "if (G := Y) is not None:\n    pass", "G *= Y"):
+    for line in (
+        "G = Y",
+        "k, G = 1, Y",
+        "for G in [Y]:\n    pass",
+        "if (G := Y) is not None:\n    pass",
+        "G *= Y",
+    ):
         source = f"{HEAD}Y = jnp.ones(SHAPE)\n{line}\n"
         assert load(tmp_path, source.replace("SHAPE", "(3, 2)"), way).G.shape == (3, 2)
-        with pytest.raises(st.ShapeError, match=r"^variable 'G': rank is 3, expected 2"):
+        with pytest.raises(
+            st.ShapeError, match=r"^variable 'G': rank is 3, expected 2"
+        ):
             load(tmp_path, source.replace("SHAPE", "(1, 3, 2)"), way)
-    module = load(tmp_path, f"{HEAD}def f(y):\n    global G\n    G = y\nclass A:\n    G = 1\n", way)
+    module = load(
+        tmp_path,
+        f"{HEAD}def f(y):\n    global G\n    G = y\nclass A:\n    G = 1\n",
+        way,
+    )
     module.f(jnp.ones((3, 7)))
-    with pytest.raises(st.ShapeError, match=r"^f: variable 'G': dimension 0 is 4, expected 3"):
+    with pytest.raises(
+        st.ShapeError, match=r"^f: variable 'G': dimension 0 is 4, expected 3"
+    ):
         module.f(jnp.ones((4, 7)))
 
 
@@ -139,7 +169,10 @@ def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("def inner():\n    nonlocal x\n    x = y\ninner()", "f: parameter 'x', once it is assigned to"),
+        (
+            "def inner():\n    nonlocal x\n    x = y\ninner()",
+            "f: parameter 'x', once it is assigned to",
+        ),
         (
             "def inner():\n    nonlocal h\n    h = y\nh: f32['N'] = x\ninner()",
             "f.inner: variable 'h', before it is annotated",
@@ -149,14 +182,18 @@ def test_modules_are_checked_at_every_assignment(tmp_path: Path) -> None:
             "f.inner: variable 'h', which has several annotations",
         ),
         ("global LATE\nLATE = y", "f: variable 'LATE', before it is annotated"),
-        ("global TWICE\nTWICE = y", "f: variable 'TWICE', which has several annotations"),
+        (
+            "global TWICE\nTWICE = y",
+            "f: variable 'TWICE', which has several annotations",
+        ),
     ],
 )
-def test_what_is_left_out_is_counted(tmp_path: Path, way: str, body: str, reason: str) -> None:
+def test_what_is_left_out_is_counted(
+    tmp_path: Path, way: str, body: str, reason: str
+) -> None:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
-    source = (
-        f"{HEAD}TWICE: f32['3'] = jnp.ones(3)\nTWICE: f32['N'] = jnp.ones(3)\n@checked\ndef f(x: f32['N'], y):\n{lines}"
-    )
+    head = f"{HEAD}TWICE: f32['3'] = jnp.ones(3)\nTWICE: f32['N'] = jnp.ones(3)\n@checked\n"
+    source = f"{head}def f(x: f32['N'], y):\n{lines}"
     f = load(tmp_path, f"{source}LATE: f32['3'] = jnp.ones(3)\n", way).f
     before = st._stats.snapshot()["not_possible"].get(reason, 0)
     f(jnp.ones(3), jnp.ones(4))

@@ -33,7 +33,9 @@ def partial_sum(x: Any, w: Any) -> Any:
 
 
 def operands() -> tuple[jax.Array, jax.Array]:
-    return jax.device_put(jnp.ones((8, 4)), P("d", "t")), jax.device_put(jnp.ones((4, 3)), P("t", None))
+    return jax.device_put(jnp.ones((8, 4)), P("d", "t")), jax.device_put(
+        jnp.ones((4, 3)), P("t", None)
+    )
 
 
 def value(spec: P) -> jax.Array:
@@ -61,22 +63,30 @@ def checked(annotation: Any, role: str) -> Callable[[Any], Any]:
 DOORS: dict[str, Callable[[Any], Any]] = {
     "eager": lambda f: f,
     "jit": jax.jit,
-    "grad": lambda f: jax.grad(lambda x: jnp.sum(jax.sharding.reshard(jax.tree.leaves(f(x))[0], WHOLE))),
+    "grad": lambda f: jax.grad(
+        lambda x: jnp.sum(jax.sharding.reshard(jax.tree.leaves(f(x))[0], WHOLE))
+    ),
     "remat": lambda f: jax.jit(jax.checkpoint(f)),
-    "scan": lambda f: jax.jit(lambda x: jax.lax.scan(lambda c, _: (c, f(x)), 0, None, length=2)[1]),
+    "scan": lambda f: jax.jit(
+        lambda x: jax.lax.scan(lambda c, _: (c, f(x)), 0, None, length=2)[1]
+    ),
 }
 
 
 @pytest.mark.parametrize("role", ["parameter", "result", "field"])
 @pytest.mark.parametrize("door", DOORS)
-def test_as_declared_is_silent_and_whole_where_pending_is_declared_is_an_error(door: str, role: str) -> None:
+def test_as_declared_is_silent_and_whole_where_pending_is_declared_is_an_error(
+    door: str, role: str
+) -> None:
     run = DOORS[door]
     run(checked(f32["B/d F {U:t}"], role))(value(PENDING))
     run(checked(f32["B/d F"], role))(value(WHOLE))
     assert not _stats.snapshot()["not_possible"]
     with pytest.raises(st.ShardingError, match=REDUCED.format("t")):
         run(checked(f32["B/d F {U:t}"], role))(value(WHOLE))
-    with pytest.raises(st.ShardingError, match="dimension 0 is sharded over 'd', expected not sharded"):
+    with pytest.raises(
+        st.ShardingError, match="dimension 0 is sharded over 'd', expected not sharded"
+    ):
         run(checked(f32["B F {U:t}"], role))(value(PENDING))
 
 
@@ -106,22 +116,40 @@ def test_a_maximum_is_no_sum() -> None:
             P("d", unreduced={"t"}, unreduced_kind="max")  # type: ignore[call-arg,unused-ignore]
         return
     spec = P("d", None, unreduced={"t"}, unreduced_kind=jax.sharding.UnreducedKind.max)
-    made = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=NamedSharding(jax.sharding.get_mesh(), spec))
+    made = jax.ShapeDtypeStruct(
+        (8, 3), jnp.float32, sharding=NamedSharding(jax.sharding.get_mesh(), spec)
+    )
     lies = st.layout(made)
-    assert repr(lies) == "Layout('8/d 3 {U:t}' on mesh d=2, t=4, a partial max)" and lies.spec == spec
+    assert (
+        repr(lies) == "Layout('8/d 3 {U:t}' on mesh d=2, t=4, a partial max)"
+        and lies.spec == spec
+    )
     assert lies != st.layout(f32["8/d 3 {U:t}"])
-    with pytest.raises(st.ShardingError, match="expected a partial sum over 't', got a partial max over 't'"):
+    with pytest.raises(
+        st.ShardingError,
+        match="expected a partial sum over 't', got a partial max over 't'",
+    ):
         assert_sharding(made, "B/d F {U:t}")
 
 
-@pytest.mark.parametrize("spec", [P(None, None, reduced={"t"}), P("d", None, reduced={"t"}), P(reduced={"d", "t"})])
+@pytest.mark.parametrize(
+    "spec",
+    [P(None, None, reduced={"t"}), P("d", None, reduced={"t"}), P(reduced={"d", "t"})],
+)
 def test_reduced_is_shown_and_is_otherwise_as_whole(spec: P) -> None:
     x = jax.sharding.reshard(jnp.ones((8, 3)), spec)
     dims = "8/d 3" if "d" in str(spec.update(reduced=set())) else "8 3"
     over = " and ".join(repr(axis) for axis in sorted(spec.reduced))
     lies = st.layout(x)
-    assert str(lies) == dims and repr(lies) == f"Layout({dims!r} on mesh d=2, t=4, reduced over {over})"
-    assert lies.reduced == spec.reduced and lies.spec == x.sharding.spec and len(lies.indices()) == 8
+    assert (
+        str(lies) == dims
+        and repr(lies) == f"Layout({dims!r} on mesh d=2, t=4, reduced over {over})"
+    )
+    assert (
+        lies.reduced == spec.reduced
+        and lies.spec == x.sharding.spec
+        and len(lies.indices()) == 8
+    )
     assert lies == st.layout(f32[dims])
     for door in ("eager", "jit"):
         DOORS[door](checked(f32[dims], "parameter"))(x)
@@ -152,9 +180,18 @@ def test_the_gradient_of_reduced_weights_is_pending() -> None:
 def test_layouts() -> None:
     made = value(PENDING)
     lies = st.layout(made)
-    assert str(lies) == "8/d 3 {U:t}" and lies.pending == {"t"} and lies.replicated == ()
-    assert lies.spec == PENDING and lies.shard_shape == (4, 3) and lies.bytes_per_device == 48
-    assert len(lies.indices()) == 8 and "a partial sum over &#x27;t&#x27;" in lies._repr_html_()
+    assert (
+        str(lies) == "8/d 3 {U:t}" and lies.pending == {"t"} and lies.replicated == ()
+    )
+    assert (
+        lies.spec == PENDING
+        and lies.shard_shape == (4, 3)
+        and lies.bytes_per_device == 48
+    )
+    assert (
+        len(lies.indices()) == 8
+        and "a partial sum over &#x27;t&#x27;" in lies._repr_html_()
+    )
     struct = jax.ShapeDtypeStruct((8, 3), jnp.float32, sharding=made.sharding)
     for same in (struct, f32["8/d 3 {U:t}"]):
         assert st.layout(same) == lies
@@ -167,7 +204,10 @@ def test_layouts() -> None:
 
 def test_placing(auto_mesh: Mesh) -> None:
     x = jnp.arange(24.0).reshape(8, 3)
-    for place in (lambda x: st.shard(x, f32["B/d F {U:t}"]), jax.jit(lambda x: st.shard(x, f32["B/d F {U:t}"]))):
+    for place in (
+        lambda x: st.shard(x, f32["B/d F {U:t}"]),
+        jax.jit(lambda x: st.shard(x, f32["B/d F {U:t}"])),
+    ):
         made = place(x)
         assert st.layout(made).pending == {"t"}
         np.testing.assert_array_equal(jax.sharding.reshard(made, P()), x)
@@ -186,11 +226,17 @@ def test_placing(auto_mesh: Mesh) -> None:
 
 
 def test_specs() -> None:
-    assert st.make_partition_specs({"w": f32["B/d {U:t}"]}) == {"w": P("d", unreduced={"t"})}
+    assert st.make_partition_specs({"w": f32["B/d {U:t}"]}) == {
+        "w": P("d", unreduced={"t"})
+    }
     assert st.make_shardings(f32["B/d F {U:t}"]).spec == PENDING
     assert st.ShapeSpec.parse("B/d {U:t}").partition_spec() == P("d", unreduced={"t"})
-    assert not st.is_fully_sharded(PENDING) and not st.is_fully_sharded(f32["B/d {U:t}"])
-    with st.axis_rules([("B", "d"), ("F", "t")]):  # what is pending over an axis is not split over it
+    assert not st.is_fully_sharded(PENDING) and not st.is_fully_sharded(
+        f32["B/d {U:t}"]
+    )
+    with st.axis_rules(
+        [("B", "d"), ("F", "t")]
+    ):  # what is pending over an axis is not split over it
         assert st.make_partition_specs(f32["B F {U:t}"]) == PENDING
 
 
@@ -206,9 +252,14 @@ def test_explain() -> None:
 
     told = st.explain(right, *operands())
     assert [row.differs for row in (*told.arguments, *told.results)] == ["", "", ""]
-    assert [(row.chosen, row.replicated) for row in told.results] == [("f32[8/d, 3 {U:t}]", False)]
+    assert [(row.chosen, row.replicated) for row in told.results] == [
+        ("f32[8/d, 3 {U:t}]", False)
+    ]
     (row,) = st.explain(wrong, *operands()).results
-    assert row.differs == "the value is a partial sum over 't', which its annotation does not declare"
+    assert (
+        row.differs
+        == "the value is a partial sum over 't', which its annotation does not declare"
+    )
     told = st.explain(whole, value(PENDING))
     assert told.arguments[0].differs == ""
     assert told.results[0].differs == REDUCED.format("t")
@@ -236,7 +287,9 @@ def test_typed_shard_map() -> None:
             run(reduce, value(WHOLE))
         # JAX lets the result be reduced as well, and no annotation says that: with check_vma=False it is not asked.
         w = jax.sharding.reshard(jnp.ones((4, 3)), P(None, None, reduced={"t"}))
-        assert float(run(st.typed_shard_map(total.__wrapped__, check_vma=False), w)) == 12
+        assert (
+            float(run(st.typed_shard_map(total.__wrapped__, check_vma=False), w)) == 12
+        )
 
 
 @pytest.mark.parametrize("vma", [True, False])
@@ -246,7 +299,9 @@ def test_arguments_of_shard_map(vma: bool) -> None:
             return jax.lax.psum(y, "t") if vma or "t" in str(spec) else y
 
         f.__annotations__["y"] = annotation
-        mapped = jax.shard_map(st.typechecked(f), in_specs=spec, out_specs=WHOLE, check_vma=vma)
+        mapped = jax.shard_map(
+            st.typechecked(f), in_specs=spec, out_specs=WHOLE, check_vma=vma
+        )
         return jax.jit(mapped)(x)
 
     body(f32["B/d F {U:t}"], PENDING, value(PENDING))
@@ -266,9 +321,16 @@ def test_computed_values_in_shard_map() -> None:
 
         def body(x: jax.Array, w: jax.Array) -> jax.Array:
             y = x @ w
-            return jax.lax.psum(st.typechecked(f)(jax.lax.pcast(y, "t", to="unreduced") if leave else y), "t")
+            return jax.lax.psum(
+                st.typechecked(f)(
+                    jax.lax.pcast(y, "t", to="unreduced") if leave else y
+                ),
+                "t",
+            )
 
-        return jax.jit(jax.shard_map(body, in_specs=(P("d", "t"), P("t", None)), out_specs=WHOLE))(*operands())
+        return jax.jit(
+            jax.shard_map(body, in_specs=(P("d", "t"), P("t", None)), out_specs=WHOLE)
+        )(*operands())
 
     unknown = "inside shard_map or pmap: whether a value that varies is a partial sum"
     run(f32["B/d F {U:t}"], True)

@@ -36,8 +36,16 @@ class Layer:
         (np.ones((8, 16), np.int32), f32["B/d M"], "value: dtype is i32, expected f32"),
         (3, f32[""], "value: dtype is i32, expected f32"),
         ("text", f32[""], "value: expected a jax.Array, f32[''], got str"),
-        ([ONE, jnp.ones((4, 2))], list[f32["B/d _"]], "value[1]: dimension 0 is 4, expected B = 8"),
-        ({"a": ONE, "b": (ONE,)}, {"a": f32["B M"], "b": (f32["M B"],)}, "value['b'][0]: dimension 0 is 8, expected M"),
+        (
+            [ONE, jnp.ones((4, 2))],
+            list[f32["B/d _"]],
+            "value[1]: dimension 0 is 4, expected B = 8",
+        ),
+        (
+            {"a": ONE, "b": (ONE,)},
+            {"a": f32["B M"], "b": (f32["M B"],)},
+            "value['b'][0]: dimension 0 is 8, expected M",
+        ),
         (Layer(ONE, jnp.ones(8)), Layer, "value.b: dimension 0 is 8, expected F = 16"),
     ],
 )
@@ -45,8 +53,14 @@ class Layer:
 def test_another_dtype_rank_or_size_is_an_error(
     auto_mesh: Mesh, value: Any, declared: Any, message: str, where: str
 ) -> None:
-    traced = where == "jit" and all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value))
-    place: Any = jax.jit(lambda x: st.shard(x, declared)) if traced else lambda x: st.shard(x, declared)
+    traced = where == "jit" and all(
+        isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)
+    )
+    place: Any = (
+        jax.jit(lambda x: st.shard(x, declared))
+        if traced
+        else lambda x: st.shard(x, declared)
+    )
     with jax.set_mesh(auto_mesh), pytest.raises(st.ShapeError) as caught:
         place(value)
     assert str(caught.value).startswith(message)
@@ -60,17 +74,27 @@ def test_what_fits_is_placed(auto_mesh: Mesh, explicit_mesh: Mesh, kind: str) ->
         (np.ones((8, 16)), f32["B/d ..."], None),
         (Layer(ONE, jnp.ones(16)), Layer, Layer("8/d 16", "16")),
         (Layer(ONE), Layer, Layer("8/d 16")),
-        ({"a": [ONE, None]}, {"a": [f32["B M/t"], f32["B"] | None]}, {"a": ["8 16/t", None]}),
+        (
+            {"a": [ONE, None]},
+            {"a": [f32["B M/t"], f32["B"] | None]},
+            {"a": ["8 16/t", None]},
+        ),
         ([ONE, ONE[:, :4]], list[f32["B/t _"]], ["8/t 16", "8/t 4"]),
         (7, i32[""], ""),
     ]
     with jax.set_mesh(mesh):
         for value, declared, wanted in cases:
             if wanted is None:
-                with pytest.raises(ValueError, match="any number of dimensions, so it has no PartitionSpec"):
+                with pytest.raises(
+                    ValueError,
+                    match="any number of dimensions, so it has no PartitionSpec",
+                ):
                     st.shard(value, declared)
                 continue
-            assert jax.tree.map(lambda x: str(st.layout(x)), st.shard(value, declared)) == wanted
+            assert (
+                jax.tree.map(lambda x: str(st.layout(x)), st.shard(value, declared))
+                == wanted
+            )
         with st.Scope() as scope:
             st.shard(ONE, f32["B M"])
             assert scope.sizes == {}  # names are those of the call
@@ -95,7 +119,9 @@ def dropped(role: str, declared: str, spec: P) -> Callable[[jax.Array], jax.Arra
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_constraint_that_the_size_does_not_divide_is_never_verified(auto_mesh: Mesh, rows: int) -> None:
+def test_a_constraint_that_the_size_does_not_divide_is_never_verified(
+    auto_mesh: Mesh, rows: int
+) -> None:
     x = jnp.ones((rows, 16))
     message = DROPPED.replace("3 is", f"{rows} is")
     with jax.set_mesh(auto_mesh):
@@ -111,27 +137,54 @@ def test_a_constraint_that_the_size_does_not_divide_is_never_verified(auto_mesh:
                 assert str(st.layout(run(x))) == f"{rows} 16"
                 assert set(_stats.snapshot()["not_possible"]) == {PADDED}
         _stats.reset()
-        assert str(st.layout(jax.jit(dropped("result", "B/d M/t", P("d", "t")))(jnp.ones((8, 16))))) == "8/d 16/t"
+        assert (
+            str(
+                st.layout(
+                    jax.jit(dropped("result", "B/d M/t", P("d", "t")))(
+                        jnp.ones((8, 16))
+                    )
+                )
+            )
+            == "8/d 16/t"
+        )
         assert not _stats.snapshot()["not_possible"]
-        with pytest.raises(st.ShardingError, match="dimension 1 is sharded over 't', expected not sharded"):
-            jax.jit(dropped("argument", "B/d M", P("d", "t")))(x)  # the other dimensions are compared
+        with pytest.raises(
+            st.ShardingError,
+            match="dimension 1 is sharded over 't', expected not sharded",
+        ):
+            jax.jit(dropped("argument", "B/d M", P("d", "t")))(
+                x
+            )  # the other dimensions are compared
 
 
-def test_where_a_result_goes_that_the_compiler_splits_over_half_an_axis(auto_mesh: Mesh) -> None:
+def test_where_a_result_goes_that_the_compiler_splits_over_half_an_axis(
+    auto_mesh: Mesh,
+) -> None:
     with jax.set_mesh(auto_mesh):
         made = jax.jit(dropped("argument", "B M", P("t")))(jnp.ones((6, 16)))
         lies = st.layout(made)
-        assert lies.shard_shape in ((6, 16), (3, 16)) and str(lies) in ("6 16", "6/? 16")
+        assert lies.shard_shape in ((6, 16), (3, 16)) and str(lies) in (
+            "6 16",
+            "6/? 16",
+        )
         with pytest.raises(st.ShardingError):
             st.check(f32, "B/t M", made)
 
 
 @pytest.mark.parametrize(
-    "kinds", [("Explicit", "Explicit"), ("Auto", "Explicit"), ("Explicit", "Auto"), ("Auto", "Auto")]
+    "kinds",
+    [
+        ("Explicit", "Explicit"),
+        ("Auto", "Explicit"),
+        ("Explicit", "Auto"),
+        ("Auto", "Auto"),
+    ],
 )
 @pytest.mark.parametrize("where", ["jit", "eager"])
 def test_inside_auto_axes_and_explicit_axes(kinds: tuple[str, str], where: str) -> None:
-    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=tuple(getattr(AxisType, kind) for kind in kinds))
+    mesh = jax.make_mesh(
+        (2, 4), ("d", "t"), axis_types=tuple(getattr(AxisType, kind) for kind in kinds)
+    )
 
     def run(declared: str, x: jax.Array) -> None:
         def f(y: Any) -> Any:

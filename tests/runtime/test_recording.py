@@ -34,7 +34,9 @@ def test_functions_and_dimensions_are_named_with_their_module(auto_mesh: Mesh) -
         f(st.shard(jnp.ones((4, 4)), f32["B/d M"]))
     counted = _stats.snapshot()
     assert counted["functions"] == {f"{__name__}.f": 1}
-    assert {(name, role, dim, axis) for name, role, dim, axis, _ in counted["dimensions"]} == {
+    assert {
+        (name, role, dim, axis) for name, role, dim, axis, _ in counted["dimensions"]
+    } == {
         (f"{__name__}.f", "parameter 'x'", 0, "d"),
         (f"{__name__}.f", "the result", 0, "d"),
     }

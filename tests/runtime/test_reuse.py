@@ -108,7 +108,10 @@ def test_who_traced_first_does_not_matter(inside: str, meshed: Mesh) -> None:
             CALLS[second](g)(wrong)
             missed.append(f"{second} after {first}")
         except st.ShardingError as error:
-            assert "f: parameter 'x': dimension 0 is sharded over 't', expected sharded over 'd'" in str(error)
+            assert (
+                "f: parameter 'x': dimension 0 is sharded over 't', expected sharded over 'd'"
+                in str(error)
+            )
         assert _stats.snapshot()["not_possible"] == {}
     assert not missed
 
@@ -160,7 +163,10 @@ def test_what_is_traced_or_compiled_without_checks_is_counted(meshed: Mesh) -> N
     run = jax.jit(lambda x: f(x))
     with st.enabled(False):
         run(placed(meshed, "t"))
-    assert "traced while checks were off: JAX may run it again later" in _stats.snapshot()["not_possible"]
+    assert (
+        "traced while checks were off: JAX may run it again later"
+        in _stats.snapshot()["not_possible"]
+    )
     g = jax.jit(lambda x: f(x))
     g(placed(meshed, "d"))
     _stats.reset()
@@ -170,4 +176,6 @@ def test_what_is_traced_or_compiled_without_checks_is_counted(meshed: Mesh) -> N
     traced = g.trace(placed(meshed, "t"))
     _stats.reset()
     traced.lower().compile()
-    assert _stats.snapshot()["not_possible"] == {"traced and compiled ahead of time, in two steps": 1}
+    assert _stats.snapshot()["not_possible"] == {
+        "traced and compiled ahead of time, in two steps": 1
+    }

@@ -78,9 +78,13 @@ def test_what_generators_yield_are_sent_and_return() -> None:
     assert stopped.value.value == 4
     generator = running(jnp.ones(2))
     next(generator)
-    with pytest.raises(st.ShapeError, match="running: the value sent: dimension 0 is 3, expected B = 2"):
+    with pytest.raises(
+        st.ShapeError, match="running: the value sent: dimension 0 is 3, expected B = 2"
+    ):
         generator.send(jnp.ones(3))
-    with pytest.raises(st.ShapeError, match="running: the result: rank is 1, expected 0"):
+    with pytest.raises(
+        st.ShapeError, match="running: the result: rank is 1, expected 0"
+    ):
         list(running(jnp.ones(4)))
     with pytest.raises(st.ShapeError, match="running: parameter 'x'"):
         running(jnp.ones((2, 2)))
@@ -99,7 +103,10 @@ def test_yields_are_of_any_size_that_the_arguments_leave_open() -> None:
     assert [b.shape[0] for b in batches(jnp.ones((5, 3)))] == [2, 2, 1]
     pairs = zip(batches(jnp.ones((2, 3))), batches(jnp.ones((2, 4))), strict=True)
     assert [(a.shape, b.shape) for a, b in pairs] == [((2, 3), (2, 4))]
-    with pytest.raises(st.ShapeError, match="wrong: the yielded value: dimension 1 is 2, expected M = 3"):
+    with pytest.raises(
+        st.ShapeError,
+        match="wrong: the yielded value: dimension 1 is 2, expected M = 3",
+    ):
         list(wrong(jnp.ones((5, 3))))
     assert not list(open_tables())
 
@@ -143,7 +150,10 @@ def test_asynchronous_generators() -> None:
         return [row async for row in stream(jnp.ones((2, 3)), drop)]
 
     assert len(asyncio.run(collect(0))) == 2
-    with pytest.raises(st.ShapeError, match="stream: the yielded value: dimension 0 is 2, expected M = 3"):
+    with pytest.raises(
+        st.ShapeError,
+        match="stream: the yielded value: dimension 0 is 2, expected M = 3",
+    ):
         asyncio.run(collect(1))
 
 
@@ -170,7 +180,9 @@ def test_tasks_started_inside_a_checked_coroutine() -> None:
 
     asyncio.run(outer(jnp.ones(7)))
     asyncio.run(calling(jnp.ones(7)))
-    with pytest.raises(st.ShapeError, match="same: parameter 'x': dimension 0 is 6, expected B = 7"):
+    with pytest.raises(
+        st.ShapeError, match="same: parameter 'x': dimension 0 is 6, expected B = 7"
+    ):
         asyncio.run(in_scope())
 
 
@@ -186,7 +198,10 @@ def test_recursion_has_a_table_a_call_but_in_a_scope() -> None:
     assert own(jnp.ones(3)) == opening(jnp.ones(3)) == 1
     with (
         st.Scope(),
-        pytest.raises(st.ShapeError, match=r"(?s)bound by .*own: parameter 'x'.*if the callee means another size"),
+        pytest.raises(
+            st.ShapeError,
+            match=r"(?s)bound by .*own: parameter 'x'.*if the callee means another size",
+        ),
     ):
         own(jnp.ones(3))
     with st.Scope():
@@ -261,7 +276,10 @@ def test_under_typeguards_decorator_too_a_failed_call_binds_nothing() -> None:
             _pair(jnp.ones(2), jnp.ones(3))
         assert scope.sizes == {}
     _again(jnp.ones(3))
-    with st.Scope(), pytest.raises(st.ShapeError, match="if the callee means another size"):
+    with (
+        st.Scope(),
+        pytest.raises(st.ShapeError, match="if the callee means another size"),
+    ):
         _again(jnp.ones(3))
 
 

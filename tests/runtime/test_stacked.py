@@ -83,7 +83,11 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 def same(a: Any, b: Any) -> bool:
     equal = jax.tree.map(lambda x, y: bool((x == y).all()), a, b)
-    return type(a) is type(b) and jax.tree.structure(a) == jax.tree.structure(b) and all(jax.tree.leaves(equal))
+    return (
+        type(a) is type(b)
+        and jax.tree.structure(a) == jax.tree.structure(b)
+        and all(jax.tree.leaves(equal))
+    )
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -95,8 +99,12 @@ def test_it_is_copied(name: str, way: str) -> None:
     assert send(list[type(value)]) == list[type(value)]
 
 
-@pytest.mark.parametrize("dumps", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"])
-def test_it_reaches_another_process(tmp_path: Path, dumps: Callable[[Any], bytes]) -> None:
+@pytest.mark.parametrize(
+    "dumps", [pickle.dumps, cloudpickle.dumps], ids=["pickle", "cloudpickle"]
+)
+def test_it_reaches_another_process(
+    tmp_path: Path, dumps: Callable[[Any], bytes]
+) -> None:
     (tmp_path / "stacked_model.py").write_text(
         "from shardtypes import Array, f32, pytree_dataclass\n"
         "@pytree_dataclass\nclass Layer:\n    w: f32['M F']\n"
@@ -113,33 +121,56 @@ def test_it_reaches_another_process(tmp_path: Path, dumps: Callable[[Any], bytes
     try:
         import stacked_model  # type: ignore[import-not-found,unused-ignore]
 
-        (tmp_path / "sent").write_bytes(dumps((stacked_model.Layers, stacked_model.Layers(w=W))))
+        (tmp_path / "sent").write_bytes(
+            dumps((stacked_model.Layers, stacked_model.Layers(w=W)))
+        )
     finally:
         sys.path.remove(str(tmp_path))
         sys.modules.pop("stacked_model", None)
     done = run_python(str(program), str(tmp_path))
-    assert (done.returncode, done.stdout) == (0, "{'w': f32['... layers/t M F']}\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "{'w': f32['... layers/t M F']}\n"), (
+        done.stderr
+    )
 
 
 def test_its_fields_are_the_stacked_ones_wherever_one_asks() -> None:
     wanted = {"w": f32["layers M F"], "b": f32["layers F"] | None, "name": str}
     assert {field.name: field.type for field in dataclasses.fields(Layers)} == wanted
     assert typing.get_type_hints(Layers) == Layers.__annotations__ == wanted
-    assert {name: p.annotation for name, p in inspect.signature(Layers).parameters.items()} == wanted
-    assert typing.get_type_hints(Layer)["w"] == f32["M F"]  # the class itself is as it was
-    assert dataclasses.fields(Layers)[2].metadata == {"static": True} and Layers(w=W).name == "x"
+    assert {
+        name: p.annotation for name, p in inspect.signature(Layers).parameters.items()
+    } == wanted
+    assert (
+        typing.get_type_hints(Layer)["w"] == f32["M F"]
+    )  # the class itself is as it was
+    assert (
+        dataclasses.fields(Layers)[2].metadata == {"static": True}
+        and Layers(w=W).name == "x"
+    )
     assert typing.get_type_hints(Grown) == {**wanted, "z": f32["Z"] | None}
-    assert typing.get_type_hints(Array["n", Pair[f32["A"]]]) == {"x": f32["n A"], "y": i32["n Q"]}
-    assert typing.get_type_hints(Array["n", Block]) == {"one": Array["n", Layer], "many": list[Array["n", Layer]]}
+    assert typing.get_type_hints(Array["n", Pair[f32["A"]]]) == {
+        "x": f32["n A"],
+        "y": i32["n Q"],
+    }
+    assert typing.get_type_hints(Array["n", Block]) == {
+        "one": Array["n", Layer],
+        "many": list[Array["n", Layer]],
+    }
     assert typing.get_type_hints(Array["s", Layers])["w"] == f32["s layers M F"]
 
 
 def test_names_equality_and_methods() -> None:
-    assert Layers.__name__ == Layers.__qualname__ == "Layer['layers']" and Layers.__module__ == __name__
+    assert (
+        Layers.__name__ == Layers.__qualname__ == "Layer['layers']"
+        and Layers.__module__ == __name__
+    )
     assert repr(Layers) == f"<class '{__name__}.Layer['layers']'>"
     assert repr(Layers(w=1, b=2)) == "Layer['layers'](w=1, b=2, name='x')"
     assert Layers(w=1) == Layers(w=1) != Layers(w=2) and Layers(w=1) != Layer(w=1)
-    assert issubclass(Layers, Layer) and Array["layers ", Layer] is Layers is Array[b"layers", Layer]
+    assert (
+        issubclass(Layers, Layer)
+        and Array["layers ", Layer] is Layers is Array[b"layers", Layer]
+    )
     assert Layers(w=W).total() == 24 and dataclasses.replace(Layers(w=W), b=B).b is B
     assert hash(Layers) == hash(Array["layers", Layer])
     assert jax.tree.map(lambda x: x.shape, Layers(w=W)) == Layers(w=(4, 2, 3))
@@ -168,7 +199,10 @@ def test_a_class_that_is_checked_where_it_is_made_is_so_when_stacked() -> None:
     stacked = Array["layers", Checked]
     stacked(w=W, b=B)
     Checked(w=W[0], b=B[0])
-    with pytest.raises(st.ShapeError, match=r"Checked\['layers'\]: field 'b': dimension 0 is 3, expected layers = 4"):
+    with pytest.raises(
+        st.ShapeError,
+        match=r"Checked\['layers'\]: field 'b': dimension 0 is 3, expected layers = 4",
+    ):
         stacked(w=W, b=B[:3])
     with pytest.raises(st.ShapeError, match="field 'w': rank is 3, expected 2"):
         Checked(w=W, b=B[0])

@@ -30,7 +30,9 @@ def test_a_right_model_runs(tmp_path: Path, name: str, way: str) -> None:
 def test_right_models_run_under_pytest(tmp_path: Path) -> None:
     # Tracing is another way of checking: here the programs themselves run.
     options = "[tool.pytest.ini_options]\nshardtypes_trace = false\n"
-    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "styles"\nversion = "1"\n\n{options}')
+    (tmp_path / "pyproject.toml").write_text(
+        f'[project]\nname = "styles"\nversion = "1"\n\n{options}'
+    )
     package = tmp_path / "styles"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -38,10 +40,17 @@ def test_right_models_run_under_pytest(tmp_path: Path) -> None:
         text = (STYLES / f"{name}.py").read_text()
         lines = text.splitlines()
         assert "    @checked" in lines or "@checked" in lines
-        (package / f"{name}.py").write_text("\n".join(line for line in lines if line.strip() != "@checked") + "\n")
-    tests = "".join(f"from styles import {name}\ndef test_{name}(): {name}.run()\n" for name in NAMES)
+        (package / f"{name}.py").write_text(
+            "\n".join(line for line in lines if line.strip() != "@checked") + "\n"
+        )
+    tests = "".join(
+        f"from styles import {name}\ndef test_{name}(): {name}.run()\n"
+        for name in NAMES
+    )
     (tmp_path / "test_styles.py").write_text(tests)
-    done = run_python("-m", "pytest", "-q", "--shardtypes", "-p", "no:cacheprovider", cwd=tmp_path)
+    done = run_python(
+        "-m", "pytest", "-q", "--shardtypes", "-p", "no:cacheprovider", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stdout
     assert f"{len(NAMES)} passed" in done.stdout
 

@@ -35,10 +35,26 @@ LAST: dict[str, Callable[[Any], Any]] = {
     "array": lambda x: x,
     "rows": lambda x: x.sum(1),
     "flat": lambda x: x.reshape(-1),
-    "every eighth row": lambda x: sum(x[i] for i in range(0, x.shape[0], 8)),  # each round is traced again
+    "every eighth row": lambda x: sum(
+        x[i] for i in range(0, x.shape[0], 8)
+    ),  # each round is traced again
     "none if small": lambda x: x if x.shape[0] > 3 else x[:0],
 }
-RESULTS = ["B M", "M B", "B", "M", "B*M", "2*B M", "B (M+1)//2", "B M//2", "B B", "B M+1", "2 M", "2*B", "_ M"]
+RESULTS = [
+    "B M",
+    "M B",
+    "B",
+    "M",
+    "B*M",
+    "2*B M",
+    "B (M+1)//2",
+    "B M//2",
+    "B B",
+    "B M+1",
+    "2 M",
+    "2*B",
+    "_ M",
+]
 
 
 def made(steps: list[str], last: str, result: str) -> Callable[[Any], Any]:
@@ -54,7 +70,9 @@ def made(steps: list[str], last: str, result: str) -> Callable[[Any], Any]:
 @pytest.mark.once
 @settings(max_examples=12, deadline=None)  # each is compiled for several sizes
 @given(
-    some.lists(some.sampled_from(list(STEPS)), max_size=2), some.sampled_from(list(LAST)), some.sampled_from(RESULTS)
+    some.lists(some.sampled_from(list(STEPS)), max_size=2),
+    some.sampled_from(list(LAST)),
+    some.sampled_from(RESULTS),
 )
 def test_running_it_is_the_oracle(steps: list[str], last: str, result: str) -> None:
     program = made(steps, last, result)
@@ -68,7 +86,9 @@ def test_running_it_is_the_oracle(steps: list[str], last: str, result: str) -> N
         return False
 
     if verdict.ok is False:
-        assert verdict.sizes is not None and fails(verdict.sizes["B"], verdict.sizes["M"])
+        assert verdict.sizes is not None and fails(
+            verdict.sizes["B"], verdict.sizes["M"]
+        )
         with pytest.raises((TypeError, ValueError, st.ShardTypeError)) as caught:
             verdict.raise_if_failed()
         assert any("fails for B=" in note for note in caught.value.__notes__)
@@ -196,13 +216,30 @@ def unannotated(x: f32["B"], config) -> f32["B"]:  # type: ignore[no-untyped-def
     return x
 
 
-PROVED = [configured, Plain.static, Plain.apply, keyed, scanned, many, Layer.apply, Layer.free, branches, by_name]
+PROVED = [
+    configured,
+    Plain.static,
+    Plain.apply,
+    keyed,
+    scanned,
+    many,
+    Layer.apply,
+    Layer.free,
+    branches,
+    by_name,
+]
 PROVED += [partly, collective]
 TOLD = [
     (Bare.apply, "the static field self.heads has no default: give an example of self"),
     (named, "Named.name has no default: give an example of 'config'"),
-    (Constructed.apply, "Constructed is not a pytree_dataclass, so no object of it can be made: give one as first"),
-    (unannotated, "parameter 'config' has no annotation and has no default: give an example"),
+    (
+        Constructed.apply,
+        "Constructed is not a pytree_dataclass, so no object of it can be made: give one as first",
+    ),
+    (
+        unannotated,
+        "parameter 'config' has no annotation and has no default: give an example",
+    ),
     (of_values, "what it does depends on values: Attempted boolean conversion"),
     (refuses, "it stops before its result is known: RuntimeError: not today"),
 ]
@@ -216,7 +253,9 @@ def test_proved(f: Any) -> None:
         bool(verdict)
 
 
-@pytest.mark.parametrize(("f", "why"), TOLD, ids=lambda f: getattr(f, "__qualname__", ""))
+@pytest.mark.parametrize(
+    ("f", "why"), TOLD, ids=lambda f: getattr(f, "__qualname__", "")
+)
 def test_could_not_tell_and_why(f: Any, why: str) -> None:
     verdict = trace(f)
     assert verdict.ok is None and not verdict.proved
@@ -225,18 +264,26 @@ def test_could_not_tell_and_why(f: Any, why: str) -> None:
 
 
 def test_configurations_are_made_of_their_defaults() -> None:
-    assert trace(configured).reason == "configured: holds for all sizes; with config=Config(heads=4)"
+    assert (
+        trace(configured).reason
+        == "configured: holds for all sizes; with config=Config(heads=4)"
+    )
     assert trace(misconfigured).ok is False
     assert trace(misconfigured, config=Config(5)).proved
     assert trace(Plain.apply, Plain()).proved and trace(Plain().apply).proved
-    assert trace(Plain.apply).reason == "Plain.apply: holds for all sizes; with self=Plain()"
+    assert (
+        trace(Plain.apply).reason
+        == "Plain.apply: holds for all sizes; with self=Plain()"
+    )
     assert trace(Constructed(2).apply).proved
 
 
 def test_failed_with_the_sizes() -> None:
     verdict = trace(Layer.turned)
     assert verdict.ok is False and verdict.sizes is not None
-    assert verdict.reason.startswith(f"Layer.turned: fails for B={verdict.sizes['B']}, F={verdict.sizes['F']}")
+    assert verdict.reason.startswith(
+        f"Layer.turned: fails for B={verdict.sizes['B']}, F={verdict.sizes['F']}"
+    )
     assert "expected F =" in verdict.reason or "expected B =" in verdict.reason
 
 
@@ -248,7 +295,10 @@ def test_examples_take_the_place_of_what_is_not_known() -> None:
     assert trace(grouped, sizes={"M": 12}).proved
     verdict = trace(times, n=1)
     assert (verdict.ok, verdict.proved) == (True, False)
-    assert verdict.reason == "times: holds for all sizes; size B*n not compared: n is not bound"
+    assert (
+        verdict.reason
+        == "times: holds for all sizes; size B*n not compared: n is not bound"
+    )
 
 
 def test_loops_over_a_size_prove_nothing() -> None:
@@ -261,9 +311,14 @@ def test_loops_over_a_size_prove_nothing() -> None:
 
 
 def test_what_is_not_compared_is_said() -> None:
-    assert trace(Layer.apply).reason.endswith("shardings were not compared: pass a mesh with Explicit axes")
+    assert trace(Layer.apply).reason.endswith(
+        "shardings were not compared: pass a mesh with Explicit axes"
+    )
     auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
-    assert "shardings over 'd' and 't' were not compared" in trace(Layer.apply, mesh=auto).reason
+    assert (
+        "shardings over 'd' and 't' were not compared"
+        in trace(Layer.apply, mesh=auto).reason
+    )
     assert (
         trace(Layer.apply, mesh=AbstractMesh((2,), ("d",))).reason
         == "Layer.apply: the mesh has no axis 't' (axes: 'd')"
@@ -285,7 +340,10 @@ def test_shardings_on_explicit_meshes_of_any_size(sizes: tuple[int, int]) -> Non
     assert str(st.layout(verdict.result)).endswith("F")
     verdict = trace(forgotten, mesh=mesh)
     assert verdict.ok is False
-    assert "the result: dimension 1 is sharded over 't', expected not sharded" in verdict.reason
+    assert (
+        "the result: dimension 1 is sharded over 't', expected not sharded"
+        in verdict.reason
+    )
     assert trace(Layer.apply, mesh=mesh).proved
 
 
@@ -353,10 +411,17 @@ def test_pending_sums() -> None:
         return jnp.einsum("bm,mf->bf", x, w, out_sharding=P("d", None))
 
     for f in (right, reduced):
-        assert (st.trace(f, mesh=mesh).ok, st.trace(f, mesh=mesh).proved) == (True, True)
+        assert (st.trace(f, mesh=mesh).ok, st.trace(f, mesh=mesh).proved) == (
+            True,
+            True,
+        )
     verdict = st.trace(wrong, mesh=mesh)
     assert (
-        verdict.ok is False and "expected a partial sum over 't', got a value that is already reduced" in verdict.reason
+        verdict.ok is False
+        and "expected a partial sum over 't', got a value that is already reduced"
+        in verdict.reason
     )
-    auto = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Explicit, AxisType.Auto))
+    auto = AbstractMesh(
+        (2, 4), ("d", "t"), axis_types=(AxisType.Explicit, AxisType.Auto)
+    )
     assert st.trace(reduced, mesh=auto).ok is None

@@ -23,7 +23,9 @@ def test_both_values_of_a_flag_are_tried() -> None:
 
     verdict = trace(pooled)
     assert verdict.ok is False
-    assert verdict.reason.startswith("pooled with train=True: fails for B=11, M=13: pooled: the result: rank is 1")
+    assert verdict.reason.startswith(
+        "pooled with train=True: fails for B=11, M=13: pooled: the result: rank is 1"
+    )
     assert trace(pooled, train=False).ok is True
 
 
@@ -33,7 +35,9 @@ def test_a_flag_that_needs_no_default() -> None:
 
     verdict = trace(scaled)
     assert (verdict.ok, verdict.proved) == (True, True)
-    assert verdict.reason == "scaled: holds for all sizes; with twice=False or twice=True"
+    assert (
+        verdict.reason == "scaled: holds for all sizes; with twice=False or twice=True"
+    )
 
 
 def test_literals_and_enumerations() -> None:
@@ -53,7 +57,10 @@ def test_values_that_the_function_refuses_together_are_no_fault() -> None:
             raise ValueError("a and b exclude each other")
         return x
 
-    assert trace(either).reason == "either: holds for all sizes; with 4 combinations of values"
+    assert (
+        trace(either).reason
+        == "either: holds for all sizes; with 4 combinations of values"
+    )
 
 
 def test_one_value_that_cannot_be_told_is_said() -> None:
@@ -62,7 +69,9 @@ def test_one_value_that_cannot_be_told_is_said() -> None:
 
     verdict = trace(gated)
     assert verdict.ok is None
-    assert verdict.reason.startswith("gated with gate=True: what it does depends on values")
+    assert verdict.reason.startswith(
+        "gated with gate=True: what it does depends on values"
+    )
 
 
 def test_many_flags_are_tried_one_by_one() -> None:
@@ -83,4 +92,8 @@ def test_many_flags_are_tried_one_by_one() -> None:
     assert verdict.ok is False
     assert "e=False" in verdict.reason
     assert calls[0] == (False, False, False, False, True)
-    assert all(sum(given != default for given, default in zip(call, calls[0], strict=True)) <= 1 for call in calls)
+    assert all(
+        sum(given != default for given, default in zip(call, calls[0], strict=True))
+        <= 1
+        for call in calls
+    )

@@ -17,7 +17,11 @@ import shardtypes as st
 from shardtypes import f32, pytree_dataclass, trace
 
 MESH = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
-SPECS: dict[str, Any] = {"mesh": MESH, "in_specs": (P("d"), P(None, "t")), "out_specs": P("d", "t")}
+SPECS: dict[str, Any] = {
+    "mesh": MESH,
+    "in_specs": (P("d"), P(None, "t")),
+    "out_specs": P("d", "t"),
+}
 
 # As `jax.make_mesh` makes it: arguments then lie on the mesh before `shard_map` takes them.
 EXPLICIT = jax.make_mesh((2, 4), ("d", "t"))
@@ -102,7 +106,9 @@ def test_other_threads_are_not_checked_meanwhile() -> None:
 
     def slow(x: f32["B M"]) -> f32["M B"]:
         if threading.current_thread() is threading.main_thread() and not results:
-            other = threading.Thread(target=lambda: results.append(slow(jnp.ones((2, 3))).shape))
+            other = threading.Thread(
+                target=lambda: results.append(slow(jnp.ones((2, 3))).shape)
+            )
             other.start()
             other.join()
         return x
@@ -176,16 +182,25 @@ def of_two(x: f32["... M"]) -> f32["... M"]:
     return x - x.mean(1)[:, None]
 
 
-@pytest.mark.parametrize("f", [layers, nested, normalised, of_sizes, masked, spread, Counter(2).times])
+@pytest.mark.parametrize(
+    "f", [layers, nested, normalised, of_sizes, masked, spread, Counter(2).times]
+)
 def test_arguments_are_made(f: Any) -> None:
     verdict = trace(f)
     assert verdict.ok is True, verdict.reason
 
 
 def test_what_was_supposed_is_said() -> None:
-    assert trace(of_sizes).reason.endswith("; with sizes=Sizes(d_model=d_model, heads=4, rate=0.5)")
-    assert trace(masked).reason == "masked: holds for all sizes; with mask: f32['B M'] or mask=None"
-    assert trace(wrong_without).reason.startswith("wrong_without with mask=None: fails for B=11, M=13")
+    assert trace(of_sizes).reason.endswith(
+        "; with sizes=Sizes(d_model=d_model, heads=4, rate=0.5)"
+    )
+    assert (
+        trace(masked).reason
+        == "masked: holds for all sizes; with mask: f32['B M'] or mask=None"
+    )
+    assert trace(wrong_without).reason.startswith(
+        "wrong_without with mask=None: fails for B=11, M=13"
+    )
     assert trace(Counter(2).turned).ok is False
     verdict = trace(of_two)
     assert verdict.ok is None and verdict.reason.startswith("of_two where `...` is ")
@@ -200,7 +215,10 @@ def test_a_guess_proves_nothing() -> None:
 
     verdict = trace(cut)
     assert verdict.ok is None
-    assert verdict.reason.startswith("cut with n=4, a guess: fails for") and "give an example" in verdict.reason
+    assert (
+        verdict.reason.startswith("cut with n=4, a guess: fails for")
+        and "give an example" in verdict.reason
+    )
     assert trace(unread).ok is False  # whatever the configuration is
     assert trace(cut, n=3).ok is False
 
@@ -228,13 +246,17 @@ def test_a_function_that_maps_itself_over_explicit_axes_is_traced_on_its_mesh() 
             assert trace(f).ok is True
     verdict = trace(helped)
     assert verdict.ok is False, verdict.reason
-    assert "dimension 0 is sharded over 'd', expected sharded over 't'" in verdict.reason
+    assert (
+        "dimension 0 is sharded over 'd', expected sharded over 't'" in verdict.reason
+    )
 
 
 def test_what_does_not_lie_as_shard_map_takes_it_is_no_failure() -> None:
     """Its caller may place it: the annotation does not say."""
 
     def unplaced(x: f32["B M"]) -> f32["B M"]:
-        return jax.shard_map(lambda x: x, mesh=EXPLICIT, in_specs=P("d"), out_specs=P("d"))(x)
+        return jax.shard_map(
+            lambda x: x, mesh=EXPLICIT, in_specs=P("d"), out_specs=P("d")
+        )(x)
 
     assert trace(unplaced).ok is None

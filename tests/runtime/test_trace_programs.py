@@ -37,11 +37,20 @@ def load(path: Path, source: str | None = None) -> ModuleType:
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in PROGRAMS.glob("*.py")))
 def test_right_programs_hold(name: str) -> None:
-    verdicts = {f"{name}.{f.name}": trace(f.function) for f in functions_of(load(PROGRAMS / f"{name}.py"))}
+    verdicts = {
+        f"{name}.{f.name}": trace(f.function)
+        for f in functions_of(load(PROGRAMS / f"{name}.py"))
+    }
     wrong = [verdict.reason for verdict in verdicts.values() if verdict.ok is False]
     assert not wrong, "\n".join(wrong)
-    unknown = {function: verdict.reason for function, verdict in verdicts.items() if verdict.ok is None}
-    assert set(unknown) == {function for function in UNKNOWN if function.startswith(f"{name}.")}, unknown
+    unknown = {
+        function: verdict.reason
+        for function, verdict in verdicts.items()
+        if verdict.ok is None
+    }
+    assert set(unknown) == {
+        function for function in UNKNOWN if function.startswith(f"{name}.")
+    }, unknown
     assert all(UNKNOWN[function] in reason for function, reason in unknown.items())
 
 
@@ -55,40 +64,74 @@ class Bug:
 
 
 BUGS = [
-    Bug("gqa.attend", "return out.reshape(b, t, h, d)", "return out.reshape(b, h, t, d)"),
+    Bug(
+        "gqa.attend", "return out.reshape(b, t, h, d)", "return out.reshape(b, h, t, d)"
+    ),
     Bug("gqa.attend", '"bkgts,bskd->btkgd", probs, v', '"bkgts,btkd->bskgd", probs, v'),
     Bug("gqa.attend", 'mask: bool_["T S"]', 'mask: bool_["S T"]'),
-    Bug("gqa.forward", "return logits, Cache(k=k, v=v,", "return logits[:, -1], Cache(k=k, v=v,"),
+    Bug(
+        "gqa.forward",
+        "return logits, Cache(k=k, v=v,",
+        "return logits[:, -1], Cache(k=k, v=v,",
+    ),
     Bug("gqa.mlp", "hidden @ block.w_down", "hidden @ block.w_gate"),
     Bug("gqa.rope", "sin[None, :, None, :]", "sin[None, None, :, :]"),
     Bug("gqa.loss", "tokens[:, 1:, None]", "tokens[:, :, None]"),
     Bug("gqa.generate", "return tokens.T", "return tokens"),
     Bug("gqa.decode", "return logits[:, 0], cache", "return logits, cache"),
     Bug("gqa.sample", "axis=-1).astype", "axis=0).astype"),
-    Bug("moe.route", "weights / weights.sum(-1, keepdims=True)", "weights / weights.sum(-1)"),
+    Bug(
+        "moe.route",
+        "weights / weights.sum(-1, keepdims=True)",
+        "weights / weights.sum(-1)",
+    ),
     Bug("moe.expert_mlp", '"ecf,efm->ecm"', '"ecf,efm->emc"'),
     Bug("moe.dense_moe", 'gathered: f32["E C M"]', 'gathered: f32["C E M"]'),
     Bug("moe.dense_moe", '"nkec,nk,ecm->nm"', '"nkec,nk,ecm->nem"'),
-    Bug("moe.parallel_moe", "split_axis=1, concat_axis=0", "split_axis=0, concat_axis=1"),
+    Bug(
+        "moe.parallel_moe", "split_axis=1, concat_axis=0", "split_axis=0, concat_axis=1"
+    ),
     Bug("moe.moe_block", "out.reshape(b, t, m)", "out.reshape(t, b, m)"),
     Bug("fsdp.attention", '"bqhd,hdm->bqm"', '"bqhd,hdm->bmq"'),
     Bug("fsdp.layer", "gather(p.w_out, 2)", "gather(p.w_out, 0)"),
     Bug("fsdp.forward", "gather(params.embed, 1)[tokens]", "params.embed[tokens]"),
-    Bug("fsdp.cross_entropy", "shifted = logits - top[..., None]", "shifted = logits - top"),
-    Bug("fsdp.train_step", "nu=nu, step=state.step + 1), value", "nu=nu, step=state.step + 1), value[None]"),
-    Bug("ring.ring", "jnp.moveaxis(run.total, 1, 2)[..., None]", "run.total[..., None]"),
+    Bug(
+        "fsdp.cross_entropy",
+        "shifted = logits - top[..., None]",
+        "shifted = logits - top",
+    ),
+    Bug(
+        "fsdp.train_step",
+        "nu=nu, step=state.step + 1), value",
+        "nu=nu, step=state.step + 1), value[None]",
+    ),
+    Bug(
+        "ring.ring", "jnp.moveaxis(run.total, 1, 2)[..., None]", "run.total[..., None]"
+    ),
     Bug("ring.block", "jnp.moveaxis(shrink, 1, 2)[..., None]", "shrink[..., None]"),
     Bug("ring.shifted", "[edge, x[:, :-1]]", "[edge, x]"),
     Bug("ring.Attention.__call__", '"bthd,hdm->btm", out', '"bthd,hdm->bmt", out'),
     Bug("vit.attention", "out.reshape(n, m) @ w_out", "out.reshape(m, n) @ w_out"),
     Bug("vit.block", "return x + out @ p", "return x + out.T @ p"),
-    Bug("vit.layer_norm", "var = jnp.var(x, -1, keepdims=True)", "var = jnp.var(x, -1)"),
+    Bug(
+        "vit.layer_norm", "var = jnp.var(x, -1, keepdims=True)", "var = jnp.var(x, -1)"
+    ),
     Bug("vit.head", "x.mean(0)", "x.mean(1)"),
     Bug("vit.cross_entropy", ".sum(-1).mean()", ".sum(-1)"),
-    Bug("vit.mixup", "lam * y + (1 - lam) * y[order]", "lam * y + (1 - lam) * x[order]"),
+    Bug(
+        "vit.mixup", "lam * y + (1 - lam) * y[order]", "lam * y + (1 - lam) * x[order]"
+    ),
     Bug("specs.forward", '"V/t M/d -> V/t M", jnp', '"V/t M/d -> V/t M/d", jnp'),
-    Bug("specs.loss", 'logits: f32["B/d L V/t"] = forward', 'logits: f32["B/d V/t L"] = forward'),
-    Bug("specs.gradients", 'return lax.psum(value, ("d", "t")), grads', 'return grads, lax.psum(value, ("d", "t"))'),
+    Bug(
+        "specs.loss",
+        'logits: f32["B/d L V/t"] = forward',
+        'logits: f32["B/d V/t L"] = forward',
+    ),
+    Bug(
+        "specs.gradients",
+        'return lax.psum(value, ("d", "t")), grads',
+        'return grads, lax.psum(value, ("d", "t"))',
+    ),
 ]
 # What is not told, and why.
 MISSED = {

@@ -78,7 +78,9 @@ def resharded(x: f32["B/d M"]) -> f32["B M/d"]:
 
 
 def convolved(x: f32["B H W C"], k: f32["h w C F"]) -> f32["B H-h+1 W-w+1 F"]:
-    return lax.conv_general_dilated(x, k, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return lax.conv_general_dilated(
+        x, k, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
 
 
 def convolved_in_a_callee(x: f32["B Q R C"], w: f32["a b C F"]) -> f32["B _ _ F"]:
@@ -86,7 +88,9 @@ def convolved_in_a_callee(x: f32["B Q R C"], w: f32["a b C F"]) -> f32["B _ _ F"
 
 
 def strided(x: f32["B L C"], k: f32["K C F"]) -> f32["B (L-K)//2+1 F"]:
-    return lax.conv_general_dilated(x, k, (2,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+    return lax.conv_general_dilated(
+        x, k, (2,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")
+    )
 
 
 def pooled(x: f32["B L C"], window: f32["K"]) -> f32["B (L-K)//3+1 C"]:
@@ -216,11 +220,15 @@ def wrong_callee(x: f32["B M"]) -> f32["M"]:
 
 
 def convolved_too_far(x: f32["B L C"], k: f32["K C F"]) -> f32["B L-K F"]:
-    return lax.conv_general_dilated(x, k, (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+    return lax.conv_general_dilated(
+        x, k, (1,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")
+    )
 
 
 def wrongly_strided(x: f32["B L C"], k: f32["K C F"]) -> f32["B (L-K)//2+1 F"]:
-    return lax.conv_general_dilated(x, k, (3,), "VALID", dimension_numbers=("NWC", "WIO", "NWC"))
+    return lax.conv_general_dilated(
+        x, k, (3,), "VALID", dimension_numbers=("NWC", "WIO", "NWC")
+    )
 
 
 def as_large_as_before(x: f32["B Q R C"], w: f32["a b C F"]) -> f32["B Q R F"]:
@@ -243,8 +251,23 @@ def more_than_was_left(x: f32["n-k"], y: f32["k"]) -> f32["n"]:
     return jnp.concatenate([x, y, y])
 
 
-FAIL = [two_names, few_columns, after_a_need, after_a_division, turned_weights, wrong_variable, wrong_variable_in_jit]
-FAIL += [wrong_inside, wrong_callee, convolved_too_far, wrongly_strided, as_large_as_before, the_wrong_way_round]
+FAIL = [
+    two_names,
+    few_columns,
+    after_a_need,
+    after_a_division,
+    turned_weights,
+    wrong_variable,
+    wrong_variable_in_jit,
+]
+FAIL += [
+    wrong_inside,
+    wrong_callee,
+    convolved_too_far,
+    wrongly_strided,
+    as_large_as_before,
+    the_wrong_way_round,
+]
 FAIL += [one_block_more, two_fewer, more_than_was_left]
 
 
@@ -262,7 +285,9 @@ def nowhere(x: f32["n"], y: f32["k"]) -> f32["n-k-n*k"]:
 def test_a_dimension_that_is_never_positive_decides_nothing() -> None:
     verdict = trace(nowhere)
     assert verdict.ok is None
-    assert verdict.reason.startswith("nowhere: no sizes were found for which each dimension is positive: ")
+    assert verdict.reason.startswith(
+        "nowhere: no sizes were found for which each dimension is positive: "
+    )
 
 
 IMAGE, PATCH, CHANNELS = 8, 2, 3
@@ -293,7 +318,9 @@ def test_sizes_may_be_numbers_of_the_module(f: Any) -> None:
 
 
 def test_the_rest_of_a_reshape_may_be_of_any_size() -> None:
-    verdict = trace(images)  # it runs for other pixels too, and its result is another then
+    verdict = trace(
+        images
+    )  # it runs for other pixels too, and its result is another then
     assert verdict.ok is None and "holds for B=2112, pixels=192" in verdict.reason
     assert trace(turned_images).ok is False
 
@@ -314,11 +341,16 @@ def other_name(x: f32["B L"], dense: Dense) -> f32["B F"]:
     return x @ dense.w
 
 
-@pytest.mark.parametrize(("f", "equal"), [(joined, "HD = H*D"), (literal, "P = 784"), (other_name, "L = M")])
+@pytest.mark.parametrize(
+    ("f", "equal"), [(joined, "HD = H*D"), (literal, "P = 784"), (other_name, "L = M")]
+)
 def test_equalities_that_annotations_leave_out_are_told(f: Any, equal: str) -> None:
     verdict = trace(f)
     assert verdict.ok is None
-    assert f"holds only where {equal}, which its annotations do not say: " in verdict.reason
+    assert (
+        f"holds only where {equal}, which its annotations do not say: "
+        in verdict.reason
+    )
 
 
 # --- the sizes themselves -------------------------------------------------------------------------------------------
@@ -326,8 +358,14 @@ def test_equalities_that_annotations_leave_out_are_told(f: Any, equal: str) -> N
 NAMES = some.sampled_from("BTSHK")
 
 
-@given(some.lists(some.tuples(some.sampled_from(["divides", "order"]), NAMES, NAMES), max_size=5))
-def test_what_is_built_in_holds_for_all_numbers(steps: list[tuple[str, str, str]]) -> None:
+@given(
+    some.lists(
+        some.tuples(some.sampled_from(["divides", "order"]), NAMES, NAMES), max_size=5
+    )
+)
+def test_what_is_built_in_holds_for_all_numbers(
+    steps: list[tuple[str, str, str]],
+) -> None:
     sizes = sizes_of("BTSHK", {"B": 2}, {})
     expected: list[Callable[[dict[str, int]], bool]] = []
     for kind, first, second in steps:
@@ -339,7 +377,11 @@ def test_what_is_built_in_holds_for_all_numbers(steps: list[tuple[str, str, str]
         if made is None:
             continue
         sizes = made
-        expected.append(functools.partial(_divides if kind == "divides" else _ordered, first, second))
+        expected.append(
+            functools.partial(
+                _divides if kind == "divides" else _ordered, first, second
+            )
+        )
     for numbers in (sizes.numbers(PRIMES[0]), sizes.numbers(PRIMES[1], backwards=True)):
         assert all(size >= 1 for size in numbers.values())
         assert all(holds(numbers) for holds in expected) and numbers["B"] % 2 == 0
@@ -356,12 +398,26 @@ def _ordered(large: str, small: str, numbers: dict[str, int]) -> bool:
 def test_constants_in_an_order() -> None:
     sizes = sizes_of("T", {}, {})
     t = Size.symbol("T")
-    at_least, at_most = sizes.ordered(t, Size.const(128)), sizes.ordered(Size.const(128), t)
-    assert at_least is not None and at_least.numbers(PRIMES[0]) == {"T": 138} and not at_least.few
-    assert at_most is not None and at_most.numbers(PRIMES[0]) == {"T": 128} and at_most.few and at_most.open
+    at_least, at_most = (
+        sizes.ordered(t, Size.const(128)),
+        sizes.ordered(Size.const(128), t),
+    )
+    assert (
+        at_least is not None
+        and at_least.numbers(PRIMES[0]) == {"T": 138}
+        and not at_least.few
+    )
+    assert (
+        at_most is not None
+        and at_most.numbers(PRIMES[0]) == {"T": 128}
+        and at_most.few
+        and at_most.open
+    )
     assert sizes.ordered(Size.const(0), t) is None
     with pytest.raises(Inexpressible):
-        sizes_of("AB", {}, {}).ordered(Size.symbol("A") * Size.symbol("B"), Size.const(3))
+        sizes_of("AB", {}, {}).ordered(
+            Size.symbol("A") * Size.symbol("B"), Size.const(3)
+        )
 
 
 # --- oracle -----------------------------------------------------------------------------------------------------------
@@ -377,7 +433,10 @@ STEPS: dict[str, Callable[[Any], Any]] = {
 
 
 @settings(max_examples=20, deadline=None)
-@given(some.lists(some.sampled_from(list(STEPS)), min_size=1, max_size=3), some.sampled_from(["B M", "M B", "B//2 _"]))
+@given(
+    some.lists(some.sampled_from(list(STEPS)), min_size=1, max_size=3),
+    some.sampled_from(["B M", "M B", "B//2 _"]),
+)
 @example(["split", "first", "grouped"], "B//2 _")  # where M is three times B, or more
 def test_what_is_called_wrong_holds_nowhere(steps: list[str], result: str) -> None:
     """Running it at many sizes is the oracle: where a program runs and its annotations hold, it is not called wrong."""
@@ -390,16 +449,25 @@ def test_what_is_called_wrong_holds_nowhere(steps: list[str], result: str) -> No
     program.__annotations__ = {"x": f32["B M"], "return": f32[result]}
     verdict = trace(program)
     if verdict.ok is False:
-        pairs = [(rows, columns) for rows in (4, 6, 8, 12, 24, 36) for columns in (5, 9, 15, 18)]
+        pairs = [
+            (rows, columns)
+            for rows in (4, 6, 8, 12, 24, 36)
+            for columns in (5, 9, 15, 18)
+        ]
         runs = [pair for pair in pairs if _holds(program, *pair)]
         rows, columns = ([pair[at] for pair in runs] for at in (0, 1))
         # At most where one size is what the other one says.
-        assert len(set(rows)) == len(rows) or len(set(columns)) == len(columns), (verdict.reason, runs)
+        assert len(set(rows)) == len(rows) or len(set(columns)) == len(columns), (
+            verdict.reason,
+            runs,
+        )
 
 
 def _holds(program: Any, rows: int, columns: int) -> bool:
     try:
-        jax.eval_shape(st.typechecked(program), jax.ShapeDtypeStruct((rows, columns), jnp.float32))
+        jax.eval_shape(
+            st.typechecked(program), jax.ShapeDtypeStruct((rows, columns), jnp.float32)
+        )
     except (TypeError, ValueError, ZeroDivisionError, st.ShardTypeError):
         return False
     return True

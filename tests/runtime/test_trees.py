@@ -51,13 +51,18 @@ class Loose:
 
 def test_frozen_with_static_fields() -> None:
     value = Frozen(w=jnp.ones((2, 3)), name="g")
-    assert jax.tree.leaves(value)[0].shape == (2, 3) and len(jax.tree.leaves(value)) == 1
+    assert (
+        jax.tree.leaves(value)[0].shape == (2, 3) and len(jax.tree.leaves(value)) == 1
+    )
     assert jax.jit(lambda v: jax.tree.map(lambda x: x * 2, v))(value).name == "g"
     with pytest.raises(dataclasses.FrozenInstanceError):
         value.name = "h"  # type: ignore[misc]
     with pytest.raises(TypeError):
         Frozen(jnp.ones((2, 3)))  # type: ignore[misc,call-arg]
-    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(value)]
+    paths = [
+        jax.tree_util.keystr(path)
+        for path, _ in jax.tree_util.tree_leaves_with_path(value)
+    ]
     assert paths == [".w"]
 
 
@@ -70,7 +75,9 @@ def test_inheritance_and_transformations() -> None:
     assert total(value) == 6
     gradient = jax.grad(total)(value)
     assert isinstance(gradient, Derived) and gradient.a.tolist() == [2, 2, 2]
-    carried, _ = jax.lax.scan(lambda c, _: (jax.tree.map(lambda x: x + 1, c), total(c)), value, None, length=2)
+    carried, _ = jax.lax.scan(
+        lambda c, _: (jax.tree.map(lambda x: x + 1, c), total(c)), value, None, length=2
+    )
     assert carried.a.tolist() == [3, 3, 3]
     with pytest.raises(st.ShapeError, match="field 'b'"):
         total(Derived(a=jnp.ones(3), b=jnp.ones(4)))
@@ -111,7 +118,9 @@ def test_a_leaf_without_annotation_is_named() -> None:
 def test_is_fully_sharded(auto_mesh: Mesh) -> None:
     with jax.set_mesh(auto_mesh):
         assert st.is_fully_sharded(P("d", "t")) and st.is_fully_sharded(P(("t", "d")))
-        assert st.is_fully_sharded(f32["M/t/d"]) and st.is_fully_sharded(st.ShapeSpec.parse("M/t F/d"))
+        assert st.is_fully_sharded(f32["M/t/d"]) and st.is_fully_sharded(
+            st.ShapeSpec.parse("M/t F/d")
+        )
         assert not st.is_fully_sharded(P("d")) and not st.is_fully_sharded(f32["M/t"])
     with pytest.raises(ValueError, match="needs a mesh in force"):
         st.is_fully_sharded(P("d"))
@@ -140,8 +149,16 @@ def test_a_mismatch_names_the_field_and_where_the_size_was_bound() -> None:
         "  F = 3, bound by f: parameter 'p', field 'a.w', dimension 1\n"
         "  pass arrays that agree in F, or give the dimension another name"
     )
-    with pytest.raises(st.ShapeError, match=r"item 1 of f: parameter 'p', field 'a\.xs': dimension 0 is 5"):
-        f(Outer(a=Inner(w=jnp.ones((2, 3)), xs=[jnp.ones(2), jnp.ones(5)]), b=jnp.ones(3)))
+    with pytest.raises(
+        st.ShapeError,
+        match=r"item 1 of f: parameter 'p', field 'a\.xs': dimension 0 is 5",
+    ):
+        f(
+            Outer(
+                a=Inner(w=jnp.ones((2, 3)), xs=[jnp.ones(2), jnp.ones(5)]),
+                b=jnp.ones(3),
+            )
+        )
 
 
 def test_fields_of_a_result_are_judged_by_out_shardings(auto_mesh: Mesh) -> None:
@@ -155,5 +172,7 @@ def test_fields_of_a_result_are_judged_by_out_shardings(auto_mesh: Mesh) -> None
 
     make.__wrapped__.__annotations__["return"] = Made
     with jax.set_mesh(auto_mesh):
-        made = jax.jit(make, out_shardings=jax.sharding.NamedSharding(auto_mesh, P("d")))(jax.random.key(0))
+        made = jax.jit(
+            make, out_shardings=jax.sharding.NamedSharding(auto_mesh, P("d"))
+        )(jax.random.key(0))
     assert str(st.layout(made.w)) == "8/d 16"

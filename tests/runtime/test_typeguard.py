@@ -68,7 +68,9 @@ def ordinary(x: "list['int']", y: int) -> "Optional['str']":
 
 
 @pytest.fixture(params=IMPORTS, autouse=False)
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, str, str]]:
+def source(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Path, str, str]]:
     imports, name = IMPORTS[request.param]
     (tmp_path / "reexporting_shardtypes.py").write_text("from shardtypes import *\n")
     sys.path.insert(0, str(tmp_path))
@@ -102,7 +104,9 @@ def test_strings_stay_strings(source: tuple[Path, str, str], decorator: bool) ->
     module.nested((x, None), x)
     module.quoted(y)
     module.ordinary([1], 2)
-    with pytest.raises(st.ShapeError, match="parsed: parameter 'x': rank is 2, expected 1"):
+    with pytest.raises(
+        st.ShapeError, match="parsed: parameter 'x': rank is 2, expected 1"
+    ):
         module.parsed(y)
     with pytest.raises(st.ShapeError, match="unparsable: parameter 'x'"):
         module.unparsable(x)
@@ -115,7 +119,9 @@ def test_strings_stay_strings(source: tuple[Path, str, str], decorator: bool) ->
 
 
 def test_a_number_instead_of_a_string_says_why() -> None:
-    with pytest.raises(st.ShapeStringError, match=r"typeguard evaluates strings.*bytes"):
+    with pytest.raises(
+        st.ShapeStringError, match=r"typeguard evaluates strings.*bytes"
+    ):
         st.f32[4.0]  # type: ignore[index]
 
 
@@ -130,7 +136,9 @@ def test_without_our_entry_strings_break(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "(x, f32[batch / d])" in broken
 
 
-def test_scope_goes_above_typeguards_decorator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scope_goes_above_typeguards_decorator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = f"typeguarded_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(
         "from typeguard import typechecked\nfrom shardtypes import f32, scope\n"
@@ -142,11 +150,16 @@ def test_scope_goes_above_typeguards_decorator(tmp_path: Path, monkeypatch: pyte
     loaded.f(jnp.ones(3), jnp.ones(3))
     with pytest.raises(st.ShapeError, match="expected B = 3"):
         loaded.f(jnp.ones(3), jnp.ones(4))
-    with pytest.warns(typeguard.InstrumentationWarning, match="only supports instrumenting functions wrapped with"):
+    with pytest.warns(
+        typeguard.InstrumentationWarning,
+        match="only supports instrumenting functions wrapped with",
+    ):
         loaded.below()
 
 
-def test_each_call_has_sizes_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_has_sizes_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = f"typeguarded_{next(_numbers)}"
     (tmp_path / f"{module}.py").write_text(
         "from typeguard import typechecked\nfrom shardtypes import f32\n"
@@ -205,7 +218,9 @@ class C:
 
 
 @pytest.mark.parametrize("way", TYPEGUARDS)
-@pytest.mark.parametrize("name", ["coroutine", "generator", "asynchronous", "closures", "method"])
+@pytest.mark.parametrize(
+    "name", ["coroutine", "generator", "asynchronous", "closures", "method"]
+)
 def test_a_call_shares_its_sizes(tmp_path: Path, way: str, name: str) -> None:
     module = load_source(tmp_path, SIZES, way)
     function = module.C().method if name == "method" else getattr(module, name)
@@ -220,11 +235,20 @@ def test_a_call_shares_its_sizes(tmp_path: Path, way: str, name: str) -> None:
 @pytest.mark.parametrize("way", TYPEGUARDS)
 def test_interleaved_calls_do_not_share(tmp_path: Path, way: str) -> None:
     module = load_source(tmp_path, SIZES, way)
-    pairs = zip(module.generator(jnp.ones(2), jnp.ones(2)), module.generator(jnp.ones(4), jnp.ones(4)), strict=True)
-    assert [(a.shape, b.shape) for a, b in pairs] == [((2, 2), (2, 4)), ((3, 2), (3, 4))]
+    pairs = zip(
+        module.generator(jnp.ones(2), jnp.ones(2)),
+        module.generator(jnp.ones(4), jnp.ones(4)),
+        strict=True,
+    )
+    assert [(a.shape, b.shape) for a, b in pairs] == [
+        ((2, 2), (2, 4)),
+        ((3, 2), (3, 4)),
+    ]
 
     async def many() -> None:
-        await asyncio.gather(*(module.coroutine(jnp.ones(n), jnp.ones(n)) for n in range(1, 6)))
+        await asyncio.gather(
+            *(module.coroutine(jnp.ones(n), jnp.ones(n)) for n in range(1, 6))
+        )
 
     asyncio.run(many())
 
@@ -246,7 +270,9 @@ def make():
 
 
 @pytest.mark.parametrize("way", TYPEGUARDS)
-def test_what_has_nothing_to_do_with_us_is_checked_as_before(tmp_path: Path, way: str) -> None:
+def test_what_has_nothing_to_do_with_us_is_checked_as_before(
+    tmp_path: Path, way: str
+) -> None:
     """Types of a function, which typeguard finds by counting frames."""
     function, cls = load_source(tmp_path, LOCAL_TYPES, way).make()
     function(cls(), [cls()])
@@ -279,13 +305,17 @@ def checkers_only(x: F['B']) -> None:
 
 
 @pytest.mark.parametrize("way", TYPEGUARDS)
-def test_names_that_are_no_types_where_typeguard_looks_are_counted(tmp_path: Path, way: str) -> None:
+def test_names_that_are_no_types_where_typeguard_looks_are_counted(
+    tmp_path: Path, way: str
+) -> None:
     before = set(st._stats.snapshot()["not_possible"])
     module = load_source(tmp_path, NO_TYPES, way)
     module.parameter(jax.random.key(0), 1)
     module.variable(jax.random.key(0), 1)
     module.checkers_only(3)
-    counted = {reason for reason in st._stats.snapshot()["not_possible"] if "[…]" in reason} - before
+    counted = {
+        reason for reason in st._stats.snapshot()["not_possible"] if "[…]" in reason
+    } - before
     assert counted <= {
         "annotation key[…] of parameter not checked: there key is a variable",
         "annotation key[…] of variable not checked: there key is a variable",
@@ -303,14 +333,22 @@ def test_the_code_of_programs_without_our_annotations_is_the_same(
     transformer = typeguard._transformer  # type: ignore[attr-defined]
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None
-    sources = [path.read_text() for path in sorted(Path(spec.origin).parent.rglob("*.py"))[:60]]
+    sources = [
+        path.read_text() for path in sorted(Path(spec.origin).parent.rglob("*.py"))[:60]
+    ]
 
     def instrumented() -> list[str]:
         made = []
         for source in sources:
             try:
-                made.append(ast.unparse(transformer.TypeguardTransformer().visit(ast.parse(source))))
-            except SyntaxError as error:  # jaxtyping's strings, which typeguard takes for code
+                made.append(
+                    ast.unparse(
+                        transformer.TypeguardTransformer().visit(ast.parse(source))
+                    )
+                )
+            except (
+                SyntaxError
+            ) as error:  # jaxtyping's strings, which typeguard takes for code
                 made.append(str(error))
         return made
 
@@ -358,4 +396,6 @@ def test_source_and_bytecode_are_read_once(tmp_path: Path, name: str) -> None:
         finally:
             sys.setprofile(None)
     assert "shardtypes.typeguard_calls" in entered
-    assert entered.isdisjoint({"shardtypes.assignments", "shardtypes.recompiled", "ast", "dis"})
+    assert entered.isdisjoint(
+        {"shardtypes.assignments", "shardtypes.recompiled", "ast", "dis"}
+    )

@@ -43,12 +43,25 @@ def outcomes(suite: Path, loaded: str) -> dict[str, str]:
     report = suite / "report.xml"
     report.unlink(missing_ok=True)
     # mypy is run as a program there, on typeguard's own annotations.
-    options = ["-q", "-p", "no:cacheprovider", "-p", "loaded_before", f"--junitxml={report}", "--ignore=tests/mypy"]
-    environment = {"PYTHONPATH": str(suite), **({} if loaded else {"TYPEGUARD_DISABLE_PLUGIN_AUTOLOAD": "1"})}
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "loaded_before",
+        f"--junitxml={report}",
+        "--ignore=tests/mypy",
+    ]
+    environment = {
+        "PYTHONPATH": str(suite),
+        **({} if loaded else {"TYPEGUARD_DISABLE_PLUGIN_AUTOLOAD": "1"}),
+    }
     done = run_python("-m", "pytest", *options, "tests", cwd=suite, env=environment)
     assert report.exists(), done.stdout + done.stderr
     cases = ElementTree.parse(report).iter("testcase")
-    return {f"{case.get('classname')}.{case.get('name')}": _outcome(case) for case in cases}
+    return {
+        f"{case.get('classname')}.{case.get('name')}": _outcome(case) for case in cases
+    }
 
 
 def _outcome(case: ElementTree.Element) -> str:

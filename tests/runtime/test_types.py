@@ -30,9 +30,15 @@ Stack = Array["layers", Layer]
 
 def test_annotations_are_values() -> None:
     a = f32["B/d M"]
-    assert a is f32[b"B/d M"] and typing.get_origin(a) is f32 and typing.get_args(a) == (b"B/d M",)
+    assert (
+        a is f32[b"B/d M"]
+        and typing.get_origin(a) is f32
+        and typing.get_args(a) == (b"B/d M",)
+    )
     assert pickle.loads(pickle.dumps(a)) == a and hash(a) == hash(f32["B/d M"])
-    assert isinstance(jnp.ones((2, 3)), f32["B M"]) and not isinstance(jnp.ones(2), f32["B M"])
+    assert isinstance(jnp.ones((2, 3)), f32["B M"]) and not isinstance(
+        jnp.ones(2), f32["B M"]
+    )
     with pytest.raises(st.ShapeStringError) as caught:
         f32["B/d //"]
     assert isinstance(caught.value, ValueError) and caught.value.column >= 4
@@ -47,7 +53,9 @@ def test_every_name_is_there() -> None:
 
 def test_stacked_types() -> None:
     assert Stack is Array["layers", Layer] and issubclass(Stack, Layer)
-    assert st.make_partition_specs(Stack) == Stack(w=P(None, "d", "t"), ln=P(None, ("t", "d")))
+    assert st.make_partition_specs(Stack) == Stack(
+        w=P(None, "d", "t"), ln=P(None, ("t", "d"))
+    )
     value = Stack(w=jnp.ones((3, 8, 8)), ln=jnp.ones((3, 8)))
     assert jax.tree.map(lambda x: x + 1, value).ln.shape == (3, 8)
     copy = pickle.loads(pickle.dumps(value))
@@ -102,7 +110,10 @@ def test_typed_shard_map(auto_mesh: Mesh) -> None:
     def bare(x, y: u32["B"]) -> u32["B"]:
         return y
 
-    with jax.set_mesh(auto_mesh), pytest.raises(TypeError, match="parameter 'x' has no annotation"):
+    with (
+        jax.set_mesh(auto_mesh),
+        pytest.raises(TypeError, match="parameter 'x' has no annotation"),
+    ):
         bare(1, 2)
 
 

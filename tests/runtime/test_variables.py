@@ -39,15 +39,27 @@ BODIES: dict[str, tuple[str, bool]] = {
     "a tuple": ("h: f32['N'] = x\nk, h = x, y", True),
     "a nested tuple": ("h: f32['N'] = x\n(k, [l, h]), m = (x, [x, y]), x", False),
     "the rest of a tuple": ("h: list[f32['N']] = []\nk, *h = x, y", True),
-    "augmented": ("h: f32['N'] = x\nh += jnp.zeros((2, 1)) if len(y) != 3 else 0", True),
+    "augmented": (
+        "h: f32['N'] = x\nh += jnp.zeros((2, 1)) if len(y) != 3 else 0",
+        True,
+    ),
     "walrus": ("h: f32['N'] = x\nif (h := y) is not None:\n    pass", True),
-    "walrus in a comprehension": ("h: f32['N'] = x\n[(h := y) for _ in range(1)]", False),
+    "walrus in a comprehension": (
+        "h: f32['N'] = x\n[(h := y) for _ in range(1)]",
+        False,
+    ),
     "for": ("h: f32['N']\nfor h in [x, y]:\n    pass", False),
     "for, of pairs": ("h: f32['N']\nfor i, h in enumerate([x, y]):\n    pass", False),
     "with": ("h: f32['N']\nwith contextlib.nullcontext(y) as h:\n    pass", False),
-    "match": ("h: f32['N'] = x\nmatch {'a': y}:\n    case {'a': h}:\n        pass", False),
+    "match": (
+        "h: f32['N'] = x\nmatch {'a': y}:\n    case {'a': h}:\n        pass",
+        False,
+    ),
     "attribute": ("self = Box()\nself.q: f32['N'] = y", False),
-    "attribute assigned again": ("self = Box()\nself.q: f32['N'] = x\nself.q = y", False),
+    "attribute assigned again": (
+        "self = Box()\nself.q: f32['N'] = x\nself.q = y",
+        False,
+    ),
     "item": ("d = {}\nd['a']: f32['N'] = y", False),
     "in parentheses": ("(h): f32['N'] = y", True),
     "string": ("h: \"f32['N']\" = y", True),
@@ -56,14 +68,23 @@ BODIES: dict[str, tuple[str, bool]] = {
     "local import": ("from shardtypes import f32 as F\nh: F['N'] = y", True),
     "loop, each round": ("for z in [x, y]:\n    h: f32['N'] = z", True),
     "generator": ("h: f32['N'] = y\nyield h", True),
-    "nested block": ("try:\n    while True:\n        h: f32['N'] = y\n        break\nfinally:\n    pass", True),
+    "nested block": (
+        "try:\n    while True:\n        h: f32['N'] = y\n        break\nfinally:\n    pass",
+        True,
+    ),
 }
 
-KINDS = [(name, way) for name, (_, both) in BODIES.items() for way in (*OURS, *(TYPEGUARDS if both else ()))]
+KINDS = [
+    (name, way)
+    for name, (_, both) in BODIES.items()
+    for way in (*OURS, *(TYPEGUARDS if both else ()))
+]
 
 
 def function(body: str, head: str = "def f(x: f32['N'], y):") -> str:
-    return f"{HEAD}@checked\n{head}\n" + "".join(f"    {line}\n" for line in body.splitlines())
+    return f"{HEAD}@checked\n{head}\n" + "".join(
+        f"    {line}\n" for line in body.splitlines()
+    )
 
 
 @pytest.mark.parametrize(("name", "way"), KINDS, ids=lambda part: str(part))
@@ -84,7 +105,9 @@ def test_coroutines_and_methods(tmp_path: Path, way: str) -> None:
     )
     module = load(tmp_path, source, way)
     for call in (module.f, module.C().m, module.D().m):
-        assert outcome(lambda call=call: run(call, jnp.ones(3), jnp.ones(3))) == "silence"
+        assert (
+            outcome(lambda call=call: run(call, jnp.ones(3), jnp.ones(3))) == "silence"
+        )
         assert outcome(lambda call=call: run(call, jnp.ones(3), jnp.ones(4))) == "alarm"
     assert module.D().m(jnp.ones(3), jnp.ones(3)) == 2
 
@@ -94,16 +117,33 @@ def test_coroutines_and_methods(tmp_path: Path, way: str) -> None:
     ("body", "reason"),
     [
         ("x = y", "f: parameter 'x', once it is assigned to"),
-        ("h: f32['N'] = x\nh: f32['M'] = x\nh = y", "f: variable 'h', which has several annotations"),
+        (
+            "h: f32['N'] = x\nh: f32['M'] = x\nh = y",
+            "f: variable 'h', which has several annotations",
+        ),
         ("x: f32['N'] = x\nx = y", "f: variable 'x', which has several annotations"),
         ("h = y\nh: f32['N'] = x", "f: variable 'h', before it is annotated"),
-        ("for h in [y]:\n    h: f32['N'] = x", "f: variable 'h', before it is annotated"),
-        ("h, k = y, 1\nif k:\n    h: f32['N'] = x", "f: variable 'h', before it is annotated"),
-        ("match y:\n    case h:\n        h: f32['N'] = x", "f: variable 'h', before it is annotated"),
-        ("h: Missing['N'] = y", "annotation of f, variable 'h' not checked: name 'Missing' is not defined"),
+        (
+            "for h in [y]:\n    h: f32['N'] = x",
+            "f: variable 'h', before it is annotated",
+        ),
+        (
+            "h, k = y, 1\nif k:\n    h: f32['N'] = x",
+            "f: variable 'h', before it is annotated",
+        ),
+        (
+            "match y:\n    case h:\n        h: f32['N'] = x",
+            "f: variable 'h', before it is annotated",
+        ),
+        (
+            "h: Missing['N'] = y",
+            "annotation of f, variable 'h' not checked: name 'Missing' is not defined",
+        ),
     ],
 )
-def test_what_is_left_out_is_counted(tmp_path: Path, way: str, body: str, reason: str) -> None:
+def test_what_is_left_out_is_counted(
+    tmp_path: Path, way: str, body: str, reason: str
+) -> None:
     f = load(tmp_path, function(body), way).f
     before = st._stats.snapshot()["not_possible"].get(reason, 0)
     f(jnp.ones(3), jnp.ones(4))
@@ -141,10 +181,14 @@ class Layer:
 
 
 @pytest.mark.parametrize("way", [*OURS, *TYPEGUARDS])
-def test_parameters_that_are_assigned_anew_are_counted_under_every_door(tmp_path: Path, way: str) -> None:
+def test_parameters_that_are_assigned_anew_are_counted_under_every_door(
+    tmp_path: Path, way: str
+) -> None:
     module = load(tmp_path, HEAD + ASSIGNED, way)
     calls = {
-        "attend: parameter 'k'": lambda: module.attend(jnp.ones((2, 3, 4, 5)), jnp.ones((2, 3, 2, 5))),
+        "attend: parameter 'k'": lambda: module.attend(
+            jnp.ones((2, 3, 4, 5)), jnp.ones((2, 3, 2, 5))
+        ),
         "cast: parameter 'x'": lambda: run(module.cast, jnp.ones((2, 3))),
         "parts: parameter 'xs'": lambda: run(module.parts, [jnp.ones(2)] * 4, 1.0),
         "Layer.__call__: parameter 'x'": lambda: module.Layer()(jnp.ones((2, 3))),
@@ -152,7 +196,9 @@ def test_parameters_that_are_assigned_anew_are_counted_under_every_door(tmp_path
     for place, call in calls.items():
         st._stats.reset()
         call()
-        assert f"{place}, once it is assigned to" in st._stats.snapshot()["not_possible"]
+        assert (
+            f"{place}, once it is assigned to" in st._stats.snapshot()["not_possible"]
+        )
 
 
 @pytest.mark.parametrize("way", OURS)
@@ -161,14 +207,27 @@ def test_right_programs_pass(tmp_path: Path, way: str) -> None:
     rounds = "for x in xs:\n    h: f32['C M'] = x\n    g: f32['C'] = h[:, 0]\n    h = h + g[:, None]\nreturn len(xs)"
     f = load(tmp_path, function(rounds, "def f(xs: list):"), way).f
     assert f([jnp.ones((n, m)) for n, m in ((2, 3), (5, 4), (1, 1))]) == 3
-    f = load(tmp_path, function(rounds.replace("h[:, 0]", "h[0]"), "def f(xs: list):"), way).f
+    f = load(
+        tmp_path, function(rounds.replace("h[:, 0]", "h[0]"), "def f(xs: list):"), way
+    ).f
     assert outcome(lambda: f([jnp.ones((2, 2)), jnp.ones((2, 3))])) == "alarm"
-    f = load(tmp_path, function("x = x.reshape(-1)\nx = x.astype('int32')\nreturn x", "def f(x: f32['B M']):"), way).f
+    f = load(
+        tmp_path,
+        function(
+            "x = x.reshape(-1)\nx = x.astype('int32')\nreturn x",
+            "def f(x: f32['B M']):",
+        ),
+        way,
+    ).f
     assert f(jnp.ones((2, 3))).shape == (6,)
     body = "key: key[''] = jax.random.key(seed)\nkey, sub = jax.random.split(key)\nreturn key"
     f = load(tmp_path, function(body, "def f(seed: int):"), way).f
     assert f(0).shape == ()
-    wrong = load(tmp_path, function(body.replace("split(key)", "split(key, (2, 2))"), "def f(seed: int):"), way).f
+    wrong = load(
+        tmp_path,
+        function(body.replace("split(key)", "split(key, (2, 2))"), "def f(seed: int):"),
+        way,
+    ).f
     assert outcome(lambda: wrong(0)) == "alarm"
 
 
@@ -176,18 +235,25 @@ def test_variables_of_a_module(tmp_path: Path) -> None:
     source = f"{HEAD}SIZES: dict[str, int] = {{}}\nx: f32['N'] = jnp.ones(SIZES.get('N', 3))\nnone: int = None\n"
     assert load(tmp_path, source, "shardtypes.install_import_hook").x.shape == (3,)
     with pytest.raises(st.ShapeError, match=r"^variable 'x': rank is 1, expected 2"):
-        load(tmp_path, source.replace("f32['N']", "f32['N M']"), "shardtypes.install_import_hook")
+        load(
+            tmp_path,
+            source.replace("f32['N']", "f32['N M']"),
+            "shardtypes.install_import_hook",
+        )
 
 
 def test_a_wrong_shape_string_is_an_error(tmp_path: Path) -> None:
     for way in OURS:
         with pytest.raises(st.ShapeStringError):
-            load(tmp_path, function("h: f32['N//'] = y"), way).f(jnp.ones(3), jnp.ones(3))
+            load(tmp_path, function("h: f32['N//'] = y"), way).f(
+                jnp.ones(3), jnp.ones(3)
+            )
 
 
 def test_the_function_stays_what_it_was(tmp_path: Path) -> None:
     source = function(
-        "h: f32['N'] = y\ndef inner():\n    return h\nreturn inner", "def f(x: f32['N'], y, *, z=3, **more):"
+        "h: f32['N'] = y\ndef inner():\n    return h\nreturn inner",
+        "def f(x: f32['N'], y, *, z=3, **more):",
     )
     f = load(tmp_path, source, "shardtypes.typechecked").f
     inner = f(jnp.ones(3), jnp.ones(3))
@@ -198,7 +264,9 @@ def test_the_function_stays_what_it_was(tmp_path: Path) -> None:
 
 
 def test_source_that_is_not_that_of_the_function_is_not_used(tmp_path: Path) -> None:
-    module = load(tmp_path, function("h: f32['N'] = y\nreturn h + 1"), "shardtypes.typechecked")
+    module = load(
+        tmp_path, function("h: f32['N'] = y\nreturn h + 1"), "shardtypes.typechecked"
+    )
     path = Path(module.__file__)
     path.write_text(path.read_text().replace("h + 1", "h + 1 + x[0]"))
     linecache.checkcache()
@@ -211,15 +279,36 @@ def test_source_that_is_not_that_of_the_function_is_not_used(tmp_path: Path) -> 
 NAMES = ("a", "b", "c", "d")
 STATEMENTS = some.sampled_from(
     [f"{name} = 1" for name in NAMES]
-    + ["a, b = 1, 2", "x = a", "for c in (): pass", "x.a = 1", "y = x = 3", "g = lambda: (d, a)", "del d", "a += 1"]
+    + [
+        "a, b = 1, 2",
+        "x = a",
+        "for c in (): pass",
+        "x.a = 1",
+        "y = x = 3",
+        "g = lambda: (d, a)",
+        "del d",
+        "a += 1",
+    ]
 )
 
 
 @given(some.lists(STATEMENTS, max_size=8))
-def test_reassigned_parameters_are_those_that_python_stores(statements: list[str]) -> None:
+def test_reassigned_parameters_are_those_that_python_stores(
+    statements: list[str],
+) -> None:
     names: dict[str, Any] = {}
-    exec("def f(a, b, *, c=1, d=2):\n    x = y = None\n" + "".join(f"    {s}\n" for s in statements), names)
+    exec(
+        "def f(a, b, *, c=1, d=2):\n    x = y = None\n"
+        + "".join(f"    {s}\n" for s in statements),
+        names,
+    )
     code: types.CodeType = names["f"].__code__
     tree = ast.parse("\n".join(statements))
-    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    assert set(reassigned_parameters(code)) == stored & set(NAMES), dis.Bytecode(code).dis()
+    stored = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    assert set(reassigned_parameters(code)) == stored & set(NAMES), dis.Bytecode(
+        code
+    ).dis()

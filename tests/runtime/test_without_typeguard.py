@@ -37,13 +37,24 @@ def test_annotations_and_checks_by_hand_work() -> None:
         "print(json.dumps([str(f.__annotations__['x']), isinstance(jnp.ones(3), f32['N']), said,\n"
         "    str(layout(jnp.ones(3))), 'typeguard' in sys.modules]))\n"
     )
-    expected = ["f32['B/d M']", True, "check: dimension 1 is 3, expected B = 2", "3", False]
+    expected = [
+        "f32['B/d M']",
+        True,
+        "check: dimension 1 is 3, expected B = 2",
+        "3",
+        False,
+    ]
     assert json.loads(run(program)) == expected
 
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("typechecked", ""), ("register_with_typeguard", ""), ("install_import_hook", "'package'")]
+    ("name", "arguments"),
+    [
+        ("typechecked", ""),
+        ("register_with_typeguard", ""),
+        ("install_import_hook", "'package'"),
+    ],
 )
 def test_what_checks_functions_says_what_to_install(name: str, arguments: str) -> None:
     program = (
@@ -56,13 +67,21 @@ def test_what_checks_functions_says_what_to_install(name: str, arguments: str) -
 
 @pytest.mark.once
 def test_errors_are_typeguards_where_it_is_installed() -> None:
-    for order in ("import typeguard, shardtypes", "import shardtypes; shardtypes.f32; import typeguard"):
-        done = run_python("-c", f"{order}; print(issubclass(shardtypes.ShapeError, typeguard.TypeCheckError))")
+    for order in (
+        "import typeguard, shardtypes",
+        "import shardtypes; shardtypes.f32; import typeguard",
+    ):
+        done = run_python(
+            "-c",
+            f"{order}; print(issubclass(shardtypes.ShapeError, typeguard.TypeCheckError))",
+        )
         assert done.stdout.strip() == "True", done.stderr
 
 
 @pytest.mark.once
-def test_typeguard_loads_nothing_heavy_for_programs_without_our_annotations(tmp_path: Path) -> None:
+def test_typeguard_loads_nothing_heavy_for_programs_without_our_annotations(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "program.py").write_text(
         "import json, sys, typeguard\n@typeguard.typechecked\ndef f(x: list[int]) -> int: return x[0]\n"
         "f([1])\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))\n"

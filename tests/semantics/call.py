@@ -66,7 +66,9 @@ class Function:
     name: str
 
 
-def numbers(shape: Sequence[int] | int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> np.ndarray:
+def numbers(
+    shape: Sequence[int] | int, low: float = -2.0, high: float = 2.0, seed: int = 0
+) -> np.ndarray:
     """Floats that are always the same."""
     return np.random.default_rng(seed).uniform(low, high, shape)
 
@@ -81,7 +83,10 @@ def _is_float(leaf: Any) -> bool:
 
 
 def _leaves(tree: Any) -> list[Any]:
-    return [np.asarray(leaf) if isinstance(leaf, (bool, int, float)) else leaf for leaf in jax.tree.leaves(tree)]
+    return [
+        np.asarray(leaf) if isinstance(leaf, (bool, int, float)) else leaf
+        for leaf in jax.tree.leaves(tree)
+    ]
 
 
 def _with(call: Call, made: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -96,13 +101,21 @@ def _with(call: Call, made: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, A
 
 def inputs(call: Call) -> list[np.ndarray]:
     """The arrays of floats among the arguments."""
-    return [leaf for leaf in jax.tree.leaves((call.args, call.kwargs or {})) if _is_float(leaf)]
+    return [
+        leaf
+        for leaf in jax.tree.leaves((call.args, call.kwargs or {}))
+        if _is_float(leaf)
+    ]
 
 
 def _cotangent(shape: Sequence[int], dtype: str, seed: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     made = random.normal(size=tuple(shape))
-    return made + 1j * random.normal(size=tuple(shape)) if dtype.startswith("complex") else made
+    return (
+        made + 1j * random.normal(size=tuple(shape))
+        if dtype.startswith("complex")
+        else made
+    )
 
 
 @dataclass(frozen=True)
@@ -118,20 +131,32 @@ def in_jax(calls: Sequence[Call]) -> list[Outcome]:
     """What several calls give in JAX, all compiled together: that is many times faster than each alone."""
     types = [_types(call) for call in calls]
 
-    def run(given: list[list[jax.Array]]) -> list[tuple[list[jax.Array], list[jax.Array]]]:
+    def run(
+        given: list[list[jax.Array]],
+    ) -> list[tuple[list[jax.Array], list[jax.Array]]]:
         return [_run(call, arrays) for call, arrays in zip(calls, given, strict=True)]
 
     with jax.enable_x64(True):
-        quick = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+        quick = {
+            "xla_backend_optimization_level": 0,
+            "xla_llvm_disable_expensive_passes": True,
+        }
         found = jax.jit(run, compiler_options=quick)([inputs(call) for call in calls])
     return [
-        Outcome(kinds, [np.asarray(one) for one in values], [np.asarray(one) for one in gradients])
+        Outcome(
+            kinds,
+            [np.asarray(one) for one in values],
+            [np.asarray(one) for one in gradients],
+        )
         for kinds, (values, gradients) in zip(types, found, strict=True)
     ]
 
 
 def _types(call: Call) -> list[tuple[tuple[int, ...], str]]:
-    given = [jax.ShapeDtypeStruct(x.shape, "complex64" if x.dtype.kind == "c" else "float32") for x in inputs(call)]
+    given = [
+        jax.ShapeDtypeStruct(x.shape, "complex64" if x.dtype.kind == "c" else "float32")
+        for x in inputs(call)
+    ]
     with jax.enable_x64(False):
         found = jax.eval_shape(lambda arrays: _called(call, arrays), given)
     return [(one.shape, one.dtype.name) for one in found]
@@ -140,7 +165,10 @@ def _types(call: Call) -> list[tuple[tuple[int, ...], str]]:
 def _called(call: Call, given: Sequence[jax.Array]) -> list[jax.Array]:
     args, kwargs = _with(call, given)
     args, kwargs = jax.tree.map(_in_jax, (args, kwargs))
-    return [jax.numpy.asarray(leaf) for leaf in jax.tree.leaves(call.function(*args, **kwargs))]
+    return [
+        jax.numpy.asarray(leaf)
+        for leaf in jax.tree.leaves(call.function(*args, **kwargs))
+    ]
 
 
 def _in_jax(leaf: Any) -> Any:
@@ -158,7 +186,12 @@ def _run(call: Call, given: list[jax.Array]) -> tuple[list[jax.Array], list[jax.
         return [x for x in found if x.dtype.kind in "fc"], found
 
     smooth, pull, values = jax.vjp(floats_of, given, has_aux=True)
-    (gradients,) = pull([jax.numpy.asarray(_cotangent(x.shape, x.dtype.name, i)) for i, x in enumerate(smooth)])
+    (gradients,) = pull(
+        [
+            jax.numpy.asarray(_cotangent(x.shape, x.dtype.name, i))
+            for i, x in enumerate(smooth)
+        ]
+    )
     return values, gradients
 
 
@@ -167,12 +200,21 @@ def here(call: Call) -> Outcome:
     with evaluation(), np.errstate(all="ignore"):
         given = [watched(_lifted(x)) for x in inputs(call)]
         args, kwargs = _with(call, given)
-        args, kwargs = jax.tree.map(_plain, (args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Array))
+        args, kwargs = jax.tree.map(
+            _plain, (args, kwargs), is_leaf=lambda leaf: isinstance(leaf, Array)
+        )
         found = [_as_array(leaf) for leaf in jax.tree.leaves(call.own(*args, **kwargs))]
         gradients: list[Array] = []
         if call.smooth and given:
-            smooth = [one for one in found if (one.dtype or "").startswith(("float", "complex"))]
-            taken = [_lifted(_cotangent(one.shape or (), one.dtype or "", i)) for i, one in enumerate(smooth)]
+            smooth = [
+                one
+                for one in found
+                if (one.dtype or "").startswith(("float", "complex"))
+            ]
+            taken = [
+                _lifted(_cotangent(one.shape or (), one.dtype or "", i))
+                for i, one in enumerate(smooth)
+            ]
             gradients = pulled_back(smooth, taken, given)
     return Outcome(
         [(tuple(one.dims), one.dtype or "") for one in found],

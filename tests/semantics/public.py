@@ -71,7 +71,11 @@ def public_functions() -> set[str]:
     found = set()
     for module in MODULES:
         for name, value in vars(importlib.import_module(module)).items():
-            if callable(value) and not inspect.isclass(value) and not name.startswith("_"):
+            if (
+                callable(value)
+                and not inspect.isclass(value)
+                and not name.startswith("_")
+            ):
                 found.add(f"{module}.{name}")
     return found
 

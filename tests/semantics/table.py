@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from jax import lax
 
 from shardtypes.semantics.primitive import Primitive
-from shardtypes.semantics.primitives import contractions, elementwise, fft, linalg, reductions, special, structure
+from shardtypes.semantics.primitives import (
+    contractions,
+    elementwise,
+    fft,
+    linalg,
+    reductions,
+    special,
+    structure,
+)
 
 Drawn = tuple[list[np.ndarray], dict[str, Any]]
 
@@ -35,14 +43,20 @@ sides = st.integers(1, 4)
 
 
 @st.composite
-def numbers(draw: st.DrawFn, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0) -> np.ndarray:
+def numbers(
+    draw: st.DrawFn, shape: tuple[int, ...], low: float = -2.0, high: float = 2.0
+) -> np.ndarray:
     seed = draw(st.integers(0, 2**20))
     return np.random.default_rng(seed).uniform(low, high, shape)
 
 
-def whole(shape: tuple[int, ...], low: int = 0, high: int = 6) -> st.SearchStrategy[np.ndarray]:
+def whole(
+    shape: tuple[int, ...], low: int = 0, high: int = 6
+) -> st.SearchStrategy[np.ndarray]:
     return st.integers(0, 2**20).map(
-        lambda seed: np.random.default_rng(seed).integers(low, high, shape, dtype=np.int32)
+        lambda seed: np.random.default_rng(seed).integers(
+            low, high, shape, dtype=np.int32
+        )
     )
 
 
@@ -56,7 +70,17 @@ def broadcast(draw: st.DrawFn, count: int, low: float, high: float) -> Drawn:
     for _ in range(count):
         shape = tuple(1 if draw(st.integers(0, 4)) == 0 else n for n in full)
         operands.append(
-            draw(numbers(shape[draw(st.integers(0, len(shape))) if draw(st.integers(0, 3)) == 0 else 0 :], low, high))
+            draw(
+                numbers(
+                    shape[
+                        draw(st.integers(0, len(shape)))
+                        if draw(st.integers(0, 3)) == 0
+                        else 0 :
+                    ],
+                    low,
+                    high,
+                )
+            )
         )
     return operands, {}
 
@@ -130,28 +154,70 @@ ELEMENTWISE = [
     of_entries(e.le, jnp.less_equal, 2, smooth=False),
     of_entries(e.gt, jnp.greater, 2, smooth=False),
     of_entries(e.ge, jnp.greater_equal, 2, smooth=False),
-    of_entries(e.clamp, lambda low, x, high: jnp.minimum(jnp.maximum(x, low), high), 3, smooth=False),
     of_entries(
-        e.betainc, lambda a, b, x: lax.betainc(*jnp.broadcast_arrays(a, b, x)), 3, low=0.2, high=0.9, smooth=False
+        e.clamp,
+        lambda low, x, high: jnp.minimum(jnp.maximum(x, low), high),
+        3,
+        smooth=False,
     ),
-    of_entries(e.igamma, lambda a, x: lax.igamma(*jnp.broadcast_arrays(a, x)), 2, low=0.2, high=4, smooth=False),
-    of_entries(e.igammac, lambda a, x: lax.igammac(*jnp.broadcast_arrays(a, x)), 2, low=0.2, high=4, smooth=False),
-    of_entries(e.zeta, lambda x, q: lax.zeta(*jnp.broadcast_arrays(x, q)), 2, low=1.5, high=4, smooth=False),
+    of_entries(
+        e.betainc,
+        lambda a, b, x: lax.betainc(*jnp.broadcast_arrays(a, b, x)),
+        3,
+        low=0.2,
+        high=0.9,
+        smooth=False,
+    ),
+    of_entries(
+        e.igamma,
+        lambda a, x: lax.igamma(*jnp.broadcast_arrays(a, x)),
+        2,
+        low=0.2,
+        high=4,
+        smooth=False,
+    ),
+    of_entries(
+        e.igammac,
+        lambda a, x: lax.igammac(*jnp.broadcast_arrays(a, x)),
+        2,
+        low=0.2,
+        high=4,
+        smooth=False,
+    ),
+    of_entries(
+        e.zeta,
+        lambda x, q: lax.zeta(*jnp.broadcast_arrays(x, q)),
+        2,
+        low=1.5,
+        high=4,
+        smooth=False,
+    ),
 ]
 
 
 @st.composite
-def one(draw: st.DrawFn, parameters: Callable[[st.DrawFn, tuple[int, ...]], dict[str, Any]], least: int = 0) -> Drawn:
+def one(
+    draw: st.DrawFn,
+    parameters: Callable[[st.DrawFn, tuple[int, ...]], dict[str, Any]],
+    least: int = 0,
+) -> Drawn:
     shape = draw(shapes.filter(lambda shape: len(shape) >= least))
     return [draw(numbers(shape))], parameters(draw, shape)
 
 
 def some_axes(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
-    return {"axes": tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1))))) if shape else ()}
+    return {
+        "axes": tuple(sorted(draw(st.sets(st.integers(0, len(shape) - 1)))))
+        if shape
+        else ()
+    }
 
 
 def cumulative(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
-    return {"axis": draw(st.integers(0, len(shape) - 1)), "reverse": draw(st.booleans())}
+    return {
+        "axis": draw(st.integers(0, len(shape) - 1)),
+        "reverse": draw(st.booleans()),
+    }
 
 
 def cumulated(name: str) -> Callable[..., Any]:
@@ -166,8 +232,18 @@ def found_at(name: str) -> Callable[..., Any]:
 
 REDUCTIONS = (
     [
-        Row(getattr(reductions, f"reduce_{name}"), lambda x, axes, f=function: f(x, axis=axes), one(some_axes), True)
-        for name, function in (("sum", jnp.sum), ("max", jnp.max), ("min", jnp.min), ("prod", jnp.prod))
+        Row(
+            getattr(reductions, f"reduce_{name}"),
+            lambda x, axes, f=function: f(x, axis=axes),
+            one(some_axes),
+            True,
+        )
+        for name, function in (
+            ("sum", jnp.sum),
+            ("max", jnp.max),
+            ("min", jnp.min),
+            ("prod", jnp.prod),
+        )
     ]
     + [
         Row(
@@ -182,7 +258,13 @@ REDUCTIONS = (
         Row(
             getattr(reductions, name),
             found_at(name),
-            one(lambda draw, shape: {"axes": (draw(st.integers(0, len(shape) - 1)),), "index_dtype": "int32"}, 1),
+            one(
+                lambda draw, shape: {
+                    "axes": (draw(st.integers(0, len(shape) - 1)),),
+                    "index_dtype": "int32",
+                },
+                1,
+            ),
             False,
         )
         for name in ("argmax", "argmin")
@@ -223,13 +305,20 @@ def widened(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
 
 def padded(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
     edge = st.integers(0, 2)
-    return {"padding_config": tuple((draw(edge), draw(edge), draw(st.integers(0, 1))) for _ in shape)}
+    return {
+        "padding_config": tuple(
+            (draw(edge), draw(edge), draw(st.integers(0, 1))) for _ in shape
+        )
+    }
 
 
 def cut(draw: st.DrawFn, shape: tuple[int, ...]) -> dict[str, Any]:
-    starts = tuple(draw(st.integers(0, n - 1)) if draw(st.booleans()) else 0 for n in shape)
+    starts = tuple(
+        draw(st.integers(0, n - 1)) if draw(st.booleans()) else 0 for n in shape
+    )
     limits = tuple(
-        draw(st.integers(s + 1, n)) if draw(st.booleans()) else n for s, n in zip(starts, shape, strict=True)
+        draw(st.integers(s + 1, n)) if draw(st.booleans()) else n
+        for s, n in zip(starts, shape, strict=True)
     )
     strides = draw(st.one_of(st.none(), st.tuples(*[st.integers(1, 2) for _ in shape])))
     return {"start_indices": starts, "limit_indices": limits, "strides": strides}
@@ -277,10 +366,14 @@ def select(which: Any, a: Any, b: Any, cases: int) -> Any:
 s = structure
 STRUCTURE = [
     Row(s.reshape, lambda x, new_sizes: lax.reshape(x, new_sizes), regrouped()),
-    Row(s.transpose, lambda x, permutation: lax.transpose(x, permutation), one(permuted)),
+    Row(
+        s.transpose, lambda x, permutation: lax.transpose(x, permutation), one(permuted)
+    ),
     Row(
         s.broadcast_in_dim,
-        lambda x, shape, broadcast_dimensions: lax.broadcast_in_dim(x, shape, broadcast_dimensions),
+        lambda x, shape, broadcast_dimensions: lax.broadcast_in_dim(
+            x, shape, broadcast_dimensions
+        ),
         one(widened),
     ),
     Row(
@@ -293,15 +386,29 @@ STRUCTURE = [
         lambda x, axes: lax.expand_dims(x, axes),
         one(lambda draw, shape: {"axes": (draw(st.integers(0, len(shape))),)}),
     ),
-    Row(s.concatenate, lambda *xs, dimension, count: lax.concatenate(xs, dimension), several()),
+    Row(
+        s.concatenate,
+        lambda *xs, dimension, count: lax.concatenate(xs, dimension),
+        several(),
+    ),
     Row(s.pad, lambda x, v, padding_config: lax.pad(x, v, padding_config), with_fill()),
     Row(
         s.slice_,
-        lambda x, start_indices, limit_indices, strides: lax.slice(x, start_indices, limit_indices, strides),
+        lambda x, start_indices, limit_indices, strides: lax.slice(
+            x, start_indices, limit_indices, strides
+        ),
         one(cut),
     ),
-    Row(s.dynamic_slice, lambda x, *starts, slice_sizes: lax.dynamic_slice(x, starts, slice_sizes), placed(False)),
-    Row(s.dynamic_update_slice, lambda x, u, *starts: lax.dynamic_update_slice(x, u, starts), placed(True)),
+    Row(
+        s.dynamic_slice,
+        lambda x, *starts, slice_sizes: lax.dynamic_slice(x, starts, slice_sizes),
+        placed(False),
+    ),
+    Row(
+        s.dynamic_update_slice,
+        lambda x, u, *starts: lax.dynamic_update_slice(x, u, starts),
+        placed(True),
+    ),
     Row(e.select_n, select, selected()),
     Row(
         reductions.sort,
@@ -342,7 +449,9 @@ def contracted(draw: st.DrawFn) -> Drawn:
 
 CONTRACTIONS = [
     Row(
-        contractions.dot_general, lambda x, y, dimension_numbers: lax.dot_general(x, y, dimension_numbers), contracted()
+        contractions.dot_general,
+        lambda x, y, dimension_numbers: lax.dot_general(x, y, dimension_numbers),
+        contracted(),
     ),
 ]
 
@@ -372,14 +481,36 @@ MATRICES = [
     Row(linalg.solve, jnp.linalg.solve, equations()),
     Row(linalg.determinant, jnp.linalg.det, matrices()),
     Row(linalg.slogdet, with_sign, matrices(), smooth=False),
-    Row(linalg.cholesky, lambda x, symmetrize: jnp.linalg.cholesky(x), matrices(True, symmetrize=True)),
+    Row(
+        linalg.cholesky,
+        lambda x, symmetrize: jnp.linalg.cholesky(x),
+        matrices(True, symmetrize=True),
+    ),
     Row(linalg.eigh, lambda x: tuple(jnp.linalg.eigh(x)), matrices(True), smooth=False),
-    Row(linalg.qr, lambda x, mode: tuple(jnp.linalg.qr(x, mode)), matrices(mode="reduced"), smooth=False),
-    Row(linalg.svd, lambda x, full_matrices: tuple(jnp.linalg.svd(x, False)), matrices(**_FULL), smooth=False),
-    Row(linalg.lu, lambda x: tuple(jax.scipy.linalg.lu_factor(x)), matrices(), smooth=False),
+    Row(
+        linalg.qr,
+        lambda x, mode: tuple(jnp.linalg.qr(x, mode)),
+        matrices(mode="reduced"),
+        smooth=False,
+    ),
+    Row(
+        linalg.svd,
+        lambda x, full_matrices: tuple(jnp.linalg.svd(x, False)),
+        matrices(**_FULL),
+        smooth=False,
+    ),
+    Row(
+        linalg.lu,
+        lambda x: tuple(jax.scipy.linalg.lu_factor(x)),
+        matrices(),
+        smooth=False,
+    ),
 ]
 SPECIAL = [
-    replace(of_entries(primitive, getattr(jax.scipy.special, name), low=0.2, smooth=False), compared=False)
+    replace(
+        of_entries(primitive, getattr(jax.scipy.special, name), low=0.2, smooth=False),
+        compared=False,
+    )
     for primitive, name in (
         (special.log_ndtr, "log_ndtr"),
         (special.erfcx, "erfcx"),
@@ -398,7 +529,10 @@ SPECIAL = [
 def complex_numbers(draw: st.DrawFn) -> Drawn:
     shape = draw(st.sampled_from(((4,), (2, 4), (4, 6))))
     axes = (draw(st.integers(0, len(shape) - 1)),)
-    return [draw(numbers(shape)) + 1j * draw(numbers(shape))], {"axes": axes, "inverse": draw(st.booleans())}
+    return [draw(numbers(shape)) + 1j * draw(numbers(shape))], {
+        "axes": axes,
+        "inverse": draw(st.booleans()),
+    }
 
 
 def transformed(x: Any, axes: Any, inverse: bool) -> Any:
@@ -406,4 +540,12 @@ def transformed(x: Any, axes: Any, inverse: bool) -> Any:
 
 
 TRANSFORMS = [Row(fft.fft, transformed, complex_numbers(), smooth=False)]
-ROWS = [*TRANSFORMS, *ELEMENTWISE, *REDUCTIONS, *STRUCTURE, *CONTRACTIONS, *MATRICES, *SPECIAL]
+ROWS = [
+    *TRANSFORMS,
+    *ELEMENTWISE,
+    *REDUCTIONS,
+    *STRUCTURE,
+    *CONTRACTIONS,
+    *MATRICES,
+    *SPECIAL,
+]

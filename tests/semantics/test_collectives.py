@@ -24,9 +24,18 @@ CALLS = {
     "pmean": ["lax.pmean(x, 't')", f"lax.pmean(x, 't', {_PAIRS})"],
     "pmax": ["lax.pmax(x, 't')"],
     "pmin": ["lax.pmin(x, 't')"],
-    "all_gather": ["lax.all_gather(x, 't')", "lax.all_gather(x, 't', axis=1, tiled=True)"],
-    "psum_scatter": ["lax.psum_scatter(x.T, 't')", "lax.psum_scatter(x, 't', tiled=True)"],
-    "all_to_all": ["lax.all_to_all(x, 't', 0, 1, tiled=True)", "lax.all_to_all(x, 't', 1, 1)"],
+    "all_gather": [
+        "lax.all_gather(x, 't')",
+        "lax.all_gather(x, 't', axis=1, tiled=True)",
+    ],
+    "psum_scatter": [
+        "lax.psum_scatter(x.T, 't')",
+        "lax.psum_scatter(x, 't', tiled=True)",
+    ],
+    "all_to_all": [
+        "lax.all_to_all(x, 't', 0, 1, tiled=True)",
+        "lax.all_to_all(x, 't', 1, 1)",
+    ],
     "ppermute": ["lax.ppermute(x, 't', [(0, 1), (1, 2), (2, 0)])"],
     "pshuffle": ["lax.pshuffle(x, 't', [3, 2, 0, 1])"],
     "axis_index": ["x * lax.axis_index('t')"],
@@ -77,7 +86,9 @@ def _under_jax(path: str) -> None:
     for row in ROWS:
         names: dict[str, Any] = {}
         exec(row, names)
-        found += [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(names["main"])())]
+        found += [
+            np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(names["main"])())
+        ]
     np.savez(path, *found)
 
 

@@ -34,7 +34,9 @@ def test_every_registered_name_is_compared_or_has_a_reason() -> None:
     assert compared & set(UNCOMPARED) == set()
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=[f"{group[0]}-to-{group[-1]}" for group in GROUPS])
+@pytest.mark.parametrize(
+    "group", GROUPS, ids=[f"{group[0]}-to-{group[-1]}" for group in GROUPS]
+)
 def test_calls_give_what_jax_gives(group: list[Call]) -> None:
     wrong: list[str] = []
     for call, truth in zip(group, in_jax(group), strict=True):
@@ -61,7 +63,9 @@ def assert_same(call: Call, found: Outcome, truth: Outcome) -> None:
         np.testing.assert_allclose(one, wanted, rtol=call.close, atol=call.close)
     assert len(found.gradients) == len(truth.gradients)
     for one, wanted in zip(found.gradients, truth.gradients, strict=True):
-        np.testing.assert_allclose(one, wanted, rtol=10 * call.close, atol=10 * call.close, err_msg="gradient")
+        np.testing.assert_allclose(
+            one, wanted, rtol=10 * call.close, atol=10 * call.close, err_msg="gradient"
+        )
 
 
 def test_every_public_function_is_a_lowering_or_has_a_reason() -> None:
@@ -72,7 +76,11 @@ def test_every_public_function_is_a_lowering_or_has_a_reason() -> None:
 
 @pytest.mark.parametrize("kind", ["set", "add", "multiply", "max"])
 def test_updates_out_of_range_write_nothing(kind: str) -> None:
-    x, rows, columns = numbers((3, 4)), np.asarray([0, 7, -1, -9, 2]), np.asarray([3, 0, 9, 1, -1])
+    x, rows, columns = (
+        numbers((3, 4)),
+        np.asarray([0, 7, -1, -9, 2]),
+        np.asarray([3, 0, 9, 1, -1]),
+    )
     new = numbers((5,), seed=1)
     with jax.enable_x64(True):
         expected = getattr(jax.numpy.asarray(x).at[rows, columns], kind)(new)
@@ -81,9 +89,13 @@ def test_updates_out_of_range_write_nothing(kind: str) -> None:
     np.testing.assert_allclose(found.numbers(), expected)
 
 
-OF_JAX = SimpleNamespace(at=lambda x: x.at, take=jax.numpy.take, take_along_axis=jax.numpy.take_along_axis)
+OF_JAX = SimpleNamespace(
+    at=lambda x: x.at, take=jax.numpy.take, take_along_axis=jax.numpy.take_along_axis
+)
 LOWERED = SimpleNamespace(
-    at=At, take=LOWERINGS["jax.numpy.take"], take_along_axis=LOWERINGS["jax.numpy.take_along_axis"]
+    at=At,
+    take=LOWERINGS["jax.numpy.take"],
+    take_along_axis=LOWERINGS["jax.numpy.take_along_axis"],
 )
 READS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "get": lambda f, x, i: f.at(x)[i].get(),
@@ -91,8 +103,12 @@ READS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "get fill 0": lambda f, x, i: f.at(x)[i].get(mode="fill", fill_value=0),
     "get drop": lambda f, x, i: f.at(x)[:, i].get(mode="drop", fill_value=2),
     "get pairs": lambda f, x, i: f.at(x)[i[:, None], i].get(mode="fill", fill_value=0),
-    "get clip": lambda f, x, i: f.at(x)[i].get(mode="clip", wrap_negative_indices=False),
-    "get unwrapped": lambda f, x, i: f.at(x)[i].get(mode="fill", fill_value=1, wrap_negative_indices=False),
+    "get clip": lambda f, x, i: f.at(x)[i].get(
+        mode="clip", wrap_negative_indices=False
+    ),
+    "get unwrapped": lambda f, x, i: f.at(x)[i].get(
+        mode="fill", fill_value=1, wrap_negative_indices=False
+    ),
     "index": lambda f, x, i: x[i],
     "take": lambda f, x, i: f.take(x, i, axis=0),
     "take number": lambda f, x, i: f.take(x, 9, axis=1, fill_value=3),
@@ -108,7 +124,10 @@ READS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("read", READS)
 def test_reads_out_of_range_give_what_jax_gives(read: str, dtype: str) -> None:
-    x, places = (10 * numbers((3, 4))).astype(dtype), np.asarray([-9, -4, -1, 0, 2, 3, 11])
+    x, places = (
+        (10 * numbers((3, 4))).astype(dtype),
+        np.asarray([-9, -4, -1, 0, 2, 3, 11]),
+    )
     expected = READS[read](OF_JAX, jax.numpy.asarray(x), places)
     with evaluation():
         found = READS[read](LOWERED, asarray(x), asarray(places))

@@ -26,7 +26,9 @@ sampled = settings(
     derandomize="ORACLE_CASES" not in os.environ,
     suppress_health_check=list(HealthCheck),
 )
-each_row = pytest.mark.parametrize("row", ROWS, ids=[row.primitive.name for row in ROWS])
+each_row = pytest.mark.parametrize(
+    "row", ROWS, ids=[row.primitive.name for row in ROWS]
+)
 
 
 def lifted(numbers: np.ndarray) -> Array:
@@ -38,12 +40,16 @@ def results_of(row: Row, arrays: list[Array], params: dict[str, object]) -> list
     return list(found) if row.primitive.several else [found]
 
 
-def in_jax(row: Row, arrays: list[np.ndarray], params: dict[str, object]) -> list[jax.Array]:
+def in_jax(
+    row: Row, arrays: list[np.ndarray], params: dict[str, object]
+) -> list[jax.Array]:
     found = row.function(*arrays, **params)
     return list(found) if isinstance(found, tuple) else [found]
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.compared], ids=lambda row: row.primitive.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.compared], ids=lambda row: row.primitive.name
+)
 def test_numbers_and_shapes_are_those_of_jax(row: Row) -> None:
     @sampled
     @given(row.drawn)
@@ -56,12 +62,16 @@ def test_numbers_and_shapes_are_those_of_jax(row: Row) -> None:
             assert one.shape == expected.shape
             assert one.dtype == expected.dtype.name
             assert one.value is not None
-            np.testing.assert_allclose(one.value.parts[0], expected, rtol=2e-7, atol=1e-9)
+            np.testing.assert_allclose(
+                one.value.parts[0], expected, rtol=2e-7, atol=1e-9
+            )
 
     run()
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.smooth], ids=lambda row: row.primitive.name)
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.smooth], ids=lambda row: row.primitive.name
+)
 def test_gradients_are_those_of_jax(row: Row) -> None:
     @sampled
     @given(row.drawn, st.integers(0, 2**20))
@@ -77,12 +87,16 @@ def test_gradients_are_those_of_jax(row: Row) -> None:
 
         with jax.enable_x64(True), evaluation():
             truth, pull = jax.vjp(of_floats, *[operands[i] for i in floats])
-            cotangents = [np.random.default_rng(seed).normal(size=one.shape) for one in truth]
+            cotangents = [
+                np.random.default_rng(seed).normal(size=one.shape) for one in truth
+            ]
             expected = pull([jax.numpy.asarray(c) for c in cotangents])
             arrays = [lifted(x) for x in operands]
             arrays = [watched(x) if i in floats else x for i, x in enumerate(arrays)]
             found = results_of(row, arrays, params)
-            taken = pulled_back(found, [lifted(c) for c in cotangents], [arrays[i] for i in floats])
+            taken = pulled_back(
+                found, [lifted(c) for c in cotangents], [arrays[i] for i in floats]
+            )
         for one, wanted in zip(taken, expected, strict=True):
             assert one.shape == wanted.shape
             assert one.value is not None
@@ -96,15 +110,23 @@ KINDS = ("same", "split", "part", "scaled", "zero", "extreme")
 
 
 @st.composite
-def on_devices(draw: st.DrawFn, drawn: st.SearchStrategy[Drawn]) -> tuple[Drawn, list[Relation]]:
+def on_devices(
+    draw: st.DrawFn, drawn: st.SearchStrategy[Drawn]
+) -> tuple[Drawn, list[Relation]]:
     """Operands, and how each of them is held by two devices."""
     operands, params = draw(drawn)
     relations: list[Relation] = []
     for i, x in enumerate(operands):
-        kind = draw(st.sampled_from(KINDS)) if x.dtype.kind == "f" else draw(st.sampled_from(("same", "split")))
+        kind = (
+            draw(st.sampled_from(KINDS))
+            if x.dtype.kind == "f"
+            else draw(st.sampled_from(("same", "split")))
+        )
         places = [k for k, n in enumerate(x.shape) if n % COUNT == 0]
         if kind == "split" and places:
-            relations.append(split(draw(st.sampled_from(places)), draw(st.sampled_from((0, 0, 1)))))
+            relations.append(
+                split(draw(st.sampled_from(places)), draw(st.sampled_from((0, 0, 1))))
+            )
         elif kind == "part":
             relations.append(part("sum", draw(st.sampled_from((0, 0, 1)))))
         elif kind == "extreme":
@@ -176,7 +198,9 @@ def test_relations_hold_in_numbers(row: Row) -> None:
         for i, (x, relation) in enumerate(zip(operands, relations, strict=True)):
             value = held(x, relation, seed + i)
             shape = np.shape(value.parts[0])
-            arrays.append(Array(shape, x.dtype.name, False, Relations.of({"t": relation}), value))
+            arrays.append(
+                Array(shape, x.dtype.name, False, Relations.of({"t": relation}), value)
+            )
         with evaluation(), np.errstate(all="ignore"):
             truth = results_of(row, [lifted(x) for x in operands], params)
             try:
@@ -184,13 +208,26 @@ def test_relations_hold_in_numbers(row: Row) -> None:
             except ValueError:
                 return  # shapes that do not fit: one operand is sharded, the other is not
         for one, whole in zip(found, truth, strict=True):
-            assert one.relations is not None and one.value is not None and whole.value is not None
+            assert (
+                one.relations is not None
+                and one.value is not None
+                and whole.value is not None
+            )
             relation = one.relations["t"]
             expected = np.asarray(whole.value.parts[0])
-            finite = all(np.isfinite(np.asarray(p, complex)).all() for p in (*one.value.parts, expected))
+            finite = all(
+                np.isfinite(np.asarray(p, complex)).all()
+                for p in (*one.value.parts, expected)
+            )
             if relation.has_meaning and finite:
                 what = f"{row.primitive.name} of {[str(r) for r in relations]} {params} is {relation}"
-                np.testing.assert_allclose(restored(one.value, relation), expected, rtol=1e-6, atol=1e-8, err_msg=what)
+                np.testing.assert_allclose(
+                    restored(one.value, relation),
+                    expected,
+                    rtol=1e-6,
+                    atol=1e-8,
+                    err_msg=what,
+                )
 
     run()
 
@@ -210,7 +247,10 @@ def localised(
 
 
 def _resized(
-    local: dict[str, object], name: str, relations: list[Relation], operands: list[np.ndarray]
+    local: dict[str, object],
+    name: str,
+    relations: list[Relation],
+    operands: list[np.ndarray],
 ) -> dict[str, object] | None:
     dim = relations[0].dim
     if dim is None or relations[0].kind != "split":
@@ -223,7 +263,9 @@ def _resized(
     elif name == "new_sizes":
         before = int(np.prod(operands[0].shape[:dim]))
         place, count = 0, 1
-        while place < len(sizes) and (count * sizes[place] <= before or sizes[place] == 1):
+        while place < len(sizes) and (
+            count * sizes[place] <= before or sizes[place] == 1
+        ):
             count *= sizes[place]
             place += 1
         if place == len(sizes):

@@ -37,7 +37,10 @@ PARAMETERS = {
 _NEW = tuple(int(part) for part in jax.__version__.split(".")[:2]) >= (0, 12)
 _TEMPLATES = (*ONE, *TWO, *COLLECTIVES, *COLLECTIVES, *(FROM_THE_END if _NEW else ()))
 
-_QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+_QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
 _REFUSED = (
     TypeError, ValueError, IndexError, ZeroDivisionError, NotImplementedError, AssertionError, AttributeError,
     einops.EinopsError, FutureWarning,
@@ -49,7 +52,9 @@ Statement = tuple[str, int, int, str]
 def programs(draw: st.DrawFn) -> list[Statement]:
     """Templates with their operands, counted back from the newest variable."""
     operand = st.integers(0, 11)
-    statement = st.tuples(st.sampled_from(_TEMPLATES), operand, operand, st.sampled_from(sorted(MESH)))
+    statement = st.tuples(
+        st.sampled_from(_TEMPLATES), operand, operand, st.sampled_from(sorted(MESH))
+    )
     return draw(st.lists(statement, min_size=2, max_size=7))
 
 
@@ -77,7 +82,9 @@ class Program:
             names = [*reversed(made), *values]
             if template in COLLECTIVES and env[names[i % len(names)]].dtype == bool:
                 continue  # JAX traces what its compiler then refuses
-            text = template.format(a=names[i % len(names)], b=names[k % len(names)], i=axis)
+            text = template.format(
+                a=names[i % len(names)], b=names[k % len(names)], i=axis
+            )
             try:
                 value = eval(text, env)
             except _REFUSED:
@@ -95,13 +102,18 @@ class Program:
         """Whether a variable is made by a statement with one of the words in it, or of a variable that is."""
         text = self.lines.get(name, "")
         others = re.findall(r"\bv\d+\b", text)
-        return any(word in text for word in words) or any(self.mentions(other, words) for other in others)
+        return any(word in text for word in words) or any(
+            self.mentions(other, words) for other in others
+        )
 
     def source(self, bare: bool = False) -> str:
         """The program; a ``bare`` one has no annotations, only specs."""
         body = "".join(f"    {name} = {text}\n" for name, text in self.lines.items())
         if bare:
-            specs = ", ".join(str(spec(shape)).replace("PartitionSpec", "P") for shape in PARAMETERS.values())
+            specs = ", ".join(
+                str(spec(shape)).replace("PartitionSpec", "P")
+                for shape in PARAMETERS.values()
+            )
             return (
                 "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
                 f"from jax.sharding import PartitionSpec as P\n{PRELUDE}\n\n"
@@ -109,7 +121,9 @@ class Program:
                 "g = jax.shard_map(f, mesh=jax.make_mesh((2, 4), ('d', 't')), "
                 f"in_specs=({specs}), out_specs=P(), check_vma=False)\n"
             )
-        params = ", ".join(f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items())
+        params = ", ".join(
+            f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items()
+        )
         return (
             "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
             "from shardtypes import f32, typed_shard_map\n"
@@ -128,11 +142,17 @@ class Settings:
     jax: Version = NEWEST
 
 
-def opinion(program: Program, bare: bool = False) -> tuple[dict[str, Value], list[Event]]:
+def opinion(
+    program: Program, bare: bool = False
+) -> tuple[dict[str, Value], list[Event]]:
     """What the engine says of every variable, and what it reports."""
     module = lower(program.source(bare).encode(), "m", "m.py").module
     analysis = run(Project({"m": module}), module, Settings())
-    seen = {name: value for (_, name), (_, value) in sorted(analysis.it.seen.items()) if name in program.lines}
+    seen = {
+        name: value
+        for (_, name), (_, value) in sorted(analysis.it.seen.items())
+        if name in program.lines
+    }
     return seen, analysis.found()
 
 
@@ -151,20 +171,30 @@ def spec(shape: str) -> P:
 def arguments() -> dict[str, jax.Array]:
     random = np.random.default_rng(0)
     return {
-        name: jnp.asarray(random.uniform(-1.0, 1.5, [SIZES[w.split("/")[0]] for w in shape.split()]), jnp.float32)
+        name: jnp.asarray(
+            random.uniform(-1.0, 1.5, [SIZES[w.split("/")[0]] for w in shape.split()]),
+            jnp.float32,
+        )
         for name, shape in PARAMETERS.items()
     }
 
 
 def locals_of(
-    programs: Sequence[Program], on: Mesh, check_vma: bool, evaluate: Callable[..., Any] | None = None
+    programs: Sequence[Program],
+    on: Mesh,
+    check_vma: bool,
+    evaluate: Callable[..., Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Every variable of every program on every device, its two leading dimensions the mesh's."""
 
     def body(*values: jax.Array) -> list[dict[str, jax.Array]]:
         named = dict(zip(PARAMETERS, values, strict=True))
         return [
-            {name: jnp.asarray(value)[None, None] for name, value in program.run(named).items()} for program in programs
+            {
+                name: jnp.asarray(value)[None, None]
+                for name, value in program.run(named).items()
+            }
+            for program in programs
         ]
 
     mapped = jax.shard_map(
@@ -173,7 +203,10 @@ def locals_of(
     )  # fmt: skip
     given = tuple(arguments().values())
     if evaluate is None:
-        return [dict(made) for made in jax.device_get(jax.jit(mapped, compiler_options=_QUICK)(*given))]
+        return [
+            dict(made)
+            for made in jax.device_get(jax.jit(mapped, compiler_options=_QUICK)(*given))
+        ]
     result: list[dict[str, Any]] = evaluate(mapped, *given)
     return result
 
@@ -191,10 +224,14 @@ def assembled(value: ArrayValue, parts: np.ndarray) -> np.ndarray | None:
         if axis in (a for dim in value.dims for a in dim.axes or ()):
             continue
         if axis in (value.pending or ()):
-            parts = parts.mean(place) if (axis, "mean") in value.marks else parts.sum(place)
+            parts = (
+                parts.mean(place) if (axis, "mean") in value.marks else parts.sum(place)
+            )
         else:
             first = parts.take([0], place)
-            assert np.allclose(parts, first, rtol=1e-4, atol=1e-4), f"devices along {axis} differ"
+            assert np.allclose(parts, first, rtol=1e-4, atol=1e-4), (
+                f"devices along {axis} differ"
+            )
             parts = first.squeeze(place)
         names.remove(axis)
     order: list[int] = []
@@ -202,16 +239,23 @@ def assembled(value: ArrayValue, parts: np.ndarray) -> np.ndarray | None:
     for k, dim in enumerate(value.dims):
         axes = dim.axes or ()
         order += [*(names.index(axis) for axis in axes), len(names) + k]
-        shape.append(parts.shape[len(names) + k] * int(np.prod([MESH[axis] for axis in axes])))
+        shape.append(
+            parts.shape[len(names) + k] * int(np.prod([MESH[axis] for axis in axes]))
+        )
     return parts.transpose(order).reshape(shape)
 
 
-def reported_lines(program: Program, found: Sequence[Event], bare: bool = False) -> list[tuple[str, str]]:
+def reported_lines(
+    program: Program, found: Sequence[Event], bare: bool = False
+) -> list[tuple[str, str]]:
     """(variable, code) of every finding, by the line that it is on."""
     source = program.source(bare)
     positions = Positions(source.encode(), "m.py")
     rows = source.splitlines()
-    return [(rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e.code) for e in found]
+    return [
+        (rows[positions.place(e.at).line - 1].split(" = ")[0].strip(), e.code)
+        for e in found
+    ]
 
 
 def right_in_some_way(parts: np.ndarray, alone: np.ndarray) -> bool:
@@ -224,7 +268,11 @@ def right_in_some_way(parts: np.ndarray, alone: np.ndarray) -> bool:
             rows = [_put_together(list(row), inner) for row in given]
             known = [row for row in rows if row is not None]
             whole = _put_together(known, outer) if len(known) == len(rows) else None
-            if whole is not None and whole.shape == alone.shape and np.allclose(whole, alone, rtol=1e-4, atol=1e-4):
+            if (
+                whole is not None
+                and whole.shape == alone.shape
+                and np.allclose(whole, alone, rtol=1e-4, atol=1e-4)
+            ):
                 return True
     return False
 
@@ -233,7 +281,11 @@ def _put_together(parts: list[np.ndarray], way: str | int) -> np.ndarray | None:
     if isinstance(way, int):
         return np.concatenate(parts, axis=way) if way < parts[0].ndim else None
     if way == "same":
-        return parts[0] if all(np.allclose(one, parts[0], rtol=1e-4, atol=1e-4) for one in parts) else None
+        return (
+            parts[0]
+            if all(np.allclose(one, parts[0], rtol=1e-4, atol=1e-4) for one in parts)
+            else None
+        )
     total: np.ndarray = np.sum(parts, axis=0)
     return total if way == "sum" else total / len(parts)
 
@@ -242,6 +294,10 @@ def claims(value: Value) -> bool:
     """Whether the engine says of every axis what the value is."""
     if not isinstance(value, ArrayValue) or not value.manual or value.dims is None:
         return False
-    if any(dim.axes is None for dim in value.dims) or any(axis in value.unclear for axis in MESH):
+    if any(dim.axes is None for dim in value.dims) or any(
+        axis in value.unclear for axis in MESH
+    ):
         return False
-    return not value.varying and not any(mark in ("offset", "local") for _, mark in value.marks)
+    return not value.varying and not any(
+        mark in ("offset", "local") for _, mark in value.marks
+    )

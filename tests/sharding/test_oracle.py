@@ -35,11 +35,21 @@ _WRONG_NUMBERS = frozenset({"ST301", "ST302", "ST303", "ST304", "ST309"})
 #: What makes few numbers of many, so that devices may agree by chance.
 _ROUNDING = ("int32", "jnp.arg", "> ", "top_k", "searchsorted")
 CASES = int(os.environ.get("ORACLE_CASES", "40"))
-COUNTS = {"variables": 0, "claims": 0, "weak": 0, "reports": 0, "miscounted": 0, "varying": 0, "bare": 0}
+COUNTS = {
+    "variables": 0,
+    "claims": 0,
+    "weak": 0,
+    "reports": 0,
+    "miscounted": 0,
+    "varying": 0,
+    "bare": 0,
+}
 
 
 def _close(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and bool(np.allclose(a, b, rtol=2e-3, atol=2e-3, equal_nan=True))
+    return a.shape == b.shape and bool(
+        np.allclose(a, b, rtol=2e-3, atol=2e-3, equal_nan=True)
+    )
 
 
 def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
@@ -49,7 +59,11 @@ def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
         return False
     for dim, actual in zip(value.dims, local, strict=True):
         devices = prod(MESH[axis] for axis in dim.axes or ())
-        if dim.size is not None and not dim.size.is_opaque and dim.size.evaluate(SIZES) != actual * devices:
+        if (
+            dim.size is not None
+            and not dim.size.is_opaque
+            and dim.size.evaluate(SIZES) != actual * devices
+        ):
             return False
     return True
 
@@ -57,19 +71,25 @@ def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
 def _refute(message: str, many: Any, one: Any) -> None:
     """The devices' values, of which something wrong is said, do not make up what one device computes."""
     parts, alone = np.asarray(many, np.float64), np.asarray(one, np.float64)[0, 0]
-    telling = np.issubdtype(np.asarray(many).dtype, np.floating)  # else numbers may agree by chance
+    telling = np.issubdtype(
+        np.asarray(many).dtype, np.floating
+    )  # else numbers may agree by chance
     several = telling and len(np.unique(alone.round(6))) > 3
     assert not (several and right_in_some_way(parts, alone)), message
 
 
 def _judge_varying(message: str, value: ArrayValue, parts: np.ndarray) -> None:
     """Where the engine would report a value that leaves as if it were the same on all devices, it is not."""
-    telling = np.issubdtype(parts.dtype, np.floating) and len(np.unique(parts.round(6))) > 8
+    telling = (
+        np.issubdtype(parts.dtype, np.floating) and len(np.unique(parts.round(6))) > 8
+    )
     for axis in value.varying - sharded(value):
         if telling and axis in MESH and axis not in value.unclear:
             COUNTS["varying"] += 1
             place = list(MESH).index(axis)
-            assert not np.allclose(parts, parts.take([0], place), rtol=1e-6, atol=1e-7), f"{axis}: {message}"
+            assert not np.allclose(
+                parts, parts.take([0], place), rtol=1e-6, atol=1e-7
+            ), f"{axis}: {message}"
 
 
 def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
@@ -83,15 +103,27 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
         if not isinstance(value, ArrayValue):
             continue
         kinds = {mark for _, mark in value.marks}
-        if name in one and "miscounted" in kinds and "shared" not in kinds:  # one more sum may make a share whole
+        if (
+            name in one and "miscounted" in kinds and "shared" not in kinds
+        ):  # one more sum may make a share whole
             COUNTS["miscounted"] += 1
-            _refute(f"{name}: miscounted though it is right\n{value}\n{text}", many[name], one[name])
+            _refute(
+                f"{name}: miscounted though it is right\n{value}\n{text}",
+                many[name],
+                one[name],
+            )
         COUNTS["variables"] += 1
         parts = np.asarray(many[name])
-        assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        assert _shape_agrees(value, parts.shape[2:]), (
+            f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        )
         if not program.mentions(name, _ROUNDING):
             _judge_varying(f"{name}: devices agree\n{value}\n{text}", value, parts)
-        if name not in one or not claims(value) or not np.isfinite(parts.astype(np.float64)).all():
+        if (
+            name not in one
+            or not claims(value)
+            or not np.isfinite(parts.astype(np.float64)).all()
+        ):
             continue
         try:
             whole = assembled(value, parts.astype(np.float64))
@@ -103,7 +135,9 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
             continue
         COUNTS["claims"] += 1
         alone = np.asarray(one[name])[0, 0].astype(np.float64)
-        assert whole is not None and _close(whole, alone), f"{name}:\n{value}\n{text}\n{whole}\n{alone}"
+        assert whole is not None and _close(whole, alone), (
+            f"{name}:\n{value}\n{text}\n{whole}\n{alone}"
+        )
 
 
 def _judge_bare(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
@@ -117,9 +151,15 @@ def _judge_bare(program: Program, many: dict[str, Any], one: dict[str, Any]) -> 
     for name, known in seen.items():
         value = known.leaf if isinstance(known, Unknown) else known
         parts = np.asarray(many[name])
-        if not isinstance(value, ArrayValue) or not value.manual or not np.isfinite(parts.astype(np.float64)).all():
+        if (
+            not isinstance(value, ArrayValue)
+            or not value.manual
+            or not np.isfinite(parts.astype(np.float64)).all()
+        ):
             continue
-        assert _shape_agrees(value, parts.shape[2:]), f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        assert _shape_agrees(value, parts.shape[2:]), (
+            f"{name}: local shape {parts.shape[2:]}\n{value}\n{text}"
+        )
         if not program.mentions(name, _ROUNDING):
             _judge_varying(f"{name}: devices agree\n{value}\n{text}", value, parts)
         for place, axis in enumerate(MESH):
@@ -153,7 +193,9 @@ def _hold_samples(drawn: list[list[Statement]], check_vma: bool) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")  # JAX, of reductions of ints
+@pytest.mark.filterwarnings(
+    "ignore:invalid value encountered in cast:RuntimeWarning"
+)  # JAX, of reductions of ints
 def test_what_the_engine_says_holds_on_eight_devices() -> None:
     """It says something of most variables, too: an oracle of silence would agree with everything."""
     COUNTS.update(dict.fromkeys(COUNTS, 0))
@@ -165,10 +207,15 @@ def test_what_the_engine_says_holds_on_eight_devices() -> None:
 #: Programs of which the engine once said something untrue.
 _ONCE_WRONG: list[list[Statement]] = [
     # on each device the columns of its own part were reversed: sums of them are no parts of one array
-    [("jnp.flip({a}, axis=-1)", 1, 0, "d"), ("jax.ops.segment_sum({a}, jnp.arange({a}.shape[0]) % 2, 2)", 0, 0, "d")],
+    [
+        ("jnp.flip({a}, axis=-1)", 1, 0, "d"),
+        ("jax.ops.segment_sum({a}, jnp.arange({a}.shape[0]) % 2, 2)", 0, 0, "d"),
+    ],
 ]
 
 
 @pytest.mark.once
 def test_programs_that_were_once_misjudged() -> None:
-    assert [len(program.lines) for program in _hold(_ONCE_WRONG, check_vma=False)] == [len(p) for p in _ONCE_WRONG]
+    assert [len(program.lines) for program in _hold(_ONCE_WRONG, check_vma=False)] == [
+        len(p) for p in _ONCE_WRONG
+    ]

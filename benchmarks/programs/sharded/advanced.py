@@ -41,7 +41,9 @@ class Norms:
 
 
 @partial(typed_shard_map, check_rep=False)
-def custom_gradients(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> tuple[f32["M/d F"], f32[""]]:
+def custom_gradients(
+    x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]
+) -> tuple[f32["M/d F"], f32[""]]:
     def loss(w):
         return jnp.sum((x @ gathered(w) - y) ** 2)
 
@@ -51,9 +53,13 @@ def custom_gradients(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> tuple
 
 
 @partial(typed_shard_map, check_rep=False)
-def zero_optimizer(x: f32["B/d M"], y: f32["B/d F"], w: f32["M F"], state: Adam) -> tuple[f32["M F"], Adam]:
+def zero_optimizer(
+    x: f32["B/d M"], y: f32["B/d F"], w: f32["M F"], state: Adam
+) -> tuple[f32["M F"], Adam]:
     grad = jax.grad(lambda w: jnp.mean((x @ w - y) ** 2))(w)
-    shard = lax.psum_scatter(grad, "d", scatter_dimension=0, tiled=True) / lax.axis_size("d")
+    shard = lax.psum_scatter(
+        grad, "d", scatter_dimension=0, tiled=True
+    ) / lax.axis_size("d")
     step = jnp.abs(state.step) + 1.0
     first = 0.9 * state.first + 0.1 * shard
     second = 0.99 * jnp.abs(state.second) + 0.01 * shard**2
@@ -65,7 +71,9 @@ def zero_optimizer(x: f32["B/d M"], y: f32["B/d F"], w: f32["M F"], state: Adam)
 
 
 @partial(typed_shard_map, check_rep=False)
-def causal_ring(q: f32["B/d L/t H D"], k: f32["B/d L/t H D"], v: f32["B/d L/t H D"]) -> f32["B/d L/t H D"]:
+def causal_ring(
+    q: f32["B/d L/t H D"], k: f32["B/d L/t H D"], v: f32["B/d L/t H D"]
+) -> f32["B/d L/t H D"]:
     devices, me = lax.axis_size("t"), lax.axis_index("t")
     length = q.shape[1]
     rows = me * length + jnp.arange(length)
@@ -80,18 +88,30 @@ def causal_ring(q: f32["B/d L/t H D"], k: f32["B/d L/t H D"], v: f32["B/d L/t H 
         shrink = jnp.exp(peak - upper)
         total = total * shrink + jnp.sum(weights, axis=-1)
         mixed = mixed * shrink[..., None] + jnp.einsum("bhqk,bkhd->bhqd", weights, v)
-        k, v = lax.ppermute((k, v), "t", [(i, (i + 1) % devices) for i in range(devices)])
+        k, v = lax.ppermute(
+            (k, v), "t", [(i, (i + 1) % devices) for i in range(devices)]
+        )
         return (k, v, upper, total, mixed), None
 
     shape = (q.shape[0], q.shape[2], length)
-    start = (k, v, jnp.full(shape, -1e30), jnp.zeros(shape), jnp.zeros((*shape, q.shape[-1])))
+    start = (
+        k,
+        v,
+        jnp.full(shape, -1e30),
+        jnp.zeros(shape),
+        jnp.zeros((*shape, q.shape[-1])),
+    )
     (_, _, _, total, mixed), _ = lax.scan(visit, start, jnp.arange(devices))
     return jnp.moveaxis(mixed / total[..., None], 1, 2)
 
 
 @typed_shard_map
 def sequence_parallel_mlp(
-    x: f32["B/d L/t M"], norms: Norms, up: f32["M F/t"], gate: f32["M F/t"], down: f32["F/t M"]
+    x: f32["B/d L/t M"],
+    norms: Norms,
+    up: f32["M F/t"],
+    gate: f32["M F/t"],
+    down: f32["F/t M"],
 ) -> f32["B/d L/t M"]:
     def layer_norm(x: f32["B/d L/t M"]) -> f32["B/d L/t M"]:
         mean = jnp.mean(x, axis=-1, keepdims=True)
@@ -110,10 +130,14 @@ def expert_layer(
     gates: f32["T/t E"] = jax.nn.softmax(x @ router, axis=-1)
     chosen = jax.nn.one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1])
     sent = jnp.einsum("te,tm->etm", chosen, x)
-    arrived: f32["E/t T M"] = lax.all_to_all(sent, "t", split_axis=0, concat_axis=1, tiled=True)
+    arrived: f32["E/t T M"] = lax.all_to_all(
+        sent, "t", split_axis=0, concat_axis=1, tiled=True
+    )
     hidden = jax.nn.relu(jnp.einsum("etm,emf->etf", arrived, up))
     made = jnp.einsum("etf,efm->etm", hidden, down)
-    back: f32["E T/t M"] = lax.all_to_all(made, "t", split_axis=1, concat_axis=0, tiled=True)
+    back: f32["E T/t M"] = lax.all_to_all(
+        made, "t", split_axis=1, concat_axis=0, tiled=True
+    )
     load = lax.pmean(jnp.mean(chosen, axis=0), "t")
     importance = lax.pmean(jnp.mean(gates, axis=0), "t")
     y: f32["T/t M"] = jnp.einsum("te,te,etm->tm", gates, chosen, back)
@@ -144,7 +168,9 @@ vocabulary_entropy.defvjp(_entropy_forward, _entropy_backward)
 
 
 @partial(typed_shard_map, check_rep=False)
-def split_vocabulary(h: f32["B/d M"], unembed: f32["M V/t"], labels: i32["B/d"]) -> tuple[f32["M V/t"], f32[""]]:
+def split_vocabulary(
+    h: f32["B/d M"], unembed: f32["M V/t"], labels: i32["B/d"]
+) -> tuple[f32["M V/t"], f32[""]]:
     def loss(unembed):
         return jnp.mean(vocabulary_entropy(h @ unembed, labels))
 
@@ -164,14 +190,18 @@ def accumulated_fully_sharded(
         grad = lax.psum_scatter(x.T @ error, "d", scatter_dimension=0, tiled=True)
         return (total + jnp.sum(error**2), grads + grad), None
 
-    (total, grads), _ = lax.scan(microbatch, (jnp.zeros(()), jnp.zeros_like(w)), (xs, ys))
+    (total, grads), _ = lax.scan(
+        microbatch, (jnp.zeros(()), jnp.zeros_like(w)), (xs, ys)
+    )
     norm = jnp.sqrt(lax.psum(jnp.sum(grads**2), ("d", "t")))
     count = xs.shape[0] * xs.shape[1] * lax.axis_size("d")
     return w - grads / jnp.maximum(norm, 1.0), lax.psum(total, ("d", "t")) / count
 
 
 @partial(typed_shard_map, check_rep=False)
-def stages(xs: f32["N B/d M"], layers: f32["S/t M M"], targets: f32["N B/d M"]) -> f32[""]:
+def stages(
+    xs: f32["N B/d M"], layers: f32["S/t M M"], targets: f32["N B/d M"]
+) -> f32[""]:
     devices, me = lax.axis_size("t"), lax.axis_index("t")
     count = xs.shape[0]
 
@@ -182,21 +212,33 @@ def stages(xs: f32["N B/d M"], layers: f32["S/t M M"], targets: f32["N B/d M"]) 
         place = step - (devices - 1)
         error = jnp.mean((made - targets[jnp.clip(place, 0, count - 1)]) ** 2)
         total = total + jnp.where((me == devices - 1) & (place >= 0), error, 0.0)
-        return (lax.ppermute(made, "t", [(i, i + 1) for i in range(devices - 1)]), total), None
+        return (
+            lax.ppermute(made, "t", [(i, i + 1) for i in range(devices - 1)]),
+            total,
+        ), None
 
-    (_, total), _ = lax.scan(tick, (jnp.zeros_like(xs[0]), jnp.zeros(())), jnp.arange(count + devices - 1))
+    (_, total), _ = lax.scan(
+        tick, (jnp.zeros_like(xs[0]), jnp.zeros(())), jnp.arange(count + devices - 1)
+    )
     return lax.pmean(lax.psum(total, "t"), "d") / count
 
 
 @typed_shard_map
-def decode(q: f32["B/d H D"], keys: f32["B/d S/t H D"], values: f32["B/d S/t H D"], length: i32[""]) -> f32["B/d H D"]:
+def decode(
+    q: f32["B/d H D"],
+    keys: f32["B/d S/t H D"],
+    values: f32["B/d S/t H D"],
+    length: i32[""],
+) -> f32["B/d H D"]:
     scores = jnp.einsum("bhd,bshd->bhs", q, keys) * q.shape[-1] ** -0.5
     positions = lax.axis_index("t") * keys.shape[1] + jnp.arange(keys.shape[1])
     scores = jnp.where(positions <= length, scores, -1e30)
     peak = lax.pmax(jnp.max(scores, axis=-1), "t")
     weights: f32["B/d H S/t"] = jnp.exp(scores - peak[..., None])
     total = lax.psum(jnp.sum(weights, axis=-1), "t")
-    return lax.psum(jnp.einsum("bhs,bshd->bhd", weights, values), "t") / total[..., None]
+    return (
+        lax.psum(jnp.einsum("bhs,bshd->bhd", weights, values), "t") / total[..., None]
+    )
 
 
 @pytree_dataclass

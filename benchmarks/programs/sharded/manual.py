@@ -77,7 +77,12 @@ def gradient_norm(w: f32["M/d F/t"], bias: f32["F/t"]) -> f32[""]:
 
 
 @typed_shard_map
-def attention(q: f32["B/d L H/t D"], k: f32["B/d L H/t D"], v: f32["B/d L H/t D"], w: f32["H/t D M"]) -> f32["B/d L M"]:
+def attention(
+    q: f32["B/d L H/t D"],
+    k: f32["B/d L H/t D"],
+    v: f32["B/d L H/t D"],
+    w: f32["H/t D M"],
+) -> f32["B/d L M"]:
     logits = jnp.einsum("blhd,bmhd->bhlm", q, k)
     weights = jax.nn.softmax(logits, axis=-1)
     mixed = jnp.einsum("bhlm,bmhd->blhd", weights, v)
@@ -135,7 +140,9 @@ def by_specs(x: f32["B M"], w: f32["M F"]) -> f32["B F"]:
     def local(x, w):
         return lax.psum(x @ w, "t")
 
-    return jax.shard_map(local, in_specs=(P("d", "t"), P("t", None)), out_specs=P("d", None))(x, w)
+    return jax.shard_map(
+        local, in_specs=(P("d", "t"), P("t", None)), out_specs=P("d", None)
+    )(x, w)
 
 
 def statistics(x: f32["B M"]) -> tuple[f32["M"], f32["B"]]:

@@ -34,9 +34,13 @@ def prefetched(x: f32["B/d M"], layers: f32["N M/d M"]) -> f32["B/d M"]:
 
 
 @typed_shard_map
-def two_dimensional(x: f32["B/d M/t"], up: f32["M/t F/d"], down: f32["F/t M/d"]) -> f32["B/d M/t"]:
+def two_dimensional(
+    x: f32["B/d M/t"], up: f32["M/t F/d"], down: f32["F/t M/d"]
+) -> f32["B/d M/t"]:
     first = lax.all_gather(up, "d", axis=1, tiled=True)
-    hidden = jax.nn.gelu(lax.psum_scatter(x @ first, "t", scatter_dimension=1, tiled=True))
+    hidden = jax.nn.gelu(
+        lax.psum_scatter(x @ first, "t", scatter_dimension=1, tiled=True)
+    )
     second = lax.all_gather(down, "d", axis=1, tiled=True)
     return lax.psum_scatter(hidden @ second, "t", scatter_dimension=1, tiled=True)
 
@@ -54,7 +58,11 @@ def sequence_norm(x: f32["B/d L/t M"], scale: f32["M"]) -> f32["B/d L/t M"]:
 def smoothed_loss(logits: f32["T/d V/t"], labels: i32["T/d"]) -> f32[""]:
     width = logits.shape[1]
     peak = lax.pmax(lax.stop_gradient(jnp.max(logits, axis=1, keepdims=True)), "t")
-    logprobs = logits - peak - jnp.log(lax.psum(jnp.sum(jnp.exp(logits - peak), axis=1, keepdims=True), "t"))
+    logprobs = (
+        logits
+        - peak
+        - jnp.log(lax.psum(jnp.sum(jnp.exp(logits - peak), axis=1, keepdims=True), "t"))
+    )
     hit = labels[:, None] == jnp.arange(width) + width * lax.axis_index("t")
     right: f32["T/d"] = lax.psum(jnp.sum(jnp.where(hit, logprobs, 0.0), axis=1), "t")
     average: f32["T/d"] = lax.pmean(jnp.mean(logprobs, axis=1), "t")
@@ -62,10 +70,14 @@ def smoothed_loss(logits: f32["T/d V/t"], labels: i32["T/d"]) -> f32[""]:
 
 
 @partial(typed_shard_map, check_rep=False)
-def switch(x: f32["T/t M"], router: f32["M E"], up: f32["E/t M F"], down: f32["E/t F M"]) -> f32["T/t M"]:
+def switch(
+    x: f32["T/t M"], router: f32["M E"], up: f32["E/t M F"], down: f32["E/t F M"]
+) -> f32["T/t M"]:
     gates: f32["T/t E"] = jax.nn.softmax(x @ router, axis=-1)
     chosen = jax.nn.one_hot(jnp.argmax(gates, axis=-1), gates.shape[-1])
-    place = jnp.sum((jnp.cumsum(chosen, axis=0) - 1.0) * chosen, axis=-1).astype(jnp.int32)
+    place = jnp.sum((jnp.cumsum(chosen, axis=0) - 1.0) * chosen, axis=-1).astype(
+        jnp.int32
+    )
     routed = chosen[:, :, None] * jax.nn.one_hot(place, x.shape[0])[:, None, :]
     sent = jnp.einsum("tec,tm->ecm", routed, x)
     arrived = lax.all_to_all(sent, "t", split_axis=0, concat_axis=1, tiled=True)
@@ -77,7 +89,9 @@ def switch(x: f32["T/t M"], router: f32["M E"], up: f32["E/t M F"], down: f32["E
 
 
 @typed_shard_map
-def running_statistics(x: f32["B/d C/t"], running: f32["C/t"]) -> tuple[f32["B/d C/t"], f32["C/t"]]:
+def running_statistics(
+    x: f32["B/d C/t"], running: f32["C/t"]
+) -> tuple[f32["B/d C/t"], f32["C/t"]]:
     total, squares = lax.psum((jnp.sum(x, axis=0), jnp.sum(x * x, axis=0)), "d")
     count = x.shape[0] * lax.axis_size("d")
     mean = total / count
@@ -102,16 +116,22 @@ def clipped_adam(
     weight = lax.all_gather(w, "d", axis=0, tiled=True)
     error: f32["B/d F/t"] = x @ weight - y
     count = x.shape[0] * lax.axis_size("d")
-    grad: f32["M/d F/t"] = lax.psum_scatter(x.T @ error, "d", scatter_dimension=0, tiled=True) / count
+    grad: f32["M/d F/t"] = (
+        lax.psum_scatter(x.T @ error, "d", scatter_dimension=0, tiled=True) / count
+    )
     norm = jnp.sqrt(lax.psum(jnp.sum(grad**2), ("d", "t")))
     grad = grad * jnp.minimum(1.0, 1.0 / norm)
     first = 0.9 * moments.first + 0.1 * grad
     second = 0.99 * jnp.abs(moments.second) + 0.01 * grad**2
-    return w - 0.01 * first * lax.rsqrt(second + 1e-6), Moments(first=first, second=second)
+    return w - 0.01 * first * lax.rsqrt(second + 1e-6), Moments(
+        first=first, second=second
+    )
 
 
 @partial(typed_shard_map, check_rep=False)
-def accumulated(xs: f32["N B/d M"], ys: f32["N B/d F"], w: f32["M F"]) -> tuple[f32["M F"], f32[""]]:
+def accumulated(
+    xs: f32["N B/d M"], ys: f32["N B/d F"], w: f32["M F"]
+) -> tuple[f32["M F"], f32[""]]:
     def loss(w, x, y):
         return jnp.sum((x @ w - y) ** 2)
 
@@ -126,12 +146,16 @@ def accumulated(xs: f32["N B/d M"], ys: f32["N B/d F"], w: f32["M F"]) -> tuple[
 
 
 @typed_shard_map
-def exchanged_attention(q: f32["B/d L/t H D"], k: f32["B/d L/t H D"], v: f32["B/d L/t H D"]) -> f32["B/d L/t H D"]:
+def exchanged_attention(
+    q: f32["B/d L/t H D"], k: f32["B/d L/t H D"], v: f32["B/d L/t H D"]
+) -> f32["B/d L/t H D"]:
     def to_heads(x: f32["B/d L/t H D"]) -> f32["B/d L H/t D"]:
         return lax.all_to_all(x, "t", split_axis=2, concat_axis=1, tiled=True)
 
     q, k, v = to_heads(q), to_heads(k), to_heads(v)
-    weights = jax.nn.softmax(jnp.einsum("blhd,bmhd->bhlm", q, k) * q.shape[-1] ** -0.5, axis=-1)
+    weights = jax.nn.softmax(
+        jnp.einsum("blhd,bmhd->bhlm", q, k) * q.shape[-1] ** -0.5, axis=-1
+    )
     mixed: f32["B/d L H/t D"] = jnp.einsum("bhlm,bmhd->blhd", weights, v)
     return lax.all_to_all(mixed, "t", split_axis=1, concat_axis=2, tiled=True)
 
@@ -179,7 +203,9 @@ def contrastive(images: f32["B/d M"], texts: f32["B/d M"]) -> f32[""]:
     others: f32["B M"] = lax.all_gather(texts, "d", axis=0, tiled=True)
     logprobs = jax.nn.log_softmax(images @ others.T, axis=1)
     own = jnp.arange(images.shape[0]) + images.shape[0] * lax.axis_index("d")
-    return -lax.pmean(jnp.mean(jnp.take_along_axis(logprobs, own[:, None], axis=1)), "d")
+    return -lax.pmean(
+        jnp.mean(jnp.take_along_axis(logprobs, own[:, None], axis=1)), "d"
+    )
 
 
 def cluster(points: f32["N M"], centers: f32["K M"]) -> tuple[f32["K M"], f32[""]]:
@@ -190,4 +216,6 @@ def cluster(points: f32["N M"], centers: f32["K M"]) -> tuple[f32["K M"], f32[""
         spread = lax.pmean(jnp.mean(jnp.min(distances, axis=1)), "d")
         return sums / jnp.maximum(counts, 1.0)[:, None], spread
 
-    return jax.shard_map(local, in_specs=(P("d", None), P(None, None)), out_specs=(P(None, None), P()))(points, centers)
+    return jax.shard_map(
+        local, in_specs=(P("d", None), P(None, None)), out_specs=(P(None, None), P())
+    )(points, centers)

@@ -11,7 +11,14 @@ from jax.sharding import PartitionSpec as P
 
 from shardtypes import f32
 
-RULES = (("batch", "d"), ("embed", None), ("mlp", "t"), ("heads", "t"), ("kv", None), ("length", None))
+RULES = (
+    ("batch", "d"),
+    ("embed", None),
+    ("mlp", "t"),
+    ("heads", "t"),
+    ("kv", None),
+    ("length", None),
+)
 
 
 @partial(jax.jit, in_shardings=(P("d", None), P(None, "t")), out_shardings=P("d", "t"))
@@ -20,7 +27,9 @@ def dense(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F/t"]:
 
 
 @partial(jax.jit, out_shardings=(P("d", "t"), P("t", "d")))
-def gradients(up: f32["M/d F/t"], down: f32["F/t M/d"], x: f32["B M"]) -> tuple[f32["M/d F/t"], f32["F/t M/d"]]:
+def gradients(
+    up: f32["M/d F/t"], down: f32["F/t M/d"], x: f32["B M"]
+) -> tuple[f32["M/d F/t"], f32["F/t M/d"]]:
     def loss(up, down):
         hidden = jax.lax.with_sharding_constraint(jax.nn.relu(x @ up), P("d", "t"))
         return jnp.mean((hidden @ down) ** 2)
@@ -36,7 +45,9 @@ def constrained(x: f32["B L M"], w: f32["M H D"]) -> f32["B/d L H/t D"]:
 
 
 @jax.jit
-def logical_mlp(x: f32["batch embed"], up: f32["embed mlp"], down: f32["mlp embed"]) -> f32["batch embed"]:
+def logical_mlp(
+    x: f32["batch embed"], up: f32["embed mlp"], down: f32["mlp embed"]
+) -> f32["batch embed"]:
     with nn.logical_axis_rules(RULES):
         x = nn.with_logical_constraint(x, ("batch", "embed"))
         hidden = nn.with_logical_constraint(nn.gelu(x @ up), ("batch", "mlp"))
@@ -44,7 +55,9 @@ def logical_mlp(x: f32["batch embed"], up: f32["embed mlp"], down: f32["mlp embe
 
 
 @jax.jit
-def logical_heads(x: f32["batch length embed"], w: f32["embed heads kv"]) -> f32["batch length heads kv"]:
+def logical_heads(
+    x: f32["batch length embed"], w: f32["embed heads kv"]
+) -> f32["batch length heads kv"]:
     with nn.logical_axis_rules(RULES):
         up = nn.with_logical_constraint(w, ("embed", "heads", "kv"))
         heads = jnp.einsum("ble,ehd->blhd", x, up)

@@ -22,7 +22,9 @@ class Block:
 
 
 @typed_shard_map
-def fully_sharded(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> tuple[f32["M/d F"], f32[""]]:
+def fully_sharded(
+    x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]
+) -> tuple[f32["M/d F"], f32[""]]:
     def loss(w):
         weight = lax.all_gather(w, "d", axis=0, tiled=True)
         error = x @ weight - y
@@ -33,7 +35,9 @@ def fully_sharded(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> tuple[f3
 
 
 @typed_shard_map
-def scattered_gradient(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> f32["M/d F"]:
+def scattered_gradient(
+    x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]
+) -> f32["M/d F"]:
     weight = lax.all_gather(w, "d", axis=0, tiled=True)
     error: f32["B/d F"] = x @ weight - y
     grad = x.T @ error
@@ -41,7 +45,9 @@ def scattered_gradient(x: f32["B/d M"], y: f32["B/d F"], w: f32["M/d F"]) -> f32
 
 
 @partial(typed_shard_map, check_rep=False)
-def data_parallel(x: f32["B/d M"], y: f32["B/d F"], w: f32["M F"]) -> tuple[f32["M F"], f32[""]]:
+def data_parallel(
+    x: f32["B/d M"], y: f32["B/d F"], w: f32["M F"]
+) -> tuple[f32["M F"], f32[""]]:
     def loss(w):
         return jnp.mean((x @ w - y) ** 2)
 
@@ -73,7 +79,9 @@ def transformer_block(
     h = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     q, k, v = jnp.einsum("blm,cmhd->cblhd", h, qkv)
     scores = jnp.einsum("blhd,bkhd->bhlk", q, k) * q.shape[-1] ** -0.5
-    mixed: f32["B/d L H/t D"] = jnp.einsum("bhlk,bkhd->blhd", jax.nn.softmax(scores, axis=-1), v)
+    mixed: f32["B/d L H/t D"] = jnp.einsum(
+        "bhlk,bkhd->blhd", jax.nn.softmax(scores, axis=-1), v
+    )
     x = x + lax.psum(jnp.einsum("blhd,hdm->blm", mixed, out), "t")
     h = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     hidden: f32["B/d L F/t"] = jax.nn.silu(h @ up)
@@ -81,7 +89,9 @@ def transformer_block(
 
 
 @typed_shard_map
-def sequence_parallel(x: f32["B/d L/t M"], scale: f32["M"], up: f32["M F/t"], down: f32["F/t M"]) -> f32["B/d L/t M"]:
+def sequence_parallel(
+    x: f32["B/d L/t M"], scale: f32["M"], up: f32["M F/t"], down: f32["F/t M"]
+) -> f32["B/d L/t M"]:
     h = x * lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6) * scale
     h = lax.all_gather(h, "t", axis=1, tiled=True)
     hidden = jax.nn.gelu(h @ up)
@@ -112,7 +122,9 @@ def embed(tokens: i32["B/d L"], table: f32["V/t M"]) -> f32["B/d L M"]:
 
 
 @typed_shard_map
-def vocabulary_loss(h: f32["B/d M"], unembed: f32["M V/t"], labels: i32["B/d"], mask: f32["B/d"]) -> f32[""]:
+def vocabulary_loss(
+    h: f32["B/d M"], unembed: f32["M V/t"], labels: i32["B/d"], mask: f32["B/d"]
+) -> f32[""]:
     logits: f32["B/d V/t"] = h @ unembed
     peak = lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")
     total = lax.psum(jnp.sum(jnp.exp(logits - peak[:, None]), axis=-1), "t")
@@ -126,7 +138,9 @@ def vocabulary_loss(h: f32["B/d M"], unembed: f32["M V/t"], labels: i32["B/d"], 
 
 
 @typed_shard_map
-def clipped(up: f32["M/d F/t"], down: f32["F/t M/d"], bias: f32["F/t"]) -> tuple[f32["M/d F/t"], f32["F/t"]]:
+def clipped(
+    up: f32["M/d F/t"], down: f32["F/t M/d"], bias: f32["F/t"]
+) -> tuple[f32["M/d F/t"], f32["F/t"]]:
     whole = lax.psum(jnp.sum(up**2) + jnp.sum(down**2), ("d", "t"))
     norm = jnp.sqrt(whole + lax.psum(jnp.sum(bias**2), "t"))
     scale = jnp.minimum(1.0, 1.0 / norm)
@@ -134,7 +148,9 @@ def clipped(up: f32["M/d F/t"], down: f32["F/t M/d"], bias: f32["F/t"]) -> tuple
 
 
 @typed_shard_map
-def ring_attention(q: f32["B/d L/t D"], k: f32["B/d L/t D"], v: f32["B/d L/t D"]) -> f32["B/d L/t D"]:
+def ring_attention(
+    q: f32["B/d L/t D"], k: f32["B/d L/t D"], v: f32["B/d L/t D"]
+) -> f32["B/d L/t D"]:
     size = lax.axis_size("t")
     ring = [(i, (i + 1) % size) for i in range(size)]
 
@@ -146,10 +162,18 @@ def ring_attention(q: f32["B/d L/t D"], k: f32["B/d L/t D"], v: f32["B/d L/t D"]
         shrink = jnp.exp(top - peak)
         total = total * shrink + jnp.sum(weights, axis=-1, keepdims=True)
         mixed = mixed * shrink + weights @ v
-        return lax.ppermute(k, "t", ring), lax.ppermute(v, "t", ring), peak, total, mixed
+        return (
+            lax.ppermute(k, "t", ring),
+            lax.ppermute(v, "t", ring),
+            peak,
+            total,
+            mixed,
+        )
 
     zeros = 0.0 * jnp.sum(q, axis=-1, keepdims=True)
-    _, _, _, total, mixed = lax.fori_loop(0, size, visit, (k, v, zeros - 1e30, zeros, 0.0 * q))
+    _, _, _, total, mixed = lax.fori_loop(
+        0, size, visit, (k, v, zeros - 1e30, zeros, 0.0 * q)
+    )
     return mixed / total
 
 
@@ -164,21 +188,31 @@ def pipeline(xs: f32["N B/d M"], stages: f32["S/t M M"]) -> f32["N B/d M"]:
         fed = jnp.where(me == 0, xs[jnp.minimum(step, count - 1)], held)
         made, _ = lax.scan(lambda x, w: (jnp.tanh(x @ w), None), fed, stages)
         place = jnp.clip(step - size + 1, 0, count - 1)
-        done = jnp.where((me == size - 1) & (step >= size - 1), done.at[place].set(made), done)
+        done = jnp.where(
+            (me == size - 1) & (step >= size - 1), done.at[place].set(made), done
+        )
         return lax.ppermute(made, "t", following), done
 
-    _, done = lax.fori_loop(0, count + size - 1, tick, (jnp.zeros_like(xs[0]), jnp.zeros_like(xs)))
+    _, done = lax.fori_loop(
+        0, count + size - 1, tick, (jnp.zeros_like(xs[0]), jnp.zeros_like(xs))
+    )
     return lax.psum(jnp.where(me == size - 1, done, 0.0), "t")
 
 
 @typed_shard_map
-def experts(x: f32["T/t M"], router: f32["M E"], up: f32["E/t M F"], down: f32["E/t F M"]) -> f32["T/t M"]:
+def experts(
+    x: f32["T/t M"], router: f32["M E"], up: f32["E/t M F"], down: f32["E/t F M"]
+) -> f32["T/t M"]:
     gates: f32["T/t E"] = jax.nn.softmax(x @ router, axis=-1)
     sent = jnp.einsum("te,tm->etm", gates, x)
-    arrived: f32["E/t T M"] = lax.all_to_all(sent, "t", split_axis=0, concat_axis=1, tiled=True)
+    arrived: f32["E/t T M"] = lax.all_to_all(
+        sent, "t", split_axis=0, concat_axis=1, tiled=True
+    )
     hidden = jax.nn.gelu(jnp.einsum("etm,emf->etf", arrived, up))
     made = jnp.einsum("etf,efm->etm", hidden, down)
-    returned: f32["E T/t M"] = lax.all_to_all(made, "t", split_axis=1, concat_axis=0, tiled=True)
+    returned: f32["E T/t M"] = lax.all_to_all(
+        made, "t", split_axis=1, concat_axis=0, tiled=True
+    )
     return jnp.sum(returned, axis=0)
 
 

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import boundaries, constraints, labels, logical, meshes, metadata, rules_in_force, specs
+from shardlint.engine.sharding import (
+    boundaries,
+    constraints,
+    labels,
+    logical,
+    meshes,
+    metadata,
+    rules_in_force,
+    specs,
+)
 from shardlint.engine.sharding.boundaries import JIT
 from shardlint.engine.sharding.constraints import LAYING_OUT
 from shardlint.engine.sharding.site import Site as Site
@@ -27,7 +36,13 @@ if TYPE_CHECKING:
 
 def call(site: Site) -> Value | None:
     """The result of a call that is about sharding; None for any other."""
-    frame, qualname, args, kwargs, at = site.frame, site.qualname, site.args, site.kwargs, site.at
+    frame, qualname, args, kwargs, at = (
+        site.frame,
+        site.qualname,
+        site.args,
+        site.kwargs,
+        site.at,
+    )
     spec = specs.make(qualname, args, kwargs, (frame.module, at))
     if spec is not None:
         if isinstance(spec, ShardingValue):
@@ -39,9 +54,17 @@ def call(site: Site) -> Value | None:
         site.report("ST314", at, f"{site.name}: {wrong}")
         return MeshValue(None)
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
-        frame.mesh = mesh  # from here on; after a ``with`` what was in force before it returns
+        frame.mesh = (
+            mesh  # from here on; after a ``with`` what was in force before it returns
+        )
     labels.check_contraction(site)
-    for family in (constraints.place, constraints.from_parts, constraints.of_type, metadata.call, logical.call):
+    for family in (
+        constraints.place,
+        constraints.from_parts,
+        constraints.of_type,
+        metadata.call,
+        logical.call,
+    ):
         mesh = mesh if mesh is not None else family(site)
     return mesh
 
@@ -51,7 +74,9 @@ def lay_out(
     operands: tuple[ir.Expr, ...], result: Value,
 ) -> Value:  # fmt: skip
     """The result of a function that was given ``out_sharding``, or the device that it is to lie on."""
-    return constraints.lay_out(Site(it, frame, qualname, args, kwargs, at, operands), result)
+    return constraints.lay_out(
+        Site(it, frame, qualname, args, kwargs, at, operands), result
+    )
 
 
 def transform(site: Site) -> Value | None:
@@ -60,17 +85,37 @@ def transform(site: Site) -> Value | None:
     return boundaries.transform(site)
 
 
-def decorate(it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr) -> Value | None:
+def decorate(
+    it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr
+) -> Value | None:
     """The same for ``@partial(jax.jit, in_shardings=…)``; ``expr`` is the decorator."""
-    if not (isinstance(wrapper, PartialValue) and isinstance(wrapper.func, ExternalValue)):
+    if not (
+        isinstance(wrapper, PartialValue) and isinstance(wrapper.func, ExternalValue)
+    ):
         return None
     args = [*wrapper.args, func]
     operands: tuple[ir.Expr, ...] = ()
     if isinstance(expr, ir.Call):
         positions = [arg.value for arg in expr.args if arg.keyword is None]
-        first = positions[len(positions) - len(wrapper.args) :]  # without the function that is given to partial
-        operands = (*first, expr, *(arg.value for arg in expr.args if arg.keyword is not None))
-    return boundaries.transform(Site(it, frame, wrapper.func.qualname, args, dict(wrapper.kwargs), expr.at, operands))
+        first = positions[
+            len(positions) - len(wrapper.args) :
+        ]  # without the function that is given to partial
+        operands = (
+            *first,
+            expr,
+            *(arg.value for arg in expr.args if arg.keyword is not None),
+        )
+    return boundaries.transform(
+        Site(
+            it,
+            frame,
+            wrapper.func.qualname,
+            args,
+            dict(wrapper.kwargs),
+            expr.at,
+            operands,
+        )
+    )
 
 
 def matmul(it: Interpreter, frame: Frame, left: Value, right: Value, at: int) -> None:
@@ -87,18 +132,28 @@ def call_jitted(
 
     site = Site(it, frame, JIT, args, kwargs, at, operands)
     boundaries.check_arguments(site, func)
-    return boundaries.result(site, func, call_value(it, frame, func.func, args, kwargs, at, places, operands))
+    return boundaries.result(
+        site, func, call_value(it, frame, func.func, args, kwargs, at, places, operands)
+    )
 
 
 def attribute(value: MeshValue | SpecValue | ShardingValue, name: str) -> Value:
     """``value.name`` of a mesh, a spec or a sharding."""
-    return meshes.attribute(value, name) if isinstance(value, MeshValue) else specs.attribute(value, name)
+    return (
+        meshes.attribute(value, name)
+        if isinstance(value, MeshValue)
+        else specs.attribute(value, name)
+    )
 
 
 def enter(frame: Frame, context: Value) -> None:
     """``with context:`` may put a mesh or logical rules in force; something unknown any mesh."""
     if isinstance(context, (MeshValue, Unknown)):
-        frame.mesh = meshes.entered(context) if isinstance(context, MeshValue) else MeshValue(None)
+        frame.mesh = (
+            meshes.entered(context)
+            if isinstance(context, MeshValue)
+            else MeshValue(None)
+        )
     frame.rules = rules_in_force.entered(context, frame.rules)
 
 

@@ -30,7 +30,9 @@ from shardtypes.lang import format_shape, messages
 Indivisible = Choice["refused", "dropped", "ignored"]
 
 
-def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) -> dict[str, int | None] | None:
+def mesh_axes(
+    site: Site, sharding: Value, explicit: MeshValue | None = None
+) -> dict[str, int | None] | None:
     """The axes of the mesh that a sharding is about: its own, the one given beside it, the one in force, else the
     configured one. None where none of them is known."""
     own = sharding.mesh if isinstance(sharding, ShardingValue) else None
@@ -44,12 +46,21 @@ def mesh_axes(site: Site, sharding: Value, explicit: MeshValue | None = None) ->
 
 def made_axes(site: Site, spec: SpecValue) -> dict[str, int | None] | None:
     """The axes of all meshes that the project makes, for a spec that names some of them where no mesh is in force."""
-    made = site.it.made_axes.only if site.frame.mesh is None and not site.it.mesh else frozenset()
+    made = (
+        site.it.made_axes.only
+        if site.frame.mesh is None and not site.it.mesh
+        else frozenset()
+    )
     named = {axis for entry in spec.entries or () for axis in entry or ()}
     return dict.fromkeys(sorted(made)) if named & made else None
 
 
-def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None) -> bool:
+def check_axes(
+    site: Site,
+    spec: SpecValue,
+    axes: dict[str, int | None] | None,
+    operand: ir.Expr | None,
+) -> bool:
     """Axes that occur twice, and axes that the mesh does not have. False after a report."""
     wrong = wrong_axis(spec, axes)
     if wrong is None:
@@ -59,7 +70,9 @@ def check_axes(site: Site, spec: SpecValue, axes: dict[str, int | None] | None, 
     return False
 
 
-def wrong_axis(spec: SpecValue, axes: dict[str, int | None] | None) -> tuple[str, str] | None:
+def wrong_axis(
+    spec: SpecValue, axes: dict[str, int | None] | None
+) -> tuple[str, str] | None:
     """The code and the message about the first axis that occurs twice, or that the mesh does not have."""
     seen: set[str] = set()
     for entry in spec.entries or ():
@@ -89,7 +102,9 @@ def check_array(
     if value.dims is None or spec.entries is None:
         return True
     at = site.place(spec, operand)
-    if len(spec.entries) > len(value.dims) and not (lenient and not any(spec.entries[len(value.dims) :])):
+    if len(spec.entries) > len(value.dims) and not (
+        lenient and not any(spec.entries[len(value.dims) :])
+    ):
         shape = format_shape([dim.size for dim in value.dims])
         text = f"{what} {messages.spec_too_long(len(value.dims), shown(spec), len(spec.entries), shape)}"
         site.report("ST306", at, text, site.origin(spec, at))
@@ -98,7 +113,12 @@ def check_array(
         return True
     for one in uneven(value, spec, axes):
         if indivisible == "refused":
-            site.report("ST104", at, f"dimension {one.index} of {what}: {one.text()}", site.origin(spec, at))
+            site.report(
+                "ST104",
+                at,
+                f"dimension {one.index} of {what}: {one.text()}",
+                site.origin(spec, at),
+            )
             return False
         if one.size < one.count:
             text = f"dimension {one.index} of {what}: {one.text()}; under jit JAX silently drops the constraint"
@@ -121,12 +141,21 @@ class Uneven:
         return f"{messages.indivisible(self.size, self.count, self.axes)}; pad it to {padded}, or do not shard it"
 
 
-def uneven(value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None) -> Iterator[Uneven]:
+def uneven(
+    value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None
+) -> Iterator[Uneven]:
     """The dimensions of known size that a spec splits into parts of different sizes."""
-    for index, (entry, dim) in enumerate(zip(spec.entries or (), value.dims or (), strict=False)):
+    for index, (entry, dim) in enumerate(
+        zip(spec.entries or (), value.dims or (), strict=False)
+    ):
         count = None if axes is None else shards(entry, axes)
         size = None if dim.size is None else dim.size.constant
-        if entry is not None and count is not None and size is not None and size % count:
+        if (
+            entry is not None
+            and count is not None
+            and size is not None
+            and size % count
+        ):
             yield Uneven(index, size, count, entry)
 
 
@@ -135,34 +164,49 @@ def dropped_result(one: Uneven) -> str:
     return f"dimension {one.index} of the value: {one.text()}; on a result of jit JAX silently drops the constraint"
 
 
-def same_axes(a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None) -> bool:
+def same_axes(
+    a: tuple[str, ...], b: tuple[str, ...], axes: dict[str, int | None] | None
+) -> bool:
     """Whether two entries split a dimension in the same way, on a mesh of these axes (None: not known). Axes of size 1
     split nothing; neither does one that the mesh does not have."""
-    splitting = (tuple(x for x in names if axes is None or axes.get(x, 1) != 1) for names in (a, b))
+    splitting = (
+        tuple(x for x in names if axes is None or axes.get(x, 1) != 1)
+        for names in (a, b)
+    )
     return next(splitting) == next(splitting)
 
 
 def shards(entry: tuple[str, ...] | None, axes: dict[str, int | None]) -> int | None:
     """Into how many parts an entry splits its dimension; None where not known."""
-    known = [size for size in (axes.get(axis) for axis in entry or ()) if size is not None]
+    known = [
+        size for size in (axes.get(axis) for axis in entry or ()) if size is not None
+    ]
     return prod(known) if entry is not None and len(known) == len(entry) else None
 
 
-def pairs(value: Value, shardings: Value, what: str) -> Iterator[tuple[ArrayValue, Value, str]]:
+def pairs(
+    value: Value, shardings: Value, what: str
+) -> Iterator[tuple[ArrayValue, Value, str]]:
     """The arrays of a tree with the sharding that a prefix tree gives each, and what to call them."""
     if isinstance(shardings, (SpecValue, ShardingValue)):
         for array, name in arrays(value, what):
             yield array, shardings, name
     elif isinstance(shardings, SequenceValue) and isinstance(value, SequenceValue):
         if len(shardings.items) == len(value.items):
-            for index, (item, one) in enumerate(zip(value.items, shardings.items, strict=True)):
+            for index, (item, one) in enumerate(
+                zip(value.items, shardings.items, strict=True)
+            ):
                 yield from pairs(item, one, f"{what}[{index}]")
     elif isinstance(shardings, DictValue) and isinstance(value, DictValue):
         given = dict(value.items)
         for key, one in shardings.items:
             if key in given:
                 yield from pairs(given[key], one, f"{what}[{key!r}]")
-    elif isinstance(shardings, InstanceValue) and isinstance(value, InstanceValue) and shardings.cls is value.cls:
+    elif (
+        isinstance(shardings, InstanceValue)
+        and isinstance(value, InstanceValue)
+        and shardings.cls is value.cls
+    ):
         held = dict(value.fields)
         for field, one in shardings.fields:
             yield from pairs(held.get(field, NONE), one, f"{what}.{field}")
@@ -196,20 +240,35 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
             if spec is None or spec.entries is None or len(spec.entries) > len(dims):
                 return _unplaced(value)
             entries = (*spec.entries, *[()] * (len(dims) - len(spec.entries)))
-            new = tuple(Dimension(dim.size, axes) for dim, axes in zip(dims, entries, strict=True))
+            new = tuple(
+                Dimension(dim.size, axes)
+                for dim, axes in zip(dims, entries, strict=True)
+            )
             own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
             if not explicit_axes(own) or spec.unreduced is None:
                 return _with(value, new)
             return replace(_with(value, new, own), pending=spec.unreduced)
-        case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(ones):
-            each = tuple(placed(item, one, mesh) for item, one in zip(items, ones, strict=True))
+        case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(
+            ones
+        ):
+            each = tuple(
+                placed(item, one, mesh) for item, one in zip(items, ones, strict=True)
+            )
             return SequenceValue(each, value.kind, value.names)
         case SequenceValue(items=items), SpecValue() | ShardingValue():
-            return SequenceValue(tuple(placed(item, sharding, mesh) for item in items), value.kind, value.names)
+            return SequenceValue(
+                tuple(placed(item, sharding, mesh) for item in items),
+                value.kind,
+                value.names,
+            )
         case DictValue(items=entries_), SpecValue() | ShardingValue():
-            return DictValue(tuple((key, placed(item, sharding, mesh)) for key, item in entries_))
+            return DictValue(
+                tuple((key, placed(item, sharding, mesh)) for key, item in entries_)
+            )
         case InstanceValue(fields=fields), SpecValue() | ShardingValue():
-            fields = tuple((name, placed(item, sharding, mesh)) for name, item in fields)
+            fields = tuple(
+                (name, placed(item, sharding, mesh)) for name, item in fields
+            )
             return InstanceValue(value.cls, fields, value.prefix)
         case _:
             return _unplaced(value)
@@ -225,10 +284,18 @@ def _unplaced(value: Value) -> Value:
         case DictValue(items=entries):
             return DictValue(tuple((key, _unplaced(item)) for key, item in entries))
         case InstanceValue(fields=fields):
-            return InstanceValue(value.cls, tuple((name, _unplaced(item)) for name, item in fields), value.prefix)
+            return InstanceValue(
+                value.cls,
+                tuple((name, _unplaced(item)) for name, item in fields),
+                value.prefix,
+            )
         case _:
             return value
 
 
-def _with(value: ArrayValue, dims: tuple[Dimension, ...], mesh: MeshValue | None = None) -> ArrayValue:
-    return ArrayValue(dims, value.dtype, value.weak, value.pending, value.manual, mesh=mesh)
+def _with(
+    value: ArrayValue, dims: tuple[Dimension, ...], mesh: MeshValue | None = None
+) -> ArrayValue:
+    return ArrayValue(
+        dims, value.dtype, value.weak, value.pending, value.manual, mesh=mesh
+    )

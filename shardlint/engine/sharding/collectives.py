@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _SIGNATURES = {
-    **dict.fromkeys(("psum", "pmean", "pmax", "pmin"), "x, axis_name, *, axis_index_groups=None"),
+    **dict.fromkeys(
+        ("psum", "pmean", "pmax", "pmin"), "x, axis_name, *, axis_index_groups=None"
+    ),
     "all_gather": "x, axis_name, *, axis_index_groups=None, axis=0, tiled=False, to='varying'",
     "psum_scatter": "x, axis_name, *, scatter_dimension=0, axis_index_groups=None, tiled=False",
     "all_to_all": "x, axis_name, split_axis, concat_axis, *, axis_index_groups=None, tiled=False",
@@ -60,7 +62,11 @@ def axis_names(value: Value | None) -> tuple[str, ...] | None:
     if isinstance(value, Literal) and isinstance(value.value, str):
         return (value.value,)
     if isinstance(value, SequenceValue):
-        names = [item.value for item in value.items if isinstance(item, Literal) and isinstance(item.value, str)]
+        names = [
+            item.value
+            for item in value.items
+            if isinstance(item, Literal) and isinstance(item.value, str)
+        ]
         return tuple(names) if len(names) == len(value.items) else None
     return None
 
@@ -75,7 +81,13 @@ def _axes(view: View, value: Value | None) -> tuple[str, ...] | None:
     if not view.called:
         return axis_names(value)
     axes = called_names(value)
-    return axes if axes is not None and axis_names(value) is None and set(axes) <= dict(view.axes).keys() else None
+    return (
+        axes
+        if axes is not None
+        and axis_names(value) is None
+        and set(axes) <= dict(view.axes).keys()
+        else None
+    )
 
 
 def call(
@@ -92,14 +104,29 @@ def call(
         return Unknown(f"arguments of lax.{name} not understood")
     axes = _axes(view, given.get("axis_name"))
     if axes is None:
-        return _lost(given.get("x", Literal(None))) if "x" in given else Unknown("a mesh axis that is not known")
+        return (
+            _lost(given.get("x", Literal(None)))
+            if "x" in given
+            else Unknown("a mesh axis that is not known")
+        )
     nested = view.kind == "pmap"
-    if any(view.binds(axis) is not True and it.regions.names_axis(axis, frame.module, nested) for axis in axes):
-        return _lost(given["x"], name in _KEEPING) if "x" in given else Unknown("an axis that vmap names")
+    if any(
+        view.binds(axis) is not True
+        and it.regions.names_axis(axis, frame.module, nested)
+        for axis in axes
+    ):
+        return (
+            _lost(given["x"], name in _KEEPING)
+            if "x" in given
+            else Unknown("an axis that vmap names")
+        )
     for axis in axes:
         if view.binds(axis) is False:
             bound = sorted(name for name, _ in view.axes)
-            place = next((o.at for o in operands if isinstance(o, ir.Const) and o.value == axis), at)
+            place = next(
+                (o.at for o in operands if isinstance(o, ir.Const) and o.value == axis),
+                at,
+            )
             it.report(frame, "ST305", place, f"lax.{name}: {unbound_axis(axis, bound)}")
             return Unknown("an error was reported here")
     divergence.check(it, frame, name, axes, at)
@@ -121,13 +148,19 @@ def call(
         return it.op_error(frame, error, at, operands)
 
 
-def _change(name: str, given: Mapping[str, Value], one: Collective) -> Callable[[ArrayValue], ArrayValue] | None:
+def _change(
+    name: str, given: Mapping[str, Value], one: Collective
+) -> Callable[[ArrayValue], ArrayValue] | None:
     tiled = static_bool(given["tiled"]) if "tiled" in given else None
     if name in ("psum", "pmean", "pmax", "pmin"):
         return lambda value: models.summed(value, one)
     if name in ("pvary", "pcast"):
         to = given.get("to", Literal("varying"))
-        return (lambda value: value) if name == "pvary" or to == Literal("varying") else None
+        return (
+            (lambda value: value)
+            if name == "pvary" or to == Literal("varying")
+            else None
+        )
     if name in ("ppermute", "pshuffle"):
         pairs = _pairs(given["perm"]) if name == "ppermute" else ()
         return lambda value: models.permuted(value, one, pairs)
@@ -142,7 +175,10 @@ def _change(name: str, given: Mapping[str, Value], one: Collective) -> Callable[
             return None
         return lambda value: models.scattered(value, one, dim, tiled)
     if name == "all_to_all":
-        split, joined = static_int(given["split_axis"]), static_int(given["concat_axis"])
+        split, joined = (
+            static_int(given["split_axis"]),
+            static_int(given["concat_axis"]),
+        )
         if split is None or joined is None or tiled is None:
             return None
         return lambda value: models.exchanged(value, one, split, joined, tiled)
@@ -153,7 +189,11 @@ def _pairs(perm: Value) -> tuple[tuple[int, int], ...]:
     """The (source, destination) pairs of a ``ppermute``; none where not all are known."""
     found: list[tuple[int, int]] = []
     for pair in perm.items if isinstance(perm, SequenceValue) else ():
-        numbers = [static_int(item) for item in pair.items] if isinstance(pair, SequenceValue) else []
+        numbers = (
+            [static_int(item) for item in pair.items]
+            if isinstance(pair, SequenceValue)
+            else []
+        )
         if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
             return ()
         found.append((numbers[0], numbers[1]))
@@ -170,7 +210,11 @@ def _refuse_counted(perm: Value, one: Collective) -> None:
     if not devices or devices & frozenset(one.axes):
         return
     counted, wanted = one.view.count(sorted(devices)), models.count(one)
-    if counted.constant is not None and wanted.constant is not None and counted != wanted:
+    if (
+        counted.constant is not None
+        and wanted.constant is not None
+        and counted != wanted
+    ):
         text = (
             f"{one.name} over {axes_text(one.axes)} has {wanted} devices, but its pairs are for the {counted} along "
             f"{axes_text(sorted(devices))}"
@@ -187,22 +231,46 @@ def _among_examples(value: Value, one: Collective) -> Value:
         if not isinstance(leaf, ArrayValue) or not (split or None in own):
             return leaf
         kept = frozenset(mark for mark in leaf.marks if mark[1] != "mapped")
-        return replace(leaf, unclear=EVERY_AXIS if None in own else leaf.unclear.plus(split), marks=kept)
+        return replace(
+            leaf,
+            unclear=EVERY_AXIS if None in own else leaf.unclear.plus(split),
+            marks=kept,
+        )
 
     return map_leaves(value, change)
 
 
 def _on_leaves(
-    value: Value, one: Collective, change: Callable[[ArrayValue], ArrayValue], it: Interpreter, frame: Frame, at: int
+    value: Value,
+    one: Collective,
+    change: Callable[[ArrayValue], ArrayValue],
+    it: Interpreter,
+    frame: Frame,
+    at: int,
 ) -> Value:
     parts = children(value)
     if parts is not None:
-        return rebuilt(value, [(key, _on_leaves(item, one, change, it, frame, at)) for key, item in parts])
+        return rebuilt(
+            value,
+            [
+                (key, _on_leaves(item, one, change, it, frame, at))
+                for key, item in parts
+            ],
+        )
     if isinstance(value, CollectionValue):
-        return replace(value, item=_on_leaves(value.item, replace(one, among=True), change, it, frame, at))
+        return replace(
+            value,
+            item=_on_leaves(
+                value.item, replace(one, among=True), change, it, frame, at
+            ),
+        )
     if isinstance(value, Unknown) and value.leaf is not None:
-        changed = _on_leaves(value.leaf, replace(one, among=True), change, it, frame, at)
-        return replace(value, leaf=changed) if isinstance(changed, ArrayValue) else changed
+        changed = _on_leaves(
+            value.leaf, replace(one, among=True), change, it, frame, at
+        )
+        return (
+            replace(value, leaf=changed) if isinstance(changed, ArrayValue) else changed
+        )
     if isinstance(value, (IntValue, ScalarValue, Literal)):
         return _on_number(value, one, change)
     if not isinstance(value, ArrayValue):
@@ -217,10 +285,16 @@ def _on_leaves(
     return _cast(change(array), one.name)
 
 
-def _on_number(value: Value, one: Collective, change: Callable[[ArrayValue], ArrayValue]) -> Value:
+def _on_number(
+    value: Value, one: Collective, change: Callable[[ArrayValue], ArrayValue]
+) -> Value:
     """``psum(1, axis)`` is the number of devices."""
     if isinstance(value, IntValue) and one.name == "lax.psum":
-        return IntValue(None if value.size is None or one.grouped else value.size * models.count(one))
+        return IntValue(
+            None
+            if value.size is None or one.grouped
+            else value.size * models.count(one)
+        )
     number = as_array(value)
     return Unknown("a part of a tree") if number is None else change(constant(number))
 
@@ -228,7 +302,9 @@ def _on_number(value: Value, one: Collective, change: Callable[[ArrayValue], Arr
 def _cast(value: ArrayValue, name: str) -> ArrayValue:
     """Sums of bools are ints, averages of ints floats: their dtype is left open."""
     sums = name in ("lax.psum", "lax.pmean", "lax.psum_scatter")
-    exact = dtypes.is_kind(value.dtype, "floating", "complex") or (name == "lax.psum" and value.dtype != "bool")
+    exact = dtypes.is_kind(value.dtype, "floating", "complex") or (
+        name == "lax.psum" and value.dtype != "bool"
+    )
     return value if not sums or exact else replace(value, dtype=None)
 
 
@@ -239,5 +315,9 @@ def _lost(value: Value, shaped: bool = False) -> Value:
         return rebuilt(value, [(key, _lost(item, shaped)) for key, item in parts])
     if not isinstance(value, ArrayValue):
         return Unknown("a collective")
-    dims = tuple(Dimension(dim.size) for dim in value.dims) if shaped and value.dims is not None else None
+    dims = (
+        tuple(Dimension(dim.size) for dim in value.dims)
+        if shaped and value.dims is not None
+        else None
+    )
     return ArrayValue(dims, value.dtype, manual=True)

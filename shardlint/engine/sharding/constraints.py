@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from shardlint import ir
 from shardlint.engine.annotations import resolve
-from shardlint.engine.sharding import checks, explicit, meshes, placements, rules_in_force
+from shardlint.engine.sharding import (
+    checks,
+    explicit,
+    meshes,
+    placements,
+    rules_in_force,
+)
 from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import shown, spec_of
@@ -28,14 +34,22 @@ LAYING_OUT = ("out_sharding", "device")
 _FROM_PARTS = {
     "jax.make_array_from_callback": ("shape", "sharding", "data_callback"),
     "jax.make_array_from_single_device_arrays": ("shape", "sharding", "arrays"),
-    "jax.make_array_from_process_local_data": ("sharding", "local_data", "global_shape"),
+    "jax.make_array_from_process_local_data": (
+        "sharding",
+        "local_data",
+        "global_shape",
+    ),
 }
 
 
 def place(site: Site) -> Value | None:
     """The placed value; None for any other call."""
     if site.qualname in _CONSTRAINT:
-        return _place(site, ("x", "shardings"), "refused" if placements.runs_now(site.it, site.frame) else "dropped")
+        return _place(
+            site,
+            ("x", "shardings"),
+            "refused" if placements.runs_now(site.it, site.frame) else "dropped",
+        )
     if site.qualname in _PUT:
         return _place(site, ("x", "device"), "refused")
     if site.qualname in _RESHARD:
@@ -49,19 +63,34 @@ def lay_out(site: Site, result: Value) -> Value:
     name = next((one for one in LAYING_OUT if one in site.kwargs), "")
     sharding = site.kwargs.get(name)
     spec = spec_of(sharding) if sharding is not None else None
-    if sharding is None or spec is None or not isinstance(result, ArrayValue) or result.manual or result.numpy:
+    if (
+        sharding is None
+        or spec is None
+        or not isinstance(result, ArrayValue)
+        or result.manual
+        or result.numpy
+    ):
         return result
     operand = site.operand(len(site.args), name)
     axes = checks.mesh_axes(site, sharding)
-    if isinstance(sharding, SpecValue) and not checks.check_axes(site, spec, axes, operand):
+    if isinstance(sharding, SpecValue) and not checks.check_axes(
+        site, spec, axes, operand
+    ):
         return result
     if name == "out_sharding" and not explicit.check_types(site, sharding, operand):
         return result
-    if site.name == "einsum" and len([value for value in site.args if isinstance(value, ArrayValue)]) != 2:
+    if (
+        site.name == "einsum"
+        and len([value for value in site.args if isinstance(value, ArrayValue)]) != 2
+    ):
         return result  # JAX heeds it where it contracts
-    if not checks.check_array(site, result, spec, axes, operand, "the result", "refused", lenient=True):
+    if not checks.check_array(
+        site, result, spec, axes, operand, "the result", "refused", lenient=True
+    ):
         return result
-    return placements.note(site, checks.placed(result, sharding, site.frame.mesh), sharding)
+    return placements.note(
+        site, checks.placed(result, sharding, site.frame.mesh), sharding
+    )
 
 
 def from_parts(site: Site) -> Value | None:
@@ -70,26 +99,41 @@ def from_parts(site: Site) -> Value | None:
     if names is None:
         return None
     given = site.given(*names)
-    sharding, shape = given.get("sharding", NONE), given.get("shape", given.get("global_shape", NONE))
-    sizes = sizes_argument(shape) if isinstance(shape, (IntValue, SequenceValue)) else None
+    sharding, shape = (
+        given.get("sharding", NONE),
+        given.get("shape", given.get("global_shape", NONE)),
+    )
+    sizes = (
+        sizes_argument(shape) if isinstance(shape, (IntValue, SequenceValue)) else None
+    )
     result = UNKNOWN_ARRAY if sizes is None else ArrayValue(dims_of(*sizes))
     spec = spec_of(sharding)
     if spec is None:
         return result
     operand = site.operand(names.index("sharding"), "sharding")
     axes = checks.mesh_axes(site, sharding)
-    if not checks.check_array(site, result, spec, axes, operand, "the array", "refused"):
+    if not checks.check_array(
+        site, result, spec, axes, operand, "the array", "refused"
+    ):
         return result
-    return placements.note(site, checks.placed(result, sharding, site.frame.mesh), sharding)
+    return placements.note(
+        site, checks.placed(result, sharding, site.frame.mesh), sharding
+    )
 
 
 def of_type(site: Site) -> Value | None:
     """``make_partition_specs(T)`` and ``make_shardings(T)``; None for any other call."""
-    if site.qualname not in ("shardtypes.make_partition_specs", "shardtypes.make_shardings") or not site.operands:
+    if (
+        site.qualname
+        not in ("shardtypes.make_partition_specs", "shardtypes.make_shardings")
+        or not site.operands
+    ):
         return None
     type_ = resolve(site.it, site.operands[0], site.frame.module)
     specs = laid_out(site.it, type_, rules_in_force.may_name_axes(site.it))
-    return _on_a_mesh(specs, site.frame.mesh) if site.name == "make_shardings" else specs
+    return (
+        _on_a_mesh(specs, site.frame.mesh) if site.name == "make_shardings" else specs
+    )
 
 
 def _on_a_mesh(specs: Value, mesh: MeshValue | None) -> Value:
@@ -99,14 +143,18 @@ def _on_a_mesh(specs: Value, mesh: MeshValue | None) -> Value:
         case SequenceValue(items=items):
             return SequenceValue(tuple(_on_a_mesh(item, mesh) for item in items))
         case InstanceValue(cls=cls, fields=fields):
-            return InstanceValue(cls, tuple((name, _on_a_mesh(item, mesh)) for name, item in fields))
+            return InstanceValue(
+                cls, tuple((name, _on_a_mesh(item, mesh)) for name, item in fields)
+            )
         case _:
             return specs
 
 
 def check_sharding(site: Site, sharding: ShardingValue) -> None:
     """``NamedSharding(mesh, spec)``: JAX refuses repeated axes, and those that its mesh does not have."""
-    checks.check_axes(site, sharding.spec, meshes.sizes(sharding.mesh), site.operand(1, "spec"))
+    checks.check_axes(
+        site, sharding.spec, meshes.sizes(sharding.mesh), site.operand(1, "spec")
+    )
 
 
 def _place(
@@ -117,22 +165,39 @@ def _place(
     if value is None or sharding is None:
         return None
     operand = site.operand(1, names[1])
-    for leaf in checks.shardings_in(sharding):  # whatever the value is; a NamedSharding was judged where it was made
+    for leaf in checks.shardings_in(
+        sharding
+    ):  # whatever the value is; a NamedSharding was judged where it was made
         if isinstance(leaf, SpecValue):
-            checks.check_axes(site, leaf, checks.mesh_axes(site, leaf) or checks.made_axes(site, leaf), operand)
+            checks.check_axes(
+                site,
+                leaf,
+                checks.mesh_axes(site, leaf) or checks.made_axes(site, leaf),
+                operand,
+            )
     for array, one, what in checks.pairs(value, sharding, "the value"):
         spec = spec_of(one)
         if spec is None:
             continue
-        if site.qualname in _CONSTRAINT and array.manual and _names_manual(site, spec, operand):
+        if (
+            site.qualname in _CONSTRAINT
+            and array.manual
+            and _names_manual(site, spec, operand)
+        ):
             break
         axes = checks.mesh_axes(site, one)
         # what NamedSharding itself refuses was reported where it was made
-        if isinstance(one, SpecValue) and not checks.check_axes(site, spec, axes, operand):
+        if isinstance(one, SpecValue) and not checks.check_axes(
+            site, spec, axes, operand
+        ):
             break
-        if not checks.check_array(site, array, spec, axes, operand, what, indivisible, lenient):
+        if not checks.check_array(
+            site, array, spec, axes, operand, what, indivisible, lenient
+        ):
             break
-        if site.qualname in _CONSTRAINT and not explicit.check_constraint(site, array, one, operand):
+        if site.qualname in _CONSTRAINT and not explicit.check_constraint(
+            site, array, one, operand
+        ):
             break
         if site.qualname in _RESHARD and not explicit.check_types(site, one, operand):
             break
@@ -140,7 +205,9 @@ def _place(
     if site.qualname in _CONSTRAINT and explicit.mixed(own):
         return value  # the type that it has says nothing of automatic axes
     result = checks.placed(value, sharding, site.frame.mesh)
-    return placements.note(site, result, sharding, operand, site.qualname in _CONSTRAINT)
+    return placements.note(
+        site, result, sharding, operand, site.qualname in _CONSTRAINT
+    )
 
 
 def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:
@@ -150,7 +217,9 @@ def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:
     if view is None or view.kind != "shard_map" or view.transposes is None:
         return False
     own = {axis for axis, _ in view.axes} - set(view.mapped)
-    axis = next((one for entry in spec.entries or () for one in entry or () if one in own), None)
+    axis = next(
+        (one for entry in spec.entries or () for one in entry or () if one in own), None
+    )
     if axis is None:
         return False
     at = site.place(spec, operand)

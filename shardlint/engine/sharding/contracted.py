@@ -29,31 +29,51 @@ Summed = tuple[Operand, int, Operand, int]
 def contracted(site: Site) -> Iterator[Summed]:
     """The pairs of dimensions that a call sums over together; none of any other function."""
     if site.qualname == "jax.numpy.einsum":
-        yield from _einsum(site.args[1:], site.args[0] if site.args else None, words=False)
+        yield from _einsum(
+            site.args[1:], site.args[0] if site.args else None, words=False
+        )
     elif site.qualname == "einops.einsum":
-        yield from _einsum(site.args[:-1], site.args[-1] if site.args else None, words=True)
+        yield from _einsum(
+            site.args[:-1], site.args[-1] if site.args else None, words=True
+        )
     elif site.qualname in _PRODUCTS:
         names, pairs_of = _PRODUCTS[site.qualname]
         given = site.given(*names)
         a, b = given.get(names[0]), given.get(names[1])
-        if isinstance(a, ArrayValue) and isinstance(b, ArrayValue) and a.dims and b.dims:
+        if (
+            isinstance(a, ArrayValue)
+            and isinstance(b, ArrayValue)
+            and a.dims
+            and b.dims
+        ):
             for i, k in pairs_of(given, len(a.dims), len(b.dims)):
                 if i in range(len(a.dims)) and k in range(len(b.dims)):
                     yield Operand(a), i, Operand(b), k
 
 
-def _einsum(operands: Sequence[Value], equation: Value | None, words: bool) -> Iterator[Summed]:
+def _einsum(
+    operands: Sequence[Value], equation: Value | None, words: bool
+) -> Iterator[Summed]:
     """Names that several operands have, and the result has not. ``words``: einops' names, with spaces between them."""
     text = equation.value if isinstance(equation, Literal) else None
     if not isinstance(text, str):
         return
     inputs, arrow, output = text.partition("->")
     terms = [_names(term, words) for term in inputs.split(",")]
-    if len(terms) != len(operands) or any(not name.isidentifier() for term in terms for name in term):
+    if len(terms) != len(operands) or any(
+        not name.isidentifier() for term in terms for name in term
+    ):
         return
     every = [name for term in terms for name in term]
-    kept = _names(output, words) if arrow else [name for name in every if every.count(name) == 1]
-    named = [(Operand(value, len(term)), term) for value, term in zip(operands, terms, strict=True)]
+    kept = (
+        _names(output, words)
+        if arrow
+        else [name for name in every if every.count(name) == 1]
+    )
+    named = [
+        (Operand(value, len(term)), term)
+        for value, term in zip(operands, terms, strict=True)
+    ]
     for (a, mine), (b, its) in combinations(named, 2):
         for i, name in enumerate(mine):
             if name in its and name not in kept:
@@ -84,7 +104,11 @@ def _tensordot(given: dict[str, Value], first: int, second: int) -> list[Pair]:
     if not isinstance(axes, SequenceValue) or len(axes.items) != 2:
         return []
     left, right = (_ints(side) for side in axes.items)
-    return [(i % first, k % second) for i, k in zip(left, right, strict=False)] if len(left) == len(right) else []
+    return (
+        [(i % first, k % second) for i, k in zip(left, right, strict=False)]
+        if len(left) == len(right)
+        else []
+    )
 
 
 def _by_numbers(given: dict[str, Value], first: int, second: int) -> list[Pair]:
@@ -100,14 +124,20 @@ def _by_numbers(given: dict[str, Value], first: int, second: int) -> list[Pair]:
 
 
 def _dot(given: dict[str, Value], first: int, second: int) -> list[Pair]:
-    return _by_numbers(given, first, second) if "dimension_numbers" in given else _matmul(given, first, second)
+    return (
+        _by_numbers(given, first, second)
+        if "dimension_numbers" in given
+        else _matmul(given, first, second)
+    )
 
 
 def _ints(value: Value) -> list[int]:
     """The numbers of a sequence, or one; empty where some are not known."""
     items = value.items if isinstance(value, SequenceValue) else (value,)
     known = [static_int(item) for item in items]
-    return [number for number in known if number is not None] if None not in known else []
+    return (
+        [number for number in known if number is not None] if None not in known else []
+    )
 
 
 _Reading = Callable[[dict[str, Value], int, int], list[Pair]]

@@ -22,28 +22,46 @@ if TYPE_CHECKING:
 
 COPIES = ("", "copies")
 APART = ("", "apart")
-_REPLICATING = frozenset({"flax.jax_utils.replicate", "flax.training.common_utils.replicate"})
+_REPLICATING = frozenset(
+    {"flax.jax_utils.replicate", "flax.training.common_utils.replicate"}
+)
 _PLACING = frozenset({"jax.device_put_replicated"})
 _FIRST = frozenset({"flax.jax_utils.unreplicate"})
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
 ) -> Value | None:
     """The result of ``replicate`` and ``unreplicate``; None for any other call. Taking one device's part of what each
     made of its own gradients is reported."""
-    if it.view is not None or not args or qualname not in _REPLICATING | _PLACING | _FIRST:
+    if (
+        it.view is not None
+        or not args
+        or qualname not in _REPLICATING | _PLACING | _FIRST
+    ):
         return None
     if qualname in _FIRST:
-        return _first(it, frame, frame.once.get(id(args[0]), (None, args[0]))[1], (), at)
+        return _first(
+            it, frame, frame.once.get(id(args[0]), (None, args[0]))[1], (), at
+        )
     return map_leaves(args[0], _copied)
 
 
 def _copied(leaf: Value) -> Value:
     if isinstance(leaf, ArrayValue) and leaf.dims is not None:
-        return ArrayValue((Dimension(None), *leaf.dims), leaf.dtype, marks=frozenset({COPIES}))
+        return ArrayValue(
+            (Dimension(None), *leaf.dims), leaf.dtype, marks=frozenset({COPIES})
+        )
     if isinstance(leaf, (ArrayValue, Unknown)):
-        return Unknown("one copy for every device", leaf=ArrayValue(None, marks=frozenset({COPIES})))
+        return Unknown(
+            "one copy for every device",
+            leaf=ArrayValue(None, marks=frozenset({COPIES})),
+        )
     return Unknown("one copy for every device")
 
 
@@ -74,7 +92,11 @@ def remember(frame: Frame, first: Mapping[str, Value]) -> None:
 def marked(part: ArrayValue, whole: ArrayValue) -> ArrayValue:
     """One device's part of an array, with the mark that the whole has."""
     found = mark(whole)
-    return part if found is None else replace(part, marks=part.marks | {found}, notes=whole.notes)
+    return (
+        part
+        if found is None
+        else replace(part, marks=part.marks | {found}, notes=whole.notes)
+    )
 
 
 def any_copied(values: Sequence[Value]) -> bool:
@@ -84,7 +106,11 @@ def any_copied(values: Sequence[Value]) -> bool:
 
 def _any(value: Value, wanted: tuple[str, str]) -> bool:
     parts = children(value)
-    return mark(value) == wanted if parts is None else any(_any(item, wanted) for _, item in parts)
+    return (
+        mark(value) == wanted
+        if parts is None
+        else any(_any(item, wanted) for _, item in parts)
+    )
 
 
 def made(value: Value, axes: Sequence[str], before: Value) -> Value:
@@ -93,21 +119,30 @@ def made(value: Value, axes: Sequence[str], before: Value) -> Value:
     if not isinstance(leaf, ArrayValue) or not leaf.manual or len(axes) != 1:
         return value
     found = state(leaf, axes[0])
-    if found != "replicated" and not (found == "varying" and "derived" in marks(leaf, axes[0])):
+    if found != "replicated" and not (
+        found == "varying" and "derived" in marks(leaf, axes[0])
+    ):
         return value
     one = COPIES if found == "replicated" else APART
     notes = tuple(note for note in leaf.notes if note.axis == axes[0])
     if isinstance(value, ArrayValue):
         return replace(value, marks=frozenset({one}), notes=notes)
     if isinstance(value, Unknown):
-        return Unknown(value.reason, leaf=ArrayValue(None, marks=frozenset({one}), notes=notes))
+        return Unknown(
+            value.reason, leaf=ArrayValue(None, marks=frozenset({one}), notes=notes)
+        )
     return value
 
 
-def _first(it: Interpreter, frame: Frame, value: Value, path: tuple[object, ...], at: int) -> Value:
+def _first(
+    it: Interpreter, frame: Frame, value: Value, path: tuple[object, ...], at: int
+) -> Value:
     parts = children(value)
     if parts is not None:
-        return rebuilt(value, [(key, _first(it, frame, item, (*path, key), at)) for key, item in parts])
+        return rebuilt(
+            value,
+            [(key, _first(it, frame, item, (*path, key), at)) for key, item in parts],
+        )
     leaf = value.leaf if isinstance(value, Unknown) else value
     if mark(value) == APART and isinstance(leaf, ArrayValue) and leaf.notes:
         _report(it, frame, path, leaf.notes, at)
@@ -116,10 +151,23 @@ def _first(it: Interpreter, frame: Frame, value: Value, path: tuple[object, ...]
     return Unknown("the part of one device")
 
 
-def _report(it: Interpreter, frame: Frame, path: tuple[object, ...], notes: tuple[Note, ...], at: int) -> None:
+def _report(
+    it: Interpreter,
+    frame: Frame,
+    path: tuple[object, ...],
+    notes: tuple[Note, ...],
+    at: int,
+) -> None:
     axis = notes[0].axis
     text = (
         f"unreplicate{shown_path(path)} takes the first device's copy of a value that varies along {axis!r}: "
         f"{reduce_first('pmean', axis)}"
     )
-    it.report(frame, "ST301", at, text, None, tuple((note.module, note.at, note.text) for note in notes))
+    it.report(
+        frame,
+        "ST301",
+        at,
+        text,
+        None,
+        tuple((note.module, note.at, note.text) for note in notes),
+    )

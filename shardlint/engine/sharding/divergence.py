@@ -46,12 +46,23 @@ def of_examples(it: Interpreter) -> Iterator[None]:
 
 
 def _parting(it: Interpreter, condition: Value) -> list[str]:
-    if it.view is None or it.apart is None or not isinstance(condition, ArrayValue) or condition.dims != ():
+    if (
+        it.view is None
+        or it.apart is None
+        or not isinstance(condition, ArrayValue)
+        or condition.dims != ()
+    ):
         return []
-    return [a for a in sorted(condition.varying) if a not in condition.unclear and marks(condition, a) & _LOCAL]
+    return [
+        a
+        for a in sorted(condition.varying)
+        if a not in condition.unclear and marks(condition, a) & _LOCAL
+    ]
 
 
-def check(it: Interpreter, frame: Frame, name: str, axes: tuple[str, ...], at: int) -> None:
+def check(
+    it: Interpreter, frame: Frame, name: str, axes: tuple[str, ...], at: int
+) -> None:
     """Report a collective over axes along which only some devices run it."""
     axis = next((one for one in axes if one in (it.apart or {})), None)
     if axis is None or not it.apart or name in _ALONE:

@@ -31,19 +31,26 @@ class _Settings:
 
 def views_of(it: Interpreter, node: ir.Function) -> tuple[View, ...]:
     """The manual views in which other modules call a function of the analysed one."""
-    found: Views = it.project.note(f"{MAPPED} {it.target}", lambda: _search(it), meanwhile={})
+    found: Views = it.project.note(
+        f"{MAPPED} {it.target}", lambda: _search(it), meanwhile={}
+    )
     return found.get(id(node), ())
 
 
 def may_be_manual(it: Interpreter, node: ir.Function) -> bool:
     """Whether manual code that is not followed may call a function of the analysed module: code of files that are not
     part of this run, or code that imports it from where no file was found."""
-    if any(isinstance(n, (ir.Name, ir.Attr)) and _last(n) in _GLOBAL for n in walk((node.decorators, node.body))):
+    if any(
+        isinstance(n, (ir.Name, ir.Attr)) and _last(n) in _GLOBAL
+        for n in walk((node.decorators, node.body))
+    ):
         return False
     if not it.project.complete:
         return True
     none = frozenset[str]()
-    names = it.project.note(f"{MAPPED} from nowhere", lambda: _from_nowhere(it.project), meanwhile=none)
+    names = it.project.note(
+        f"{MAPPED} from nowhere", lambda: _from_nowhere(it.project), meanwhile=none
+    )
     return (node.name in names) or it.target.rpartition(".")[2] in names
 
 
@@ -81,8 +88,14 @@ def _search(it: Interpreter) -> Views:
     found: dict[int, dict[View, None]] = {}
     project, settings = it.project, _Settings(it.mesh, it.rules, it.jax)
     for name in project.modules:
-        if name != it.target and project.outline(name).maps_functions and it.target in _reached(project, name):
-            for node, views in run(project, project.modules[name], settings).it.regions.elsewhere.items():
+        if (
+            name != it.target
+            and project.outline(name).maps_functions
+            and it.target in _reached(project, name)
+        ):
+            for node, views in run(
+                project, project.modules[name], settings
+            ).it.regions.elsewhere.items():
                 found.setdefault(node, {}).update(views)
     return {node: tuple(views) for node, views in found.items()}
 
@@ -92,8 +105,16 @@ def _reached(project: Project, start: str) -> set[str]:
     found, waiting = {start}, [start]
     while waiting:
         importer = waiting.pop()
-        names = {one for text in project.outline(importer).imports for one in _absolute(importer, text)}
-        new = {name for name in project.modules if any(part in names for part in _suffixes(name))} - found
+        names = {
+            one
+            for text in project.outline(importer).imports
+            for one in _absolute(importer, text)
+        }
+        new = {
+            name
+            for name in project.modules
+            if any(part in names for part in _suffixes(name))
+        } - found
         found |= new
         waiting += new
     return found

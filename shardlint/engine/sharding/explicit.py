@@ -62,17 +62,28 @@ def believed(it: Interpreter, mesh: MeshValue, value: ArrayValue) -> ArrayValue:
     never are."""
     axes = explicit_axes(mesh) or {}
     known = dict(mesh.axes or ())
-    if value.dims is None or any(axis not in known for dim in value.dims for axis in dim.axes or ()):
+    if value.dims is None or any(
+        axis not in known for dim in value.dims for axis in dim.axes or ()
+    ):
         return value
     open_ = may_name_axes(it)
     dims = tuple(
         replace(dim, axes=None)
-        if dim.axes is None or any(known[axis] == 1 for axis in dim.axes) or (open_ and not dim.axes)
+        if dim.axes is None
+        or any(known[axis] == 1 for axis in dim.axes)
+        or (open_ and not dim.axes)
         else replace(dim, axes=tuple(axis for axis in dim.axes if axis in axes))
         for dim in value.dims
     )
-    split = any(axis in axes for dim in value.dims for axis in dim.axes or ())  # else it may be on no mesh at all
-    return replace(value, dims=dims, mesh=mesh, marks=value.marks if split else value.marks | {UNPLACED})
+    split = any(
+        axis in axes for dim in value.dims for axis in dim.axes or ()
+    )  # else it may be on no mesh at all
+    return replace(
+        value,
+        dims=dims,
+        mesh=mesh,
+        marks=value.marks if split else value.marks | {UNPLACED},
+    )
 
 
 def mixed(mesh: MeshValue | None) -> bool:
@@ -80,29 +91,55 @@ def mixed(mesh: MeshValue | None) -> bool:
     return mesh is not None and {"Explicit", "Auto"} == set(mesh.types or ())
 
 
-def check_constraint(site: Site, value: ArrayValue, sharding: Value, operand: ir.Expr | None) -> bool:
+def check_constraint(
+    site: Site, value: ArrayValue, sharding: Value, operand: ir.Expr | None
+) -> bool:
     """``with_sharding_constraint`` where axes are explicit: it moves nothing. Where all of them are it asserts,
     beside automatic axes it may name none of them. False after a report."""
     spec, mesh = spec_of(sharding), site.frame.mesh
     own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
     if spec is not None and mixed(own) and not value.manual:
         typed = explicit_axes(own) or {}
-        wrong = next((axis for entry in spec.entries or () for axis in entry or () if axis in typed), None)
+        wrong = next(
+            (
+                axis
+                for entry in spec.entries or ()
+                for axis in entry or ()
+                if axis in typed
+            ),
+            None,
+        )
         if wrong is not None:
             at = site.place(spec, operand)
             text = f"{site.name}: {shown(spec)} names {wrong!r}, an Explicit axis: use jax.sharding.reshard"
             site.report("ST313", at, text, site.origin(spec, at))
         return wrong is None
-    if spec is None or spec.entries is None or mesh is None or set(mesh.types or ()) != {"Explicit"}:
+    if (
+        spec is None
+        or spec.entries is None
+        or mesh is None
+        or set(mesh.types or ()) != {"Explicit"}
+    ):
         return True
-    if value.mesh != mesh or not placed(value) or value.dims is None or None in spec.entries:
+    if (
+        value.mesh != mesh
+        or not placed(value)
+        or value.dims is None
+        or None in spec.entries
+    ):
         return True
     have = [dim.axes for dim in value.dims]
     want = [*spec.entries, *[()] * (len(have) - len(spec.entries))]
-    if None in have or have == want or (isinstance(sharding, ShardingValue) and sharding.mesh != mesh):
+    if (
+        None in have
+        or have == want
+        or (isinstance(sharding, ShardingValue) and sharding.mesh != mesh)
+    ):
         return True
     at = site.place(spec, operand)
-    shape = format_shape([dim.size for dim in value.dims], [axes or () for axes in have])
+    shape = format_shape(
+        [dim.size for dim in value.dims], [axes or () for axes in have]
+    )
     text = (
         f"the value is {shape!r}, but {shown(spec)} is given: on Explicit axes {site.name} only asserts; "
         "use jax.sharding.reshard"
@@ -118,11 +155,23 @@ def check_types(site: Site, sharding: Value, operand: ir.Expr | None) -> bool:
     if spec is None or mesh is None or mesh.axes is None or mesh.types is None:
         return True
     kinds = {axis: kind for (axis, _), kind in zip(mesh.axes, mesh.types, strict=True)}
-    wrong = next((axis for entry in spec.entries or () for axis in entry or () if kinds.get(axis) == "Auto"), None)
+    wrong = next(
+        (
+            axis
+            for entry in spec.entries or ()
+            for axis in entry or ()
+            if kinds.get(axis) == "Auto"
+        ),
+        None,
+    )
     if wrong is None:
         return True
     at = site.place(spec, operand)
-    how = "with_sharding_constraint" if site.qualname.endswith("reshard") else "with_sharding_constraint on the result"
+    how = (
+        "with_sharding_constraint"
+        if site.qualname.endswith("reshard")
+        else "with_sharding_constraint on the result"
+    )
     text = f"{site.name}: {shown(spec)} names {wrong!r}, an Auto axis: use {how}"
     site.report("ST313", at, text, site.origin(spec, at))
     return False

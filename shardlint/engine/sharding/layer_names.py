@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import labels, logical
 from shardlint.engine.sharding.site import Site
-from shardlint.values import ArrayValue, Dimension, IntValue, SequenceValue, Value, WrappedValue
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    SequenceValue,
+    Value,
+    WrappedValue,
+)
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -17,7 +24,11 @@ _NORMS = "LayerNorm RMSNorm BatchNorm GroupNorm".split()
 #: The ranks of the parameters that these layers make, by the option that names their initializer.
 _RANKS: dict[str, dict[str, int]] = {
     **{f"flax.{part}.Embed": {"embedding_init": 2} for part in ("linen", "nnx")},
-    **{f"flax.{part}.{name}": {"scale_init": 1, "bias_init": 1} for part in ("linen", "nnx") for name in _NORMS},
+    **{
+        f"flax.{part}.{name}": {"scale_init": 1, "bias_init": 1}
+        for part in ("linen", "nnx")
+        for name in _NORMS
+    },
     "flax.linen.Dense": {"kernel_init": 2, "bias_init": 1},
     "flax.nnx.Linear": {"kernel_init": 2, "bias_init": 1},
 }
@@ -41,7 +52,10 @@ def applied(
         if spec is None or spec.entries is None:
             continue
         parameter = ArrayValue((Dimension(None),) * rank)
-        if not logical.check_rank(site, spec, parameter, None) or option != "kernel_init":
+        if (
+            not logical.check_rank(site, spec, parameter, None)
+            or option != "kernel_init"
+        ):
             continue
         if made.kind.endswith("General"):
             continue  # which of its dimensions are summed over is another matter
@@ -52,19 +66,32 @@ def applied(
     return result
 
 
-def ranks(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, int]:
+def ranks(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> dict[str, int]:
     """The ranks of the parameters of a layer that is made like this, by the option that names their initializer."""
     if qualname not in _NAMES:
         return _RANKS.get(qualname, {})
     options = {**dict(zip(_NAMES[qualname], args, strict=False)), **kwargs}
     if qualname.endswith(".Conv"):
         size = options.get("kernel_size")
-        return {"kernel_init": len(size.items) + 2, "bias_init": 1} if isinstance(size, SequenceValue) else {}
+        return (
+            {"kernel_init": len(size.items) + 2, "bias_init": 1}
+            if isinstance(size, SequenceValue)
+            else {}
+        )
     if qualname == "flax.linen.DenseGeneral":
-        out, axis, batch = (_count(options.get(name)) for name in ("features", "axis", "batch_dims"))
-        axis, batch = 1 if "axis" not in options else axis, 0 if "batch_dims" not in options else batch
+        out, axis, batch = (
+            _count(options.get(name)) for name in ("features", "axis", "batch_dims")
+        )
+        axis, batch = (
+            1 if "axis" not in options else axis,
+            0 if "batch_dims" not in options else batch,
+        )
     else:
-        axis, out = (_count(options.get(name)) for name in ("in_features", "out_features"))
+        axis, out = (
+            _count(options.get(name)) for name in ("in_features", "out_features")
+        )
         batch = 0 if "batch_axis" not in options else None
     if out is None or axis is None or batch is None:
         return {}
@@ -81,5 +108,8 @@ def _count(value: Value | None) -> int | None:
 def _called(result: Value, last: Dimension) -> Value:
     if not isinstance(result, ArrayValue) or not result.dims:
         return result
-    dims = (*result.dims[:-1], Dimension(result.dims[-1].size, result.dims[-1].axes, last.label))
+    dims = (
+        *result.dims[:-1],
+        Dimension(result.dims[-1].size, result.dims[-1].axes, last.label),
+    )
     return ArrayValue(dims, result.dtype, result.weak, result.pending)

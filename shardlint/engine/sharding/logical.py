@@ -37,9 +37,14 @@ _OLD_CONSTRAINT = "flax.linen.partitioning.with_sharding_constraint"
 _CONSTRAINT_OPTIONS = {_OLD_CONSTRAINT: ("fallback",)}
 _LOGICAL = frozenset({"with_logical_partitioning"})
 _PARTITIONING = frozenset({"with_partitioning", "with_metadata"})
-_TO_MESH = frozenset({"logical_to_mesh_axes", "logical_to_mesh", "logical_to_mesh_sharding"})
+_TO_MESH = frozenset(
+    {"logical_to_mesh_axes", "logical_to_mesh", "logical_to_mesh_sharding"}
+)
 #: flax's names for two of JAX's initializers.
-_FLAX_INITIALIZERS = {f"{INITIALIZERS}.zeros_init": "zeros", f"{INITIALIZERS}.ones_init": "ones"}
+_FLAX_INITIALIZERS = {
+    f"{INITIALIZERS}.zeros_init": "zeros",
+    f"{INITIALIZERS}.ones_init": "ones",
+}
 
 
 def call(site: Site) -> Value | None:
@@ -47,7 +52,9 @@ def call(site: Site) -> Value | None:
     qualname = site.qualname
     if rules_in_force.is_library(qualname, _CONSTRAINT) or qualname == _OLD_CONSTRAINT:
         return _constraint(site)
-    if rules_in_force.is_library(qualname, _LOGICAL | _PARTITIONING) and not qualname.startswith("flax.nnx."):
+    if rules_in_force.is_library(
+        qualname, _LOGICAL | _PARTITIONING
+    ) and not qualname.startswith("flax.nnx."):
         return _partitioning(site)
     if qualname in _FLAX_INITIALIZERS:
         return ExternalValue(f"{INITIALIZERS}.{_FLAX_INITIALIZERS[qualname]}")
@@ -58,7 +65,9 @@ def call(site: Site) -> Value | None:
     if qualname == "flax.linen.partitioning.param_with_axes":
         return _param_with_axes(site)
     if rules_in_force.is_library(qualname, RULES_CONTEXTS):
-        return PartialValue(ExternalValue(qualname), tuple(site.args), tuple(site.kwargs.items()))
+        return PartialValue(
+            ExternalValue(qualname), tuple(site.args), tuple(site.kwargs.items())
+        )
     if rules_in_force.is_library(qualname, RULES_SETTERS):
         given = site.given("rules").get("rules", NONE)
         site.frame.rules = rules_in_force.from_value(given, None)
@@ -68,7 +77,9 @@ def call(site: Site) -> Value | None:
 def _constraint(site: Site) -> Value | None:
     """``with_logical_constraint(x, names)``."""
     given = site.given(
-        "x", "logical_axis_resources", *_CONSTRAINT_OPTIONS.get(site.qualname, ("rules", "mesh", "fallback"))
+        "x",
+        "logical_axis_resources",
+        *_CONSTRAINT_OPTIONS.get(site.qualname, ("rules", "mesh", "fallback")),
     )
     value, names = given.get("x"), given.get("logical_axis_resources")
     operand = site.operand(1, "logical_axis_resources")
@@ -76,11 +87,21 @@ def _constraint(site: Site) -> Value | None:
     if value is None or spec is None:
         return None
     # what to do with a name that has no rule was decided where a fallback is given
-    lists = () if "fallback" in given else rules_in_force.lists(site, given.get("rules", NONE))
+    lists = (
+        ()
+        if "fallback" in given
+        else rules_in_force.lists(site, given.get("rules", NONE))
+    )
     named = check_names(site, spec, lists, operand)
-    keeps = named or not _has_repeats(spec)  # a name without a rule is a name all the same
+    keeps = named or not _has_repeats(
+        spec
+    )  # a name without a rule is a name all the same
     if not isinstance(value, ArrayValue):
-        return replace(value, names=spec) if keeps and isinstance(value, Unknown) else value
+        return (
+            replace(value, names=spec)
+            if keeps and isinstance(value, Unknown)
+            else value
+        )
     if named and check_rank(site, spec, value, operand):
         keeps = labels.check_order(site, value, spec, lists, operand)
     return labels.named(value, spec) if keeps else value
@@ -110,12 +131,16 @@ def _partitioning(site: Site) -> Value:
 
 def _to_mesh(site: Site) -> Value | None:
     """``logical_to_mesh_axes(names)`` and its relatives: the spec that the rules make of logical names."""
-    parameters = {"logical_to_mesh_sharding": ("names", "mesh", "rules")}.get(site.name, ("names", "rules"))
+    parameters = {"logical_to_mesh_sharding": ("names", "mesh", "rules")}.get(
+        site.name, ("names", "rules")
+    )
     given = dict(zip(parameters, site.args, strict=False)) | dict(site.kwargs)
     value = given.get("names", next(iter(given.values()), NONE))
     operand = site.operand(0, parameters[0])
     spec = names_in(site, value, operand)
-    if spec is None or (site.name != "logical_to_mesh_axes" and not isinstance(value, SpecValue)):
+    if spec is None or (
+        site.name != "logical_to_mesh_axes" and not isinstance(value, SpecValue)
+    ):
         return None  # a tree of them
     lists = rules_in_force.lists(site, given.get("rules", NONE))
     # that a name without a rule is not split is what some programs ask for here
@@ -123,7 +148,9 @@ def _to_mesh(site: Site) -> Value | None:
     found = {one.resolve(spec.entries or ()) for one in lists}
     axes = found.pop() if len(found) == 1 else None
     unknown = None if spec.entries is None else (None,) * len(spec.entries)
-    result = SpecValue(axes if axes is not None else unknown, (site.frame.module, site.at))
+    result = SpecValue(
+        axes if axes is not None else unknown, (site.frame.module, site.at)
+    )
     mesh = given.get("mesh")
     if site.name != "logical_to_mesh_sharding":
         return result
@@ -132,7 +159,11 @@ def _to_mesh(site: Site) -> Value | None:
 
 def names_of(init: Value | None) -> SpecValue | None:
     """The names that an initializer was given by ``with_logical_partitioning`` or ``with_partitioning``."""
-    if isinstance(init, PartialValue) and isinstance(init.func, ExternalValue) and len(init.args) == 2:
+    if (
+        isinstance(init, PartialValue)
+        and isinstance(init.func, ExternalValue)
+        and len(init.args) == 2
+    ):
         if rules_in_force.is_library(init.func.qualname, _LOGICAL | _PARTITIONING):
             return init.args[1] if isinstance(init.args[1], SpecValue) else None
     return None
@@ -144,7 +175,9 @@ def _param(site: Site) -> Value | None:
     spec: SpecValue | None = None
     logical = False
     if isinstance(init, PartialValue) and names_of(init) is not None:
-        logical = isinstance(init.func, ExternalValue) and rules_in_force.is_library(init.func.qualname, _LOGICAL)
+        logical = isinstance(init.func, ExternalValue) and rules_in_force.is_library(
+            init.func.qualname, _LOGICAL
+        )
         spec, init = names_of(init), init.args[0]
     array = made(site, init, site.args[2:])
     if array is None:
@@ -158,7 +191,11 @@ def _param_with_axes(site: Site) -> Value | None:
     operand = site.operand(len(site.args), "axes")
     spec = names_in(site, given.get("axes", NONE), operand)
     array = made(site, given.get("init_fn"), site.args[2:])
-    if spec is not None and array is not None and not check_rank(site, spec, array, operand):
+    if (
+        spec is not None
+        and array is not None
+        and not check_rank(site, spec, array, operand)
+    ):
         return array
     if spec is not None:
         lists = rules_in_force.lists(site)
@@ -180,13 +217,21 @@ def made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue |
     from shardlint.engine.calls import call as call_value
 
     inner = None if init is None else innermost(init)
-    if init is None or not isinstance(inner, ExternalValue) or not inner.qualname.startswith(INITIALIZERS):
+    if (
+        init is None
+        or not isinstance(inner, ExternalValue)
+        or not inner.qualname.startswith(INITIALIZERS)
+    ):
         return None
-    made = call_value(site.it, site.frame, init, [Unknown("a key"), *given], {}, site.at)
+    made = call_value(
+        site.it, site.frame, init, [Unknown("a key"), *given], {}, site.at
+    )
     return made if isinstance(made, ArrayValue) and made.dims is not None else None
 
 
-def names_in(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecValue | None:
+def names_in(
+    site: Site, value: Value | None, operand: ir.Expr | None
+) -> SpecValue | None:
     """Logical names: a tuple of them, a spec made of them, or one of our annotations. Their place is the argument."""
     place = (site.frame.module, operand.at) if operand is not None else None
     match value:
@@ -198,8 +243,15 @@ def names_in(site: Site, value: Value | None, operand: ir.Expr | None) -> SpecVa
             pass
     if operand is not None and site.qualname.startswith("shardtypes."):
         type_ = resolve(site.it, operand, site.frame.module)
-        if isinstance(type_, ArrayType) and type_.shape is not None and type_.shape.rank is not None:
-            return SpecValue(tuple((dim.name,) if dim.name else () for dim in type_.shape.dims), place)
+        if (
+            isinstance(type_, ArrayType)
+            and type_.shape is not None
+            and type_.shape.rank is not None
+        ):
+            return SpecValue(
+                tuple((dim.name,) if dim.name else () for dim in type_.shape.dims),
+                place,
+            )
     return None
 
 
@@ -218,7 +270,9 @@ def check_names(
         name = entry[0]
         if name in seen:
             site.report(
-                "ST402", at, f"two dimensions have the logical name {name!r}, which flax refuses: rename one of them"
+                "ST402",
+                at,
+                f"two dimensions have the logical name {name!r}, which flax refuses: rename one of them",
             )
             return False
         seen.add(name)
@@ -228,13 +282,19 @@ def check_names(
                 continue
             source = next((one.source for one in lists if one.source), "")
             text = f"no rule{' of ' + source if source else ''} mentions the logical axis {name!r}"
-            text += f"; did you mean {near[0]!r}?" if near else ": the dimension is replicated; add a rule"
+            text += (
+                f"; did you mean {near[0]!r}?"
+                if near
+                else ": the dimension is replicated; add a rule"
+            )
             site.report("ST401", at, text, _rule_places(lists))
             return False
     return True
 
 
-def _check_clash(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> None:
+def _check_clash(
+    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None
+) -> None:
     """Two dimensions of a parameter whose only rules ask for one mesh axis: one of them is never split.
 
     Where a name has several rules the others are meant for this case, and activations are often laid out so that a
@@ -251,7 +311,11 @@ def _check_clash(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand
 
 def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
     """The name that gets an axis, the one that does not, and the axis."""
-    only = {name: axes for name, axes in rules.rules if sum(other == name for other, _ in rules.rules) == 1}
+    only = {
+        name: axes
+        for name, axes in rules.rules
+        if sum(other == name for other, _ in rules.rules) == 1
+    }
     result = rules.resolve(spec.entries or ())
     if result is None:
         return None
@@ -266,7 +330,9 @@ def _clash(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | None:
     return None
 
 
-def check_refused(site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None) -> None:
+def check_refused(
+    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None
+) -> None:
     """Two dimensions of a variable of ``flax.nnx`` that its rules lay on one mesh axis: unlike linen, which leaves one
     of them whole, it asks JAX for both."""
     clashes = [_both_on_one(spec, one) for one in lists]
@@ -296,27 +362,41 @@ def _both_on_one(spec: SpecValue, rules: RuleList) -> tuple[str, str, str] | Non
     return None
 
 
-def check_rank(site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None) -> bool:
+def check_rank(
+    site: Site, spec: SpecValue, value: ArrayValue, operand: ir.Expr | None
+) -> bool:
     """As many names as dimensions. False after a report.
 
     Fewer names may be meant for the leading dimensions, unless one of them is what a later dimension is called.
     """
-    if value.dims is None or spec.entries is None or len(spec.entries) == len(value.dims):
+    if (
+        value.dims is None
+        or spec.entries is None
+        or len(spec.entries) == len(value.dims)
+    ):
         return True
     if len(spec.entries) < len(value.dims) and not labels.shifted(value, spec):
         return True
     at = operand.at if operand is not None else site.at
     related: tuple[tuple[str, int, str], ...] = ()
     if spec.place is not None and spec.place[0] == site.frame.module:
-        related = ((site.frame.module, site.at, "given to the array here"),) if spec.place[1] != at else ()
+        related = (
+            ((site.frame.module, site.at, "given to the array here"),)
+            if spec.place[1] != at
+            else ()
+        )
         at = spec.place[1]
     names = shown(spec).removeprefix("P")
     sizes = [dim.size for dim in value.dims]
     what = f"is {format_shape(sizes)!r}, of rank" if any(sizes) else "has rank"
-    text = f"{names} has {len(spec.entries)} names, but the array {what} {len(value.dims)}"
+    text = (
+        f"{names} has {len(spec.entries)} names, but the array {what} {len(value.dims)}"
+    )
     site.report("ST404", at, text, related)
     return False
 
 
 def _rule_places(lists: Sequence[RuleList]) -> tuple[tuple[str, int, str], ...]:
-    return tuple((*one.place, "the rules are here") for one in lists if one.place is not None)
+    return tuple(
+        (*one.place, "the rules are here") for one in lists if one.place is not None
+    )

@@ -16,7 +16,15 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
-from shardlint.engine.types import ArrayType, ClassType, MappingType, RepeatedType, SequenceType, Type, UnionType
+from shardlint.engine.types import (
+    ArrayType,
+    ClassType,
+    MappingType,
+    RepeatedType,
+    SequenceType,
+    Type,
+    UnionType,
+)
 from shardlint.ops.registry import static_bool
 from shardlint.ops.sharding.view import View
 from shardlint.outline import MAPPINGS
@@ -52,25 +60,45 @@ class Regions:
     views in which those of other modules are called, by definition."""
 
     it: Interpreter
-    waiting: list[tuple[FunctionValue, View, Region | None]] = field(default_factory=list)
-    bare: dict[int, tuple[FunctionValue, View, Region] | None] = field(default_factory=dict)
+    waiting: list[tuple[FunctionValue, View, Region | None]] = field(
+        default_factory=list
+    )
+    bare: dict[int, tuple[FunctionValue, View, Region] | None] = field(
+        default_factory=dict
+    )
     done: set[object] = field(default_factory=set)
     elsewhere: dict[int, dict[View, None]] = field(default_factory=dict)
-    _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(default_factory=dict)
+    _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(
+        default_factory=dict
+    )
 
-    def add(self, func: FunctionValue, view: View, region: Region | None = None, checked: bool = False) -> None:
+    def add(
+        self,
+        func: FunctionValue,
+        view: View,
+        region: Region | None = None,
+        checked: bool = False,
+    ) -> None:
         """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
         evaluated where it is called; if that is nowhere, by what the specs of its arguments say."""
         node = func.node
         key = (id(node), view.axes, region is not None)
         if func.module != self.it.target:
             self.elsewhere.setdefault(id(node), {})[view] = None
-        if key in self.done or func.module != self.it.target or isinstance(node, ir.Lambda):
+        if (
+            key in self.done
+            or func.module != self.it.target
+            or isinstance(node, ir.Lambda)
+        ):
             return
         if region is None and (id(node), "region") in self.done:
             return
-        if not checked and not any(param.annotation is not None for param in node.params):
-            if region is not None and (region.entries is not None or view.kind == "pmap"):
+        if not checked and not any(
+            param.annotation is not None for param in node.params
+        ):
+            if region is not None and (
+                region.entries is not None or view.kind == "pmap"
+            ):
                 self.bare.setdefault(id(node), (func, view, region))
             return
         self.done |= {key, id(node)}
@@ -95,12 +123,20 @@ class Regions:
     def aside(self) -> Iterator[None]:
         """What is found here of functions is forgotten again."""
         before = replace(
-            self, waiting=[*self.waiting], bare={**self.bare}, done={*self.done}, elsewhere={**self.elsewhere}
+            self,
+            waiting=[*self.waiting],
+            bare={**self.bare},
+            done={*self.done},
+            elsewhere={**self.elsewhere},
         )
         try:
             yield
         finally:
-            self.waiting, self.bare, self.done = before.waiting, before.bare, before.done
+            self.waiting, self.bare, self.done = (
+                before.waiting,
+                before.bare,
+                before.done,
+            )
             self.elsewhere = before.elsewhere
 
     def seen(self, node: ir.Function | ir.Lambda) -> bool:
@@ -119,7 +155,9 @@ class Regions:
         if key not in self._axis_names:
             module = self.it.project.module(name)
             given = _mapped_names(module.body, kinds) if module is not None else ()
-            self._axis_names[key] = frozenset(self._spelled(name, expr) for expr in given)
+            self._axis_names[key] = frozenset(
+                self._spelled(name, expr) for expr in given
+            )
         return self._axis_names[key]
 
     def _spelled(self, module: str, expr: ir.Expr) -> str:
@@ -128,14 +166,20 @@ class Regions:
             found = self.it.project.lookup(module, expr.id)
             if isinstance(found, Definition) and isinstance(found.node, ir.Assign):
                 expr = found.node.value
-        return expr.value if isinstance(expr, ir.Const) and isinstance(expr.value, str) else ""
+        return (
+            expr.value
+            if isinstance(expr, ir.Const) and isinstance(expr.value, str)
+            else ""
+        )
 
 
 _VMAPS = frozenset({"vmap", "filter_vmap", "xmap"})
 _PMAPS = frozenset({"pmap", "filter_pmap"})
 
 
-def _mapped_names(body: tuple[ir.Stmt, ...], kinds: frozenset[str]) -> Iterator[ir.Expr]:
+def _mapped_names(
+    body: tuple[ir.Stmt, ...], kinds: frozenset[str]
+) -> Iterator[ir.Expr]:
     for node in walk(body):
         if isinstance(node, ir.Call):
             names = (n for n in walk(node) if isinstance(n, (ir.Attr, ir.Name)))
@@ -152,7 +196,9 @@ def configured(it: Interpreter, **options: object) -> View:
     return View(axes, bool(axes), **options)  # type: ignore[arg-type]  # fields of View
 
 
-def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> tuple[View | None, Region | None]:
+def own_view(
+    it: Interpreter, frame: Frame, node: ir.Function, module: str
+) -> tuple[View | None, Region | None]:
     """The view in which a function says itself that it runs: by decorator, or by the collectives that it calls."""
     for expr in node.decorators:
         frame.silent += 1
@@ -161,7 +207,10 @@ def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> t
         options: dict[str, Value] = {}
         if isinstance(wrapper, PartialValue):
             options, wrapper = dict(wrapper.kwargs), wrapper.func
-        if isinstance(wrapper, ExternalValue) and wrapper.qualname.rpartition(".")[2] == "typed_shard_map":
+        if (
+            isinstance(wrapper, ExternalValue)
+            and wrapper.qualname.rpartition(".")[2] == "typed_shard_map"
+        ):
             view = configured(it, transposes=tracked(options))
             return view, Region(view, typed=True)
     if frame.view is not None:
@@ -176,14 +225,25 @@ def own_view(it: Interpreter, frame: Frame, node: ir.Function, module: str) -> t
 def _calls(node: ir.Function) -> Iterator[ir.Call]:
     """The calls that a function makes; not those of functions in it, where it maps some of them over devices itself."""
     below = list(walk(node.body))
-    names = {n.name if isinstance(n, ir.Attr) else n.id for n in below if isinstance(n, (ir.Attr, ir.Name))}
+    names = {
+        n.name if isinstance(n, ir.Attr) else n.id
+        for n in below
+        if isinstance(n, (ir.Attr, ir.Name))
+    }
     apart: set[int] = set()
     if any(mapping in name for mapping in MAPPINGS for name in names):
-        apart = {id(n) for inner in below if isinstance(inner, (ir.Function, ir.Lambda)) for n in walk(inner.body)}
+        apart = {
+            id(n)
+            for inner in below
+            if isinstance(inner, (ir.Function, ir.Lambda))
+            for n in walk(inner.body)
+        }
     yield from (n for n in below if isinstance(n, ir.Call) and id(n) not in apart)
 
 
-def signature_view(it: Interpreter, view: View, node: ir.Function | ir.Lambda, module: str) -> View:
+def signature_view(
+    it: Interpreter, view: View, node: ir.Function | ir.Lambda, module: str
+) -> View:
     """The view, as the annotations of a function speak of it."""
     declares = isinstance(node, ir.Function) and bool(annotated_axes(it, node, module))
     return view if view.declares == declares else replace(view, declares=declares)
@@ -202,7 +262,11 @@ def annotated_axes(it: Interpreter, node: ir.Function, module: str) -> frozenset
     known = it.annotated_axes.get(id(node))
     if known is None:
         annotations = (*(param.annotation for param in node.params), node.returns)
-        found = (_axes_in(it, resolve(it, expr, module), 0) for expr in annotations if expr is not None)
+        found = (
+            _axes_in(it, resolve(it, expr, module), 0)
+            for expr in annotations
+            if expr is not None
+        )
         known = it.annotated_axes[id(node)] = frozenset[str]().union(*found)
     return known
 
@@ -211,10 +275,14 @@ def _axes_in(it: Interpreter, type_: Type, depth: int) -> set[str]:
     from shardlint.engine.matching import field_types
 
     match type_:
-        case ArrayType(shape=shape) if shape is not None and shape.dialect == "shardtypes":
+        case ArrayType(shape=shape) if (
+            shape is not None and shape.dialect == "shardtypes"
+        ):
             return set(shape.axes)
         case ClassType(cls=cls) if depth < 3:
-            return set().union(*(_axes_in(it, one, depth + 1) for one in field_types(it, cls).values()))
+            return set().union(
+                *(_axes_in(it, one, depth + 1) for one in field_types(it, cls).values())
+            )
         case SequenceType(items=items) | UnionType(items=items):
             return set().union(*(_axes_in(it, one, depth + 1) for one in items))
         case RepeatedType(item=item):
@@ -229,15 +297,34 @@ def _reduces(it: Interpreter, module: str, call: ir.Call, axes: frozenset[str]) 
     """Whether a call is a collective over one of the axes, as written."""
     found = it.resolve_static(call.func, module)
     if isinstance(found, ExternalValue) and found.qualname in COLLECTIVES:
-        words = {n.value for arg in call.args for n in walk(arg.value) if isinstance(n, ir.Const)}
+        words = {
+            n.value
+            for arg in call.args
+            for n in walk(arg.value)
+            if isinstance(n, ir.Const)
+        }
         return bool(words & axes)
-    name = call.func.name if isinstance(call.func, ir.Attr) else call.func.id if isinstance(call.func, ir.Name) else ""
+    name = (
+        call.func.name
+        if isinstance(call.func, ir.Attr)
+        else call.func.id
+        if isinstance(call.func, ir.Name)
+        else ""
+    )
     first = call.args[0].value if call.args else None
-    if name not in SPEC_NAMES or not isinstance(first, ir.Const) or not isinstance(first.value, str):
+    if (
+        name not in SPEC_NAMES
+        or not isinstance(first, ir.Const)
+        or not isinstance(first.value, str)
+    ):
         return False
     text = first.value.replace("[", "").replace("]", "")
     try:
-        named = {axis for part in text.replace("->", ",").split(",") for axis in parse(part).axes}
+        named = {
+            axis
+            for part in text.replace("->", ",").split(",")
+            for axis in parse(part).axes
+        }
     except ShapeSyntaxError:
         return False
     return "->" in text and bool(named & axes)

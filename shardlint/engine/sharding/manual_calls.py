@@ -42,49 +42,95 @@ _SPECS = ("in_specs", "out_specs")
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
 
-def region_of(it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshValue | None) -> Region:
+def region_of(
+    it: Interpreter, kind: str, options: dict[str, Value], mesh: MeshValue | None
+) -> Region:
     """What ``shard_map`` or ``pmap`` with these options makes of a function."""
     outer = it.view.axes if it.view is not None else ()
     nested = it.view is not None and not it.view.complete
     if kind == PMAP:
         names = axis_names(options.get("axis_name"))
-        others = None if names is not None or outer else called_names(options.get("axis_name"))
+        others = (
+            None
+            if names is not None or outer
+            else called_names(options.get("axis_name"))
+        )
         complete = ("axis_name" not in options or names is not None) and not nested
         names = names or others
         bound = tuple((name, None) for name in names or ())
         around, program = (*outer, *bound), others is not None
-        view = View(around, complete, "pmap", False, bordered=_bordered(it), called=program, known=it.mesh)
-        return Region(view, False, options.get("in_axes"), options.get("out_axes"), names[0] if names else None)
+        view = View(
+            around,
+            complete,
+            "pmap",
+            False,
+            bordered=_bordered(it),
+            called=program,
+            known=it.mesh,
+        )
+        return Region(
+            view,
+            False,
+            options.get("in_axes"),
+            options.get("out_axes"),
+            names[0] if names else None,
+        )
     given = options.get("mesh", mesh)
     known = given if isinstance(given, MeshValue) else None
     axes = known.axes if known is not None and known.axes is not None else None
     if axes is None:
-        axes = tuple(it.mesh.items()) if "mesh" not in options or is_none(options["mesh"]) else ()
+        axes = (
+            tuple(it.mesh.items())
+            if "mesh" not in options or is_none(options["mesh"])
+            else ()
+        )
     whole = bool(axes)
     called = not whole and not outer and _is_called(options)
     if called:
-        options = {**options, **{name: _as_called(options[name]) for name in _SPECS if name in options}}
+        options = {
+            **options,
+            **{name: _as_called(options[name]) for name in _SPECS if name in options},
+        }
     if not whole:  # of a mesh that is not known at least what the specs name
-        spelled = sorted({*spelled_axes(options.get("in_specs")), *spelled_axes(options.get("out_specs"))})
+        spelled = sorted(
+            {
+                *spelled_axes(options.get("in_specs")),
+                *spelled_axes(options.get("out_specs")),
+            }
+        )
         axes = tuple((name, None) for name in spelled)
     inside = _manual_axes(options, axes)
     own = tuple(pair for pair in inside or () if pair[0] not in dict(outer))
     sizes = {**it.mesh, **dict(axes)}
-    partly = any(not is_none(options.get(name, NONE)) for name in ("axis_names", "auto"))
+    partly = any(
+        not is_none(options.get(name, NONE)) for name in ("axis_names", "auto")
+    )
     # what makes but some axes manual may be called where others are, unless it brings its mesh
-    alone = not partly or ("mesh" in options and known is not None and known.axes is not None)
+    alone = not partly or (
+        "mesh" in options and known is not None and known.axes is not None
+    )
     complete = whole and bool(inside) and alone and not nested
     view = View(
-        (*outer, *own), complete, "shard_map", tracked(options), bordered=_bordered(it), called=called, known=sizes
+        (*outer, *own),
+        complete,
+        "shard_map",
+        tracked(options),
+        bordered=_bordered(it),
+        called=called,
+        known=sizes,
     )
     new = frozenset(name for name, _ in own) if it.view is not None else None
-    return Region(view, False, options.get("in_specs"), options.get("out_specs"), own=new)
+    return Region(
+        view, False, options.get("in_specs"), options.get("out_specs"), own=new
+    )
 
 
 def _is_called(options: dict[str, Value]) -> bool:
     """Whether the specs name some axis that is not spelled out, and none that is."""
     specs = [spec for name in _SPECS for spec in _specs(options.get(name))]
-    spelled = any(axis for spec in specs for entry in spec.entries or () for axis in entry or ())
+    spelled = any(
+        axis for spec in specs for entry in spec.entries or () for axis in entry or ()
+    )
     return not spelled and any(spec.called is not None for spec in specs)
 
 
@@ -99,11 +145,15 @@ def _specs(tree: Value | None) -> Iterator[SpecValue]:
 
 def _as_called(tree: Value) -> Value:
     """A tree of specs with the program's names for their axes."""
-    return map_leaves(tree, lambda leaf: _named(leaf) if isinstance(leaf, SpecValue) else leaf)
+    return map_leaves(
+        tree, lambda leaf: _named(leaf) if isinstance(leaf, SpecValue) else leaf
+    )
 
 
 def _named(spec: SpecValue) -> SpecValue:
-    return spec if spec.called is None else replace(spec, entries=spec.called, called=None)
+    return (
+        spec if spec.called is None else replace(spec, entries=spec.called, called=None)
+    )
 
 
 def _bordered(it: Interpreter) -> bool:
@@ -128,7 +178,11 @@ def _manual_axes(
     named, auto = (options.get(name, NONE) for name in ("axis_names", "auto"))
     if not is_none(named):
         names = axis_names(named)
-        return None if names is None else tuple((name, dict(axes).get(name)) for name in names) or axes
+        return (
+            None
+            if names is None
+            else tuple((name, dict(axes).get(name)) for name in names) or axes
+        )
     left = () if is_none(auto) else axis_names(auto)
     return None if left is None else tuple(pair for pair in axes if pair[0] not in left)
 
@@ -148,8 +202,12 @@ def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> Non
         region = region_of(it, value.kind, dict(value.options), mesh)
         rest = [param.name for param in func.node.params if param.name not in named]
         fixed = {**dict(zip(rest, given, strict=False)), **named}
-        region = replace(region, names=tuple(rest[len(given) :]), given=tuple(fixed.items()))
-        it.regions.add(func, signature_view(it, region.view, func.node, func.module), region)
+        region = replace(
+            region, names=tuple(rest[len(given) :]), given=tuple(fixed.items())
+        )
+        it.regions.add(
+            func, signature_view(it, region.view, func.node, func.module), region
+        )
 
 
 def call_region(
@@ -169,9 +227,13 @@ def call_region(
             text = f"argument {i}{manual_exit.shown_path(differs[0])} {differs[1]}"
             it.report(frame, "ST307", places[i] if i < len(places) else at, text)
             return Unknown("an error was reported here")
-        if one is not None and not _divides(it, frame, region, value, one, i, places[i] if i < len(places) else at):
+        if one is not None and not _divides(
+            it, frame, region, value, one, i, places[i] if i < len(places) else at
+        ):
             return Unknown("an error was reported here")
-    inner = [_enter(region, value, one) for value, one in zip(args, entries, strict=True)]
+    inner = [
+        _enter(region, value, one) for value, one in zip(args, entries, strict=True)
+    ]
     if kwargs:
         return Unknown("shard_map with keyword arguments")
 
@@ -179,7 +241,9 @@ def call_region(
         given = [change(value) for value in inner]
         before, it.view = it.view, region.view
         try:
-            return [call(it, frame, outside.taken(it, func.func), given, {}, at, places)]
+            return [
+                call(it, frame, outside.taken(it, func.func), given, {}, at, places)
+            ]
         finally:
             it.view = before
 
@@ -200,7 +264,9 @@ def _divides(
             continue
         wrong = next(checks.uneven(array, spec, axes), None)
         if wrong is not None:
-            it.report(frame, "ST104", at, f"dimension {wrong.index} of {what}: {wrong.text()}")
+            it.report(
+                frame, "ST104", at, f"dimension {wrong.index} of {what}: {wrong.text()}"
+            )
             return False
     return True
 
@@ -238,19 +304,38 @@ def _leave(region: Region, value: Value) -> Value:
             return Unknown(leaf.reason)
         found = spec_of(one) if one is not None else None
         entries = found.entries if found is not None else None
-        if leaf.dims is None or entries is None or len(entries) > len(leaf.dims) or None in entries:
+        if (
+            leaf.dims is None
+            or entries is None
+            or len(entries) > len(leaf.dims)
+            or None in entries
+        ):
             return ArrayValue(None, leaf.dtype)
         full = [*entries, *((),) * (len(leaf.dims) - len(entries))]
-        sizes = [view.global_size(dim.size, axes or ()) for dim, axes in zip(leaf.dims, full, strict=True)]
+        sizes = [
+            view.global_size(dim.size, axes or ())
+            for dim, axes in zip(leaf.dims, full, strict=True)
+        ]
         if region.own is None or not leaf.manual:
-            return ArrayValue(tuple(map(Dimension, sizes, full)), leaf.dtype, pending=frozenset())
-        kept = [None if d.axes is None else tuple(a for a in d.axes if a not in region.own) for d in leaf.dims]
-        return without(replace(leaf, dims=tuple(map(Dimension, sizes, kept))), region.own)
+            return ArrayValue(
+                tuple(map(Dimension, sizes, full)), leaf.dtype, pending=frozenset()
+            )
+        kept = [
+            None if d.axes is None else tuple(a for a in d.axes if a not in region.own)
+            for d in leaf.dims
+        ]
+        return without(
+            replace(leaf, dims=tuple(map(Dimension, sizes, kept))), region.own
+        )
 
     return _mapped(value, region.results, one_leaf)
 
 
-def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue | Unknown, Value | None], Value]) -> Value:
+def _mapped(
+    value: Value,
+    spec: Value | None,
+    change: Callable[[ArrayValue | Unknown, Value | None], Value],
+) -> Value:
     """Every array of a tree with the spec that it falls under, in a tree of specs that may end above it."""
     if isinstance(value, (ArrayValue, Unknown)):
         return change(value, spec)
@@ -259,7 +344,11 @@ def _mapped(value: Value, spec: Value | None, change: Callable[[ArrayValue | Unk
         return value
     below = parts_of(spec, value)
     return rebuilt(
-        value, [(key, _mapped(item, spec if below is None else below.get(key), change)) for key, item in parts]
+        value,
+        [
+            (key, _mapped(item, spec if below is None else below.get(key), change))
+            for key, item in parts
+        ],
     )
 
 
@@ -278,14 +367,28 @@ def signature(it: Interpreter, func: FunctionValue) -> Iterator[None]:
         it.view = before
 
 
-def annotated(before: ArrayValue, value: ArrayValue, promised: ArrayValue) -> ArrayValue:
+def annotated(
+    before: ArrayValue, value: ArrayValue, promised: ArrayValue
+) -> ArrayValue:
     """A value that passed its annotation: split and pending as that says. What was the same on all devices ``before``
     is so in each part."""
     if not value.manual:
         return value
     declared = sharded(promised) | (promised.pending or frozenset())
     new = declared - {axis for axis, mark in value.marks if mark == "split"}
-    pending = ((value.pending or frozenset()) - sharded(promised)) | (promised.pending or frozenset())
-    same = {axis for axis in sharded(value) - sharded(before) if state(before, axis) == "replicated"}
+    pending = ((value.pending or frozenset()) - sharded(promised)) | (
+        promised.pending or frozenset()
+    )
+    same = {
+        axis
+        for axis in sharded(value) - sharded(before)
+        if state(before, axis) == "replicated"
+    }
     marks = value.marks | split_marks(same) | {(axis, "alike") for axis in same}
-    return replace(value, pending=pending, varying=value.varying - new, unclear=value.unclear.minus(new), marks=marks)
+    return replace(
+        value,
+        pending=pending,
+        varying=value.varying - new,
+        unclear=value.unclear.minus(new),
+        marks=marks,
+    )

@@ -14,10 +14,21 @@ from shardlint.engine.trees import children, rebuilt
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.state import axes_met, sharded, split_marks
 from shardlint.ops.sharding.view import View
-from shardlint.values import ArrayValue, DictValue, Dimension, SequenceValue, SpecValue, StringValue, Unknown, Value
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    SequenceValue,
+    SpecValue,
+    StringValue,
+    Unknown,
+    Value,
+)
 
 
-def entered(frame: Frame, view: View, value: Value, region: Region | None, name: str) -> Value:
+def entered(
+    frame: Frame, view: View, value: Value, region: Region | None, name: str
+) -> Value:
     """The value of a parameter, made from its annotation, at the start of a function; even divisions become facts.
 
     In a region an argument is what its annotation says and nothing else; a helper's may be pending besides.
@@ -26,7 +37,9 @@ def entered(frame: Frame, view: View, value: Value, region: Region | None, name:
         return _entered(frame, view, value, region, None, False)
     if name not in region.names:
         open_ = isinstance(value, (Unknown, StringValue))
-        return outside.seen(view, dict(region.given).get(name, value) if open_ else value)
+        return outside.seen(
+            view, dict(region.given).get(name, value) if open_ else value
+        )
     index = region.names.index(name)
     entry = region.entries
     if isinstance(entry, SequenceValue):
@@ -35,13 +48,28 @@ def entered(frame: Frame, view: View, value: Value, region: Region | None, name:
 
 
 def _entered(
-    frame: Frame, view: View, value: Value, region: Region | None, entry: Value | None, mapped: bool | None
+    frame: Frame,
+    view: View,
+    value: Value,
+    region: Region | None,
+    entry: Value | None,
+    mapped: bool | None,
 ) -> Value:
     parts = children(value)
     if parts is not None:
         below = parts_of(entry, value)
         made = [
-            (key, _entered(frame, view, item, region, entry if below is None else below.get(key), mapped))
+            (
+                key,
+                _entered(
+                    frame,
+                    view,
+                    item,
+                    region,
+                    entry if below is None else below.get(key),
+                    mapped,
+                ),
+            )
             for key, item in parts
         ]
         return rebuilt(value, made)
@@ -53,17 +81,32 @@ def _entered(
         return _by_entry(view, value, region, entry)
     for dim in value.dims or ():
         size = view.global_size(dim.size, dim.axes or ())
-        if dim.axes and size is not None and not size.is_opaque and size.constant is None:
+        if (
+            dim.axes
+            and size is not None
+            and not size.is_opaque
+            and size.constant is None
+        ):
             frame.facts = frame.facts.divides(view.count(dim.axes), size)
-    if region is None or (value.dims is not None and any(dim.axes is None for dim in value.dims)):
+    if region is None or (
+        value.dims is not None and any(dim.axes is None for dim in value.dims)
+    ):
         return value
     changed = replace(value, unclear=NO_AXIS)
-    if region.mapped is not None and mapped is not False and region.mapped not in sharded(changed):
-        return replace(changed, unclear=NO_AXIS.plus([region.mapped]))  # mapped, though declared whole
+    if (
+        region.mapped is not None
+        and mapped is not False
+        and region.mapped not in sharded(changed)
+    ):
+        return replace(
+            changed, unclear=NO_AXIS.plus([region.mapped])
+        )  # mapped, though declared whole
     return changed
 
 
-def _by_entry(view: View, value: ArrayValue, region: Region, entry: Value | None) -> Value:
+def _by_entry(
+    view: View, value: ArrayValue, region: Region, entry: Value | None
+) -> Value:
     """An argument whose annotation speaks of shapes alone: its spec says how it is split. Its sizes are local ones."""
     spec = spec_of(entry) if entry is not None else None
     if value.dims is None:
@@ -71,10 +114,17 @@ def _by_entry(view: View, value: ArrayValue, region: Region, entry: Value | None
             return at_border(region, Unknown("an array of unknown rank"), entry)
         return by_spec(view, value, spec)
     alone = region.own is None  # else it lies on other axes besides, nobody says how
-    inside = by_spec(view, replace(value, manual=False), spec) if alone else by_spec(view, value, spec)
+    inside = (
+        by_spec(view, replace(value, manual=False), spec)
+        if alone
+        else by_spec(view, value, spec)
+    )
     if inside.dims is None:
         return value
-    dims = tuple(replace(dim, size=own.size) for dim, own in zip(inside.dims, value.dims, strict=True))
+    dims = tuple(
+        replace(dim, size=own.size)
+        for dim, own in zip(inside.dims, value.dims, strict=True)
+    )
     return replace(inside, dims=dims)
 
 
@@ -83,7 +133,11 @@ def displayed(view: View, value: Value) -> Value:
     parts = children(value) if isinstance(value, (SequenceValue, DictValue)) else None
     if parts is not None:
         return rebuilt(value, [(key, displayed(view, item)) for key, item in parts])
-    return replace(view.leave(value), manual=value.manual) if isinstance(value, ArrayValue) else value
+    return (
+        replace(view.leave(value), manual=value.manual)
+        if isinstance(value, ArrayValue)
+        else value
+    )
 
 
 def _is_mapped(region: Region, entry: Value | None) -> bool | None:
@@ -102,23 +156,40 @@ def by_spec(view: View, value: ArrayValue, spec: SpecValue | None) -> ArrayValue
     if spec is None or spec.entries is None or None in spec.entries:
         return ArrayValue(None, value.dtype, manual=True)
     axes = [view.splitting(entry or ()) for entry in spec.entries]
-    unclear = NO_AXIS if view.complete else EVERY_AXIS.minus(axis for axis, _ in view.axes)
+    unclear = (
+        NO_AXIS if view.complete else EVERY_AXIS.minus(axis for axis, _ in view.axes)
+    )
     unclear = unclear if spec.unreduced is not None else EVERY_AXIS
     pending = spec.unreduced or frozenset()
     if value.dims is None or len(axes) > len(value.dims):
         if value.manual:
             return ArrayValue(None, value.dtype, manual=True)
         parts = frozenset(axis for one in axes for axis in one)
-        return ArrayValue(None, value.dtype, pending=pending, manual=True, varying=parts, unclear=unclear)
+        return ArrayValue(
+            None,
+            value.dtype,
+            pending=pending,
+            manual=True,
+            varying=parts,
+            unclear=unclear,
+        )
     axes += [()] * (len(value.dims) - len(axes))
     if value.manual:
         return _nested(view, value, axes)
     dims = tuple(
-        replace(dim, size=view.local_size(dim.size, one), axes=one) for dim, one in zip(value.dims, axes, strict=True)
+        replace(dim, size=view.local_size(dim.size, one), axes=one)
+        for dim, one in zip(value.dims, axes, strict=True)
     )
     marks = split_marks(axis for one in axes for axis in one)
     return replace(
-        value, dims=dims, manual=True, pending=pending, unclear=unclear, numpy=False, weak=False, marks=marks
+        value,
+        dims=dims,
+        manual=True,
+        pending=pending,
+        unclear=unclear,
+        numpy=False,
+        weak=False,
+        marks=marks,
     )
 
 
@@ -126,11 +197,19 @@ def _nested(view: View, value: ArrayValue, axes: list[tuple[str, ...]]) -> Array
     """A local array as a region inside another one gets it: over the outer axes nothing changes."""
     old = value.dims or ()
     sizes = [view.local_size(dim.size, one) for dim, one in zip(old, axes, strict=True)]
-    both = [None if dim.axes is None else (*dim.axes, *one) for dim, one in zip(old, axes, strict=True)]
-    dims = tuple(Dimension(size, one, dim.label) for dim, size, one in zip(old, sizes, both, strict=True))
+    both = [
+        None if dim.axes is None else (*dim.axes, *one)
+        for dim, one in zip(old, axes, strict=True)
+    ]
+    dims = tuple(
+        Dimension(size, one, dim.label)
+        for dim, size, one in zip(old, sizes, both, strict=True)
+    )
     new = [axis for axis, _ in view.axes if axis not in axes_met([value])]
     marks = split_marks(axis for one in axes for axis in one)
-    return replace(value, dims=dims, unclear=value.unclear.minus(new), marks=value.marks | marks)
+    return replace(
+        value, dims=dims, unclear=value.unclear.minus(new), marks=value.marks | marks
+    )
 
 
 def at_border(region: Region, value: Unknown, entry: Value | None) -> Value:
@@ -139,23 +218,38 @@ def at_border(region: Region, value: Unknown, entry: Value | None) -> Value:
     if region.own is not None:
         return Unknown(value.reason)
     if region.mapped is not None:
-        return replace(value, size=None, leaf=by_mapping(region, _is_mapped(region, entry)))
+        return replace(
+            value, size=None, leaf=by_mapping(region, _is_mapped(region, entry))
+        )
     view = region.view
     parts = None if entry is None else children(entry)
     if entry is not None and parts:
-        return rebuilt(entry, [(key, at_border(region, Unknown(value.reason), one)) for key, one in parts])
+        return rebuilt(
+            entry,
+            [
+                (key, at_border(region, Unknown(value.reason), one))
+                for key, one in parts
+            ],
+        )
     spec = None if entry is None else spec_of(entry)
     leaf = by_spec(view, ArrayValue(None), spec)
     if spec is None or leaf.unclear == EVERY_AXIS:
         return value
-    return replace(value, size=None, leaf=leaf, lead=tuple(view.splitting(one or ()) for one in spec.entries or ()))
+    return replace(
+        value,
+        size=None,
+        leaf=leaf,
+        lead=tuple(view.splitting(one or ()) for one in spec.entries or ()),
+    )
 
 
 def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
     """Every array in an argument of ``pmap``: one that is not mapped is the same on all devices. A mapped one may be
     so, too, unless others are said to be; None where that is not known."""
     axis = region.mapped
-    has_none = isinstance(region.entries, SequenceValue) and any(is_none(one) for one in region.entries.items)
+    has_none = isinstance(region.entries, SequenceValue) and any(
+        is_none(one) for one in region.entries.items
+    )
     if axis is None or mapped is None or (mapped and not has_none):
         return None
     around = len(region.view.axes) > 1 or not region.view.complete
@@ -170,16 +264,23 @@ def unclear(value: Value, axes: frozenset[str], but_dimensions: bool = False) ->
     they split."""
     parts = children(value)
     if parts is not None:
-        return rebuilt(value, [(key, unclear(item, axes, but_dimensions)) for key, item in parts])
+        return rebuilt(
+            value, [(key, unclear(item, axes, but_dimensions)) for key, item in parts]
+        )
     if isinstance(value, Unknown) and value.leaf is not None:
         leaf = unclear(value.leaf, axes, but_dimensions)
         lead = value.lead if but_dimensions else None
-        return replace(value, leaf=leaf if isinstance(leaf, ArrayValue) else None, lead=lead)
+        return replace(
+            value, leaf=leaf if isinstance(leaf, ArrayValue) else None, lead=lead
+        )
     if not isinstance(value, ArrayValue):
         return value
     dims = value.dims
     if dims is not None and not but_dimensions:
-        dims = tuple(replace(dim, axes=None) if axes.intersection(dim.axes or ()) else dim for dim in dims)
+        dims = tuple(
+            replace(dim, axes=None) if axes.intersection(dim.axes or ()) else dim
+            for dim in dims
+        )
     return replace(
         value,
         dims=dims,
@@ -199,4 +300,9 @@ def ranked(value: Unknown, dims: tuple[Dimension, ...]) -> ArrayValue:
     axes = [*value.lead, *[()] * (len(dims) - len(value.lead))]
     found = tuple(replace(dim, axes=one) for dim, one in zip(dims, axes, strict=True))
     marks = split_marks(axis for one in axes for axis in one)
-    return replace(value.leaf, dims=found, varying=value.leaf.varying - {axis for axis, _ in marks}, marks=marks)
+    return replace(
+        value.leaf,
+        dims=found,
+        varying=value.leaf.varying - {axis for axis, _ in marks},
+        marks=marks,
+    )

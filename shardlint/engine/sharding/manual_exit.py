@@ -57,42 +57,81 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     region = frame.region
     if region is None:
         _undeclared(it, frame, expr, value)
-    findings = list(_of_region(it, region, frame, value) if region is not None else _of_helper(value))
-    if region is None and frame.parent is not None and frame.parent.region is not None:  # told where that was left
-        findings = [one for one in findings if not {place[:2] for place in one.related} & it.wrong_places]
+    findings = list(
+        _of_region(it, region, frame, value)
+        if region is not None
+        else _of_helper(value)
+    )
+    if (
+        region is None and frame.parent is not None and frame.parent.region is not None
+    ):  # told where that was left
+        findings = [
+            one
+            for one in findings
+            if not {place[:2] for place in one.related} & it.wrong_places
+        ]
     if not findings:
         return
     places = [_place(frame, one, written_at(frame, expr, one.path)) for one in findings]
     place, found = min(zip(places, findings, strict=True), key=lambda pair: pair[0])
-    what = f"result of {frame.function.name}{shown_path(found.path)}" if frame.function is not None else "the result"
+    what = (
+        f"result of {frame.function.name}{shown_path(found.path)}"
+        if frame.function is not None
+        else "the result"
+    )
     if region is not None and not frame.silent:
         it.wrong_places.update(place[:2] for place in found.related)
-    it.report(frame, found.code, place, f"{what} {found.text}", None, _related(found, frame))
+    it.report(
+        frame, found.code, place, f"{what} {found.text}", None, _related(found, frame)
+    )
 
 
 def _undeclared(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
     """A helper that leaves a sum for its caller without saying so: for those who want every one annotated."""
     for path, leaf, type_ in _typed_leaves(it, value, frame.promise, ()):
-        if type_.shape is None or type_.shape.dialect != "shardtypes" or frame.function is None:
+        if (
+            type_.shape is None
+            or type_.shape.dialect != "shardtypes"
+            or frame.function is None
+        ):
             continue
         silent = set(leaf.pending or ()) - set(type_.shape.pending)
         axes = sorted(axis for axis in silent if axis not in leaf.unclear)
         if axes:
             what = f"result of {frame.function.name}{shown_path(path)}"
             text = f"{what} {undeclared_sum(axes)}: write {{U:{','.join(axes)}}} in {type_.text.strip()!r}"
-            it.report(frame, "ST315", written_at(frame, expr, path), text, None, notes_about(leaf, axes))
+            it.report(
+                frame,
+                "ST315",
+                written_at(frame, expr, path),
+                text,
+                None,
+                notes_about(leaf, axes),
+            )
 
 
-def leave_call(it: Interpreter, frame: Frame, region: Region, value: Value, at: int) -> None:
+def leave_call(
+    it: Interpreter, frame: Frame, region: Region, value: Value, at: int
+) -> None:
     """The result of a call of what ``shard_map`` made."""
     found = next(_of_region(it, region, frame, value), None)
     if found is not None:
         text = f"result of the mapped function{shown_path(found.path)} {found.text}"
-        it.report(frame, found.code, _place(frame, found, at), text, None, _related(found, frame))
+        it.report(
+            frame,
+            found.code,
+            _place(frame, found, at),
+            text,
+            None,
+            _related(found, frame),
+        )
 
 
 def certain(
-    it: Interpreter, region: Region, func: Value, evaluated: Callable[[Change], Sequence[Value]]
+    it: Interpreter,
+    region: Region,
+    func: Value,
+    evaluated: Callable[[Change], Sequence[Value]],
 ) -> Sequence[Value]:
     """The results of a mapped function, of which what is certain is found. ``evaluated`` gives them for arguments that
     are changed.
@@ -102,9 +141,18 @@ def certain(
     """
     every = frozenset(axis for axis, _ in region.view.axes)
     results, found = _apart(it, lambda: evaluated(lambda value: value))
-    if any(event.code in _OF_SUMS for event in found.values()) and region.results is not None:
-        open_results, _ = _apart(it, lambda: evaluated(partial(unclear, axes=every, but_dimensions=True)))
-        stacked = [(path, axes) for value in open_results for path, axes in _stacked(region, value)]
+    if (
+        any(event.code in _OF_SUMS for event in found.values())
+        and region.results is not None
+    ):
+        open_results, _ = _apart(
+            it, lambda: evaluated(partial(unclear, axes=every, but_dimensions=True))
+        )
+        stacked = [
+            (path, axes)
+            for value in open_results
+            for path, axes in _stacked(region, value)
+        ]
         over = frozenset[str]().union(*(axes for _, axes in stacked))
         if over:
             results, still = _apart(it, lambda: evaluated(partial(unclear, axes=over)))
@@ -119,7 +167,9 @@ def certain(
     return results
 
 
-def _apart(it: Interpreter, evaluate: Callable[[], Sequence[Value]]) -> tuple[Sequence[Value], dict[object, Event]]:
+def _apart(
+    it: Interpreter, evaluate: Callable[[], Sequence[Value]]
+) -> tuple[Sequence[Value], dict[object, Event]]:
     """What an evaluation gives, and what it finds, which is not reported yet."""
     before, it.events = it.events, {}
     found = it.events
@@ -130,13 +180,19 @@ def _apart(it: Interpreter, evaluate: Callable[[], Sequence[Value]]) -> tuple[Se
     return results, found
 
 
-def _stacked(region: Region, value: Value) -> Iterator[tuple[tuple[object, ...], frozenset[str]]]:
+def _stacked(
+    region: Region, value: Value
+) -> Iterator[tuple[tuple[object, ...], frozenset[str]]]:
     """Each array of a result, with the axes along which its spec puts side by side what each device made by itself:
     they split a dimension of it that no argument was split along."""
     for path, leaf, one in _with_specs(value, region.results, ()):
         spec = spec_of(one) if one is not None else None
         own = set[str]()
-        if spec is not None and leaf.dims is not None and len(spec.entries or ()) <= len(leaf.dims):
+        if (
+            spec is not None
+            and leaf.dims is not None
+            and len(spec.entries or ()) <= len(leaf.dims)
+        ):
             for dim, entry in zip(leaf.dims, spec.entries or (), strict=False):
                 if dim.size == 1 or dim.axes is not None:
                     own |= set(entry or ()).difference(dim.axes or ())
@@ -144,7 +200,11 @@ def _stacked(region: Region, value: Value) -> Iterator[tuple[tuple[object, ...],
 
 
 def _place(frame: Frame, found: Finding, at: int) -> int:
-    return found.place[1] if found.place is not None and found.place[0] == frame.module else at
+    return (
+        found.place[1]
+        if found.place is not None and found.place[0] == frame.module
+        else at
+    )
 
 
 def _related(found: Finding, frame: Frame) -> tuple[tuple[str, int, str], ...]:
@@ -157,11 +217,16 @@ def _related(found: Finding, frame: Frame) -> tuple[tuple[str, int, str], ...]:
 def shown_path(path: Sequence[object]) -> str:
     if not path:
         return ""
-    parts = [f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in path]
+    parts = [
+        f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]"
+        for key in path
+    ]
     return f" ({''.join(parts).removeprefix('.')})"
 
 
-def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> Iterator[Finding]:
+def _of_region(
+    it: Interpreter, region: Region, frame: Frame, value: Value
+) -> Iterator[Finding]:
     if region.typed:
         for path, leaf, type_ in _typed_leaves(it, value, frame.promise, ()):
             if type_.shape is not None and type_.shape.dialect == "shardtypes":
@@ -174,21 +239,36 @@ def _of_region(it: Interpreter, region: Region, frame: Frame, value: Value) -> I
                 yield from judge(leaf, set(), set(), path, frozenset({region.mapped}))
             yield from _miscounted(leaf, path)
     else:
-        promised = frame.region is not None and frame.promise is not None  # then judged where it is transformed
-        differs = None if promised or region.results is None else prefixes.mismatch(value, region.results)
+        promised = (
+            frame.region is not None and frame.promise is not None
+        )  # then judged where it is transformed
+        differs = (
+            None
+            if promised or region.results is None
+            else prefixes.mismatch(value, region.results)
+        )
         if differs is not None:
             yield Finding("ST307", differs[1], (), differs[0])
             return
         for path, leaf, one in _with_specs(value, region.results, ()):
             spec = spec_of(one) if one is not None else None
-            if not promised and spec is not None and leaf.dims is not None and len(spec.entries or ()) > len(leaf.dims):
-                text = spec_too_long(len(leaf.dims), shown(spec), len(spec.entries or ()))
+            if (
+                not promised
+                and spec is not None
+                and leaf.dims is not None
+                and len(spec.entries or ()) > len(leaf.dims)
+            ):
+                text = spec_too_long(
+                    len(leaf.dims), shown(spec), len(spec.entries or ())
+                )
                 yield Finding("ST306", text, (), path, spec.place)
                 continue
             entries = None if spec is None or spec.unreduced is None else spec.entries
             if spec is not None and entries is not None and None not in entries:
                 declared = {axis for entry in entries for axis in entry or ()}
-                yield from judge(leaf, declared, set(spec.unreduced or ()), path, region.own)
+                yield from judge(
+                    leaf, declared, set(spec.unreduced or ()), path, region.own
+                )
             yield from _miscounted(leaf, path)
 
 
@@ -196,7 +276,13 @@ def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding
     for note in value.notes:
         if note.code and (note.axis, "miscounted") in value.marks:
             place = (note.module, note.at)
-            yield Finding(note.code, f"differs from what one device computes: {note.text}", (), path, place)
+            yield Finding(
+                note.code,
+                f"differs from what one device computes: {note.text}",
+                (),
+                path,
+                place,
+            )
 
 
 def judge(
@@ -205,24 +291,39 @@ def judge(
 ) -> Iterator[Finding]:  # fmt: skip
     """What is certainly wrong when the value is returned as sharded over ``declared`` axes only."""
     for axis in sorted(value.pending or ()):
-        if axis not in declared | pending and (over is None or axis in over) and axis not in value.unclear:
+        if (
+            axis not in declared | pending
+            and (over is None or axis in over)
+            and axis not in value.unclear
+        ):
             is_mean = (axis, "mean") in value.marks
             what = device_mean([axis]) if is_mean else partial_sum([axis])
             text = f"is {what}: {reduce_first('pmean' if is_mean else 'psum', axis)}"
             yield Finding("ST301", text, notes_about(value, [axis]), path)
     for axis in sorted(value.varying - sharded(value)):
-        if axis not in declared and (over is None or axis in over) and axis not in value.unclear:
+        if (
+            axis not in declared
+            and (over is None or axis in over)
+            and axis not in value.unclear
+        ):
             code = "ST302" if (axis, "local") in value.marks else "ST301"
-            yield Finding(code, returned_as_replicated([axis]), notes_about(value, [axis]), path)
+            yield Finding(
+                code, returned_as_replicated([axis]), notes_about(value, [axis]), path
+            )
     yield from _whole(value, path, over=over)
 
 
 def _whole(
-    value: ArrayValue, path: tuple[object, ...], marks: frozenset[str] = _WHOLE, over: frozenset[str] | None = None
+    value: ArrayValue,
+    path: tuple[object, ...],
+    marks: frozenset[str] = _WHOLE,
+    over: frozenset[str] | None = None,
 ) -> Iterator[Finding]:
     axes = sharded(value) & value.varying
     for axis in sorted(axes if over is None else axes & over):
-        if axis not in value.unclear and any((axis, mark) in value.marks for mark in marks):
+        if axis not in value.unclear and any(
+            (axis, mark) in value.marks for mark in marks
+        ):
             related = notes_about(value, [axis])
             how = f" ({related[-1][2]})" if related else ""
             text = f"was computed on each device's shard along {axis!r} alone{how}: {reduce_first('all_gather', axis)}"
@@ -236,11 +337,16 @@ def _of_helper(value: Value) -> Iterator[Finding]:
         for found in _whole(leaf, path, frozenset({"softmax"})):
             axes = sharded(leaf) & leaf.varying
             others = [other for _, other in leaves if other is not leaf]
-            if not any(axes & (other.varying | (other.pending or frozenset())) for other in others):
+            if not any(
+                axes & (other.varying | (other.pending or frozenset()))
+                for other in others
+            ):
                 yield found
 
 
-def _leaves(value: Value, path: tuple[object, ...]) -> Iterator[tuple[tuple[object, ...], ArrayValue]]:
+def _leaves(
+    value: Value, path: tuple[object, ...]
+) -> Iterator[tuple[tuple[object, ...], ArrayValue]]:
     parts = children(value)
     if parts is not None:
         for key, item in parts:
@@ -257,7 +363,9 @@ def _typed_leaves(
     match type_, value:
         case ArrayType(), ArrayValue(manual=True):
             yield path, value, type_
-        case SequenceType(items=types), SequenceValue(items=items) if len(types) == len(items):
+        case SequenceType(items=types), SequenceValue(items=items) if len(types) == len(
+            items
+        ):
             for index, (one, item) in enumerate(zip(types, items, strict=True)):
                 yield from _typed_leaves(it, item, one, (*path, index))
         case ClassType(), InstanceValue() if value.cls is type_.cls and len(path) < 6:
@@ -280,4 +388,6 @@ def _with_specs(
         return
     below = parts_of(specs, value)
     for key, item in parts or ():
-        yield from _with_specs(item, specs if below is None else below.get(key), (*path, key))
+        yield from _with_specs(
+            item, specs if below is None else below.get(key), (*path, key)
+        )

@@ -30,12 +30,22 @@ if TYPE_CHECKING:
 STRUCTURE = "jax.tree.structure"
 _MAX_LEAVES = 64
 _NORMS = frozenset(
-    {"optax.global_norm", "optax.tree.norm", "optax.tree_utils.tree_l2_norm", "optax.tree_utils.tree_norm"}
+    {
+        "optax.global_norm",
+        "optax.tree.norm",
+        "optax.tree_utils.tree_l2_norm",
+        "optax.tree_utils.tree_norm",
+    }
 )
 
 
 def call(
-    it: Interpreter, frame: Frame, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
 ) -> Value | None:
     """What ``jax.tree.<name>`` gives of the leaves of a tree; None for any other call, and where that is not known."""
     given = list(args)
@@ -45,21 +55,34 @@ def call(
             return listed(given[0], asks)
         case "flatten", 1:
             found = listed(given[0], asks)
-            return None if found is None else SequenceValue((found, WrappedValue(STRUCTURE, given[0])))
+            return (
+                None
+                if found is None
+                else SequenceValue((found, WrappedValue(STRUCTURE, given[0])))
+            )
         case "structure", 1:
             return None if asks else WrappedValue(STRUCTURE, given[0])
-        case "unflatten", 2 if isinstance(given[0], WrappedValue) and given[0].kind == STRUCTURE:
+        case "unflatten", 2 if (
+            isinstance(given[0], WrappedValue) and given[0].kind == STRUCTURE
+        ):
             return unflattened(given[0].func, given[1])
         case "reduce", 2 | 3 if not asks:
-            start = [*given[2:], *(value for key, value in kwargs.items() if key == "initializer")]
+            start = [
+                *given[2:],
+                *(value for key, value in kwargs.items() if key == "initializer"),
+            ]
             return _reduced(it, frame, given[0], given[1], start, at)
         case _:
             return None
 
 
-def of_library(it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], at: int) -> Value | None:
+def of_library(
+    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], at: int
+) -> Value | None:
     """``ravel_pytree`` and the norm over all leaves of a tree; None for any other call."""
-    if len(args) != 1 or not (qualname in _NORMS or qualname == "jax.flatten_util.ravel_pytree"):
+    if len(args) != 1 or not (
+        qualname in _NORMS or qualname == "jax.flatten_util.ravel_pytree"
+    ):
         return None
     flat = _raveled(it, frame, args[0], at)
     if flat is None:
@@ -106,7 +129,10 @@ def as_tree(value: Value) -> Value:
         return value
     one = alike(value)
     leaf = None if one is None else operand(one)
-    return Unknown("a collection of unknown length", leaf=leaf if isinstance(leaf, ArrayValue) else None)
+    return Unknown(
+        "a collection of unknown length",
+        leaf=leaf if isinstance(leaf, ArrayValue) else None,
+    )
 
 
 def listed(tree: Value, asks: bool = False) -> Value | None:
@@ -121,9 +147,17 @@ def listed(tree: Value, asks: bool = False) -> Value | None:
 def unflattened(tree: Value, leaves: Value) -> Value:
     """The tree with other leaves."""
     found = known(tree)
-    if isinstance(leaves, SequenceValue) and found is not None and len(found) == len(leaves.items):
+    if (
+        isinstance(leaves, SequenceValue)
+        and found is not None
+        and len(found) == len(leaves.items)
+    ):
         return _filled(tree, iter(leaves.items).__next__)
-    return as_tree(leaves) if isinstance(leaves, CollectionValue) else Unknown("a tree of other leaves")
+    return (
+        as_tree(leaves)
+        if isinstance(leaves, CollectionValue)
+        else Unknown("a tree of other leaves")
+    )
 
 
 def _filled(tree: Value, following: Callable[[], Value]) -> Value:
@@ -134,7 +168,9 @@ def _filled(tree: Value, following: Callable[[], Value]) -> Value:
     return rebuilt(tree, [(key, made[key]) for key, _ in children(tree) or []])
 
 
-def _reduced(it: Interpreter, frame: Frame, func: Value, tree: Value, start: list[Value], at: int) -> Value | None:
+def _reduced(
+    it: Interpreter, frame: Frame, func: Value, tree: Value, start: list[Value], at: int
+) -> Value | None:
     from shardlint.engine.calls import call as call_function
 
     found = known(tree)
@@ -163,5 +199,7 @@ def _raveled(it: Interpreter, frame: Frame, tree: Value, at: int) -> ArrayValue 
     if not found:
         return None
     flat = [it.apply(frame, "jax.numpy.ravel", [leaf], {}, at) for leaf in found]
-    result = it.apply(frame, "jax.numpy.concatenate", [SequenceValue(tuple(flat), "list")], {}, at)
+    result = it.apply(
+        frame, "jax.numpy.concatenate", [SequenceValue(tuple(flat), "list")], {}, at
+    )
     return result if isinstance(result, ArrayValue) else None

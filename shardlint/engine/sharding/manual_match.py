@@ -47,18 +47,27 @@ def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
     if not view.divides((declared.size, declared.axes) for declared in dims):
         return replace(value, dims=None)
     pairs = zip(value.dims, dims, strict=True)
-    sizes = [view.global_size(dim.size, dim.axes or declared.axes) for dim, declared in pairs]
-    new = tuple(Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True))
+    sizes = [
+        view.global_size(dim.size, dim.axes or declared.axes) for dim, declared in pairs
+    ]
+    new = tuple(
+        Dimension(size, dim.axes) for size, dim in zip(sizes, value.dims, strict=True)
+    )
     return replace(value, dims=new)
 
 
 def with_own_sizes(view: View, value: ArrayValue) -> ArrayValue:
     """The value with the global sizes that its own axes give it."""
-    dims = tuple(Dimension(view.global_size(dim.size, dim.axes or ()), dim.axes) for dim in value.dims or ())
+    dims = tuple(
+        Dimension(view.global_size(dim.size, dim.axes or ()), dim.axes)
+        for dim in value.dims or ()
+    )
     return value if value.dims is None else replace(value, dims=dims)
 
 
-def conflict(view: View, type_: ArrayType, value: ArrayValue, what: str) -> Conflict | None:
+def conflict(
+    view: View, type_: ArrayType, value: ArrayValue, what: str
+) -> Conflict | None:
     """A dimension that is certainly sharded over other axes than declared."""
     dims = aligned(type_, len(value.dims or ()))
     if dims is None or value.dims is None or value.constant or not view.declares:
@@ -69,7 +78,12 @@ def conflict(view: View, type_: ArrayType, value: ArrayValue, what: str) -> Conf
         if not dim.axes or dim.axes == view.splitting(declared.axes):
             continue
         detail = wrong_axes(index, declared.axes, dim.axes)
-        return Conflict("ST308", _differs(view, type_, value, what, detail), {}, notes_about(value, dim.axes))
+        return Conflict(
+            "ST308",
+            _differs(view, type_, value, what, detail),
+            {},
+            notes_about(value, dim.axes),
+        )
     return None
 
 
@@ -78,14 +92,28 @@ def replicated_for_sharded(
 ) -> Conflict | None:
     """Why a size is too large by a number of devices: the value is replicated where a sharded one is declared."""
     dims = aligned(type_, len(value.dims or ()))
-    if dims is None or value.dims is None or dim is None or dim >= len(dims) or value.constant:
+    if (
+        dims is None
+        or value.dims is None
+        or dim is None
+        or dim >= len(dims)
+        or value.constant
+    ):
         return None
     axes = view.splitting(dims[dim].axes)
-    if not axes or value.dims[dim].axes != () or any(state(value, axis) != "replicated" for axis in axes):
+    if (
+        not axes
+        or value.dims[dim].axes != ()
+        or any(state(value, axis) != "replicated" for axis in axes)
+    ):
         return None
     text = _differs(view, type_, value, what, wrong_axes(dim, axes, ()))
     return Conflict("ST311", text, {}, notes_about(value, axes))
 
 
-def _differs(view: View, type_: ArrayType, value: ArrayValue, what: str, detail: str) -> str:
-    return expected_got(what, type_.written, array_text(value.dtype, global_shape(view, value)), detail)
+def _differs(
+    view: View, type_: ArrayType, value: ArrayValue, what: str, detail: str
+) -> str:
+    return expected_got(
+        what, type_.written, array_text(value.dtype, global_shape(view, value)), detail
+    )

@@ -20,8 +20,20 @@ from shardlint.ops.sharding.origins import Operands
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Literal, Unknown, Value
 
-PATTERNS = {"jax.numpy.einsum": 0, "einops.einsum": -1, "einops.rearrange": 1, "einops.reduce": 1, "einops.repeat": 1}
-_LIBRARIES = ("jax.numpy.", "jax.nn.", "jax.scipy.", "optax.losses.", "flax.linen.dot_product_attention")
+PATTERNS = {
+    "jax.numpy.einsum": 0,
+    "einops.einsum": -1,
+    "einops.rearrange": 1,
+    "einops.reduce": 1,
+    "einops.repeat": 1,
+}
+_LIBRARIES = (
+    "jax.numpy.",
+    "jax.nn.",
+    "jax.scipy.",
+    "optax.losses.",
+    "flax.linen.dot_product_attention",
+)
 
 
 def with_ranks(qualname: str, args: Sequence[Value]) -> Sequence[Value]:
@@ -43,29 +55,41 @@ def ranks(qualname: str, args: Sequence[Value]) -> dict[int, int]:
     if place is None or len(args) < 2:
         return {}
     text = args[place]
-    if not isinstance(text, Literal) or not isinstance(text.value, str) or "..." in text.value:
+    if (
+        not isinstance(text, Literal)
+        or not isinstance(text.value, str)
+        or "..." in text.value
+    ):
         return {}
     operands, _, _ = text.value.partition("->")
     terms = [_dimensions(term, qualname) for term in operands.split(",")]
     first = int(place == 0)
     if len(terms) > len(args) - 1 or (first and len(terms) < len(args) - 1):
         return {}
-    return {first + number: rank for number, rank in enumerate(terms) if rank is not None}
+    return {
+        first + number: rank for number, rank in enumerate(terms) if rank is not None
+    }
 
 
-def learn(frame: Frame, qualname: str, args: Sequence[Value], operands: Sequence[ir.Expr]) -> None:
+def learn(
+    frame: Frame, qualname: str, args: Sequence[Value], operands: Sequence[ir.Expr]
+) -> None:
     """After ``einsum('bij,bjk->bik', x, y)`` x and y have three dimensions: else the program failed there."""
     if frame.silent:  # it may not have run
         return
     for place, rank in ranks(qualname, args).items():
         expr = operands[place] if place < len(operands) else None
         if isinstance(expr, ir.Name) and expr.id in frame.variables:
-            frame.variables[expr.id] = _with_rank(qualname, frame.variables[expr.id], rank)
+            frame.variables[expr.id] = _with_rank(
+                qualname, frame.variables[expr.id], rank
+            )
 
 
 def _with_rank(qualname: str, value: Value, rank: int) -> Value:
     dims = (Dimension(None),) * rank
-    if isinstance(value, Unknown) and qualname.endswith(".einsum"):  # the others also take lists of arrays
+    if isinstance(value, Unknown) and qualname.endswith(
+        ".einsum"
+    ):  # the others also take lists of arrays
         return ranked(value, dims)
     if isinstance(value, ArrayValue) and value.dims is None:
         return ranked(Unknown(leaf=value), dims)
@@ -84,7 +108,11 @@ def _dimensions(term: str, qualname: str) -> int | None:
 
 
 def computed_apart(
-    view: View, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+    view: View,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    ctx: OpContext,
 ) -> Value | None:
     """What a function without a model, that uses no collective, gives of arrays in manual code; None for any other."""
     if not qualname.startswith(_LIBRARIES) or MODELS.get(qualname) is not None:
@@ -94,7 +122,11 @@ def computed_apart(
     call = Call(qualname, given, ctx)
     operands = Operands(adopted, lambda value: value)
     operands.marked(call)
-    if not operands.complete or not operands.found or any(children(value) for value in given.values()):
+    if (
+        not operands.complete
+        or not operands.found
+        or any(children(value) for value in given.values())
+    ):
         return None
     op = Op(call, view, tuple(operands.found), tuple(operands.positions))
     return Unknown(f"no model for {qualname}", leaf=computed(op, ArrayValue(None), []))

@@ -32,7 +32,12 @@ _TREE = ("jax.tree.", "jax.tree_util.tree_")
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
 ) -> Value | None:
     """``jax.tree.map`` and its like, of trees that hold instances or lie alike; None for any other call."""
     from shardlint.engine.calls import call as call_function
@@ -41,7 +46,9 @@ def call(
         return None
     prefix = next((one for one in _TREE if qualname.startswith(one)), None)
     if prefix is None:
-        return None if kwargs else manual_leaves.of_library(it, frame, qualname, args, at)
+        return (
+            None if kwargs else manual_leaves.of_library(it, frame, qualname, args, at)
+        )
     name = qualname.removeprefix(prefix)
     if kwargs.keys() - {"is_leaf", "initializer"}:
         return None
@@ -57,26 +64,37 @@ def call(
     if name == "map_with_path":
         paths = tree_paths.of_leaves(trees[0])
         return _map(
-            lambda leaves: call_function(it, frame, func, [leaves[1], leaves[0], *leaves[2:]], {}, at),
+            lambda leaves: call_function(
+                it, frame, func, [leaves[1], leaves[0], *leaves[2:]], {}, at
+            ),
             trees[0],
             [paths, *trees[1:]],
             asks,
         )
-    return _map(lambda leaves: call_function(it, frame, func, leaves, {}, at), trees[0], trees[1:], asks)
+    return _map(
+        lambda leaves: call_function(it, frame, func, leaves, {}, at),
+        trees[0],
+        trees[1:],
+        asks,
+    )
 
 
 def _is_alike(tree: Value) -> bool:
     return isinstance(tree, Unknown) and tree.leaf is not None
 
 
-def _map(call: Callable[[list[Value]], Value], tree: Value, rest: list[Value], asks: bool) -> Value:
+def _map(
+    call: Callable[[list[Value]], Value], tree: Value, rest: list[Value], asks: bool
+) -> Value:
     """``asks`` tells that leaves may be something else than arrays."""
     parts = children(tree)
     if parts is None:
         if any(_is_alike(one) for one in (tree, *rest)):
             given = [one if asks else operand(one) for one in (tree, *rest)]
             result = operand(call(given))
-            return Unknown("a mapped tree", leaf=result if isinstance(result, ArrayValue) else None)
+            return Unknown(
+                "a mapped tree", leaf=result if isinstance(result, ArrayValue) else None
+            )
         if not is_leaf(tree):
             return Unknown("maps a tree of unknown structure")
         return call([tree, *rest])
@@ -110,7 +128,11 @@ def _is_whole(value: ArrayValue, axis: str) -> bool:
 
 
 def gradient(
-    view: View | None, argument: Value, result: Value, place: tuple[str, int], by_jax: bool = True
+    view: View | None,
+    argument: Value,
+    result: Value,
+    place: tuple[str, int],
+    by_jax: bool = True,
 ) -> Value | None:
     """The gradient of ``result`` by ``argument`` in manual code; None elsewhere.
 
@@ -124,21 +146,32 @@ def gradient(
     def change(leaf: Value) -> Value:
         if isinstance(leaf, Unknown) and leaf.leaf is not None:
             inside = change(leaf.leaf)
-            return Unknown(leaf.reason, leaf=inside if isinstance(inside, ArrayValue) else None)
+            return Unknown(
+                leaf.reason, leaf=inside if isinstance(inside, ArrayValue) else None
+            )
         if not isinstance(leaf, ArrayValue):
             return leaf if is_leaf(leaf) else Unknown("a part of a tree")
-        dims = None if leaf.dims is None else tuple(Dimension(d.size, d.axes) for d in leaf.dims)
+        dims = (
+            None
+            if leaf.dims is None
+            else tuple(Dimension(d.size, d.axes) for d in leaf.dims)
+        )
         mine = sharded(leaf)
         known = dims is not None and all(dim.axes is not None for dim in dims)
         own: list[str] = []
         if by_jax and view.transposes is False and isinstance(result, ArrayValue):
-            axes = dict.fromkeys([*(axis for axis, _ in view.axes), *sorted(axes_met([leaf, result]))])
+            axes = dict.fromkeys(
+                [*(axis for axis, _ in view.axes), *sorted(axes_met([leaf, result]))]
+            )
             own = [
                 axis for axis in axes
                 if _is_whole(leaf, axis) and state(result, axis) in ("pending", "varying")
             ]  # fmt: skip
         unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)
-        notes = tuple(Note(axis, "each device takes the gradient of its own shard here", *place) for axis in own)
+        notes = tuple(
+            Note(axis, "each device takes the gradient of its own shard here", *place)
+            for axis in own
+        )
         return ArrayValue(
             dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
             marks=split_marks(mine) | {(axis, "derived") for axis in own}, notes=notes,

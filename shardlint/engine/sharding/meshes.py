@@ -27,7 +27,14 @@ from shardlint.values import (
 )
 from shardtypes.lang import Size
 
-_MESH = frozenset({"jax.sharding.Mesh", "jax.experimental.maps.Mesh", "jax.interpreters.pxla.Mesh", "jax.mesh.Mesh"})
+_MESH = frozenset(
+    {
+        "jax.sharding.Mesh",
+        "jax.experimental.maps.Mesh",
+        "jax.interpreters.pxla.Mesh",
+        "jax.mesh.Mesh",
+    }
+)
 _ABSTRACT = frozenset({"jax.sharding.AbstractMesh", "jax.mesh.AbstractMesh"})
 #: The releases since which axes are Explicit by default.
 _MADE_EXPLICIT: Version = (0, 9)
@@ -41,12 +48,24 @@ _IN_FORCE = frozenset(
     jax.sharding_impls.use_mesh jax.sharding_impls.set_mesh jax.mesh.use_abstract_mesh""".split()
 )
 #: Those of them that work as a plain statement too.
-SETTERS = frozenset({"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impls.set_mesh"})
-_CURRENT = frozenset({"jax.sharding.get_abstract_mesh", "jax.sharding.get_mesh", "jax.mesh.get_abstract_mesh"})
+SETTERS = frozenset(
+    {"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impls.set_mesh"}
+)
+_CURRENT = frozenset(
+    {
+        "jax.sharding.get_abstract_mesh",
+        "jax.sharding.get_mesh",
+        "jax.mesh.get_abstract_mesh",
+    }
+)
 
 
 def make(
-    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], current: MeshValue | None, jax: Version
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    current: MeshValue | None,
+    jax: Version,
 ) -> Value | None:
     """A mesh, or the device array for one; None for any other call. ``current`` is the mesh in force, ``jax`` the
     release that the program is for."""
@@ -59,26 +78,41 @@ def make(
     if qualname == "jax.make_mesh":
         given = _given(("axis_shapes", "axis_names", "axis_types"), args, kwargs)
         names = _names(given.get("axis_names"))
-        shapes = given.get("axis_shapes", given.get("axis_sizes"))  # as newer releases call it
-        return _mesh(names, _ints(shapes), _types(given.get("axis_types"), names, _default(jax, _MADE_EXPLICIT)))
+        shapes = given.get(
+            "axis_shapes", given.get("axis_sizes")
+        )  # as newer releases call it
+        return _mesh(
+            names,
+            _ints(shapes),
+            _types(given.get("axis_types"), names, _default(jax, _MADE_EXPLICIT)),
+        )
     if qualname in _ABSTRACT:
         return _abstract(args, kwargs, _default(jax, _ABSTRACT_EXPLICIT))
     if qualname in _IN_FORCE:
         mesh = next(iter((*args, *kwargs.values())), None)
         if not isinstance(mesh, MeshValue):
             return MeshValue(None)
-        gone = qualname in _USE_MESH and jax >= _WITHOUT_USE_MESH  # the program is for another release than we think
+        gone = (
+            qualname in _USE_MESH and jax >= _WITHOUT_USE_MESH
+        )  # the program is for another release than we think
         return replace(mesh, types=None if gone else mesh.types, by_setter=True)
     if qualname in _CURRENT:
         return current if current is not None else MeshValue(None)
     if qualname == "jax.experimental.mesh_utils.create_device_mesh":
-        return _device_array(_ints(_given(("mesh_shape",), args, kwargs).get("mesh_shape")))
+        return _device_array(
+            _ints(_given(("mesh_shape",), args, kwargs).get("mesh_shape"))
+        )
     if qualname == "jax.experimental.mesh_utils.create_hybrid_device_mesh":
         given = _given(("mesh_shape", "dcn_mesh_shape"), args, kwargs)
-        inner, outer = _ints(given.get("mesh_shape")), _ints(given.get("dcn_mesh_shape"))
+        inner, outer = (
+            _ints(given.get("mesh_shape")),
+            _ints(given.get("dcn_mesh_shape")),
+        )
         if inner is None or outer is None or len(inner) != len(outer):
             return _device_array(None)
-        return _device_array([a * b if a and b else None for a, b in zip(inner, outer, strict=True)])
+        return _device_array(
+            [a * b if a and b else None for a, b in zip(inner, outer, strict=True)]
+        )
     return None
 
 
@@ -91,12 +125,18 @@ def entered(mesh: MeshValue) -> MeshValue:
     return mesh if mesh.by_setter else replace(mesh, types=None)
 
 
-def refused(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> str | None:
+def refused(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> str | None:
     """Why a mesh cannot be made like this; None where it can, or that is not known."""
     if qualname in _MESH:
         given = _given(("devices", "axis_names"), args, kwargs)
         devices = given.get("devices")
-        rank = len(devices.dims) if isinstance(devices, ArrayValue) and devices.dims is not None else None
+        rank = (
+            len(devices.dims)
+            if isinstance(devices, ArrayValue) and devices.dims is not None
+            else None
+        )
         what = "the array of devices has"
     elif qualname == "jax.make_mesh":
         given = _given(("axis_shapes", "axis_names"), args, kwargs)
@@ -127,14 +167,18 @@ def attribute(mesh: MeshValue, name: str) -> Value:
     if mesh.axes is None:
         return Unknown(f".{name} of a mesh that is not known")
     if name == "shape":
-        return DictValue(tuple((axis, IntValue(_size(size))) for axis, size in mesh.axes))
+        return DictValue(
+            tuple((axis, IntValue(_size(size))) for axis, size in mesh.axes)
+        )
     if name == "axis_names":
         return SequenceValue(tuple(Literal(axis) for axis, _ in mesh.axes))
     if name == "axis_sizes":
         return SequenceValue(tuple(IntValue(_size(size)) for _, size in mesh.axes))
     if name == "size":
         known = [size for _, size in mesh.axes if size is not None]
-        return IntValue(Size.const(prod(known)) if len(known) == len(mesh.axes) else None)
+        return IntValue(
+            Size.const(prod(known)) if len(known) == len(mesh.axes) else None
+        )
     if name == "devices":
         return _device_array([size for _, size in mesh.axes])
     return Unknown(f".{name} of a mesh")
@@ -145,7 +189,9 @@ def sizes(mesh: MeshValue | None) -> dict[str, int | None] | None:
     return dict(mesh.axes) if mesh is not None and mesh.axes is not None else None
 
 
-def _given(names: Sequence[str], args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
+def _given(
+    names: Sequence[str], args: Sequence[Value], kwargs: Mapping[str, Value]
+) -> dict[str, Value]:
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
@@ -154,14 +200,21 @@ def _names(value: Value | None) -> tuple[str, ...] | None:
         return (value.value,)
     if not isinstance(value, SequenceValue):
         return None
-    names = [item.value for item in value.items if isinstance(item, Literal) and isinstance(item.value, str)]
+    names = [
+        item.value
+        for item in value.items
+        if isinstance(item, Literal) and isinstance(item.value, str)
+    ]
     return tuple(names) if len(names) == len(value.items) else None
 
 
 def _ints(value: Value | None) -> list[int | None] | None:
     if not isinstance(value, SequenceValue):
         return None
-    numbers = [i.size.constant if isinstance(i, IntValue) and i.size is not None else None for i in value.items]
+    numbers = [
+        i.size.constant if isinstance(i, IntValue) and i.size is not None else None
+        for i in value.items
+    ]
     return [n if n is not None and n > 0 else None for n in numbers]
 
 
@@ -172,7 +225,9 @@ def _array_sizes(devices: ArrayValue) -> list[int | None] | None:
 
 
 def _mesh(
-    names: tuple[str, ...] | None, counts: Sequence[int | None] | None, types: tuple[str | None, ...] | None
+    names: tuple[str, ...] | None,
+    counts: Sequence[int | None] | None,
+    types: tuple[str | None, ...] | None,
 ) -> MeshValue:
     if names is None:
         return MeshValue(None)
@@ -181,7 +236,9 @@ def _mesh(
     return MeshValue(tuple(zip(names, counts, strict=True)), types)
 
 
-def _types(value: Value | None, names: tuple[str, ...] | None, default: str | None) -> tuple[str | None, ...] | None:
+def _types(
+    value: Value | None, names: tuple[str, ...] | None, default: str | None
+) -> tuple[str | None, ...] | None:
     if names is None:
         return None
     if value is None or value == Literal(None):
@@ -199,12 +256,18 @@ def _type(value: Value) -> str | None:
     return last if last in ("Auto", "Explicit", "Manual") else None
 
 
-def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value], default: str) -> MeshValue:
+def _abstract(
+    args: Sequence[Value], kwargs: Mapping[str, Value], default: str
+) -> MeshValue:
     given = _given(("axis_sizes", "axis_names", "axis_types"), args, kwargs)
     first = given.get("axis_sizes", given.get("shape_tuple"))
     pairs = first.items if isinstance(first, SequenceValue) else ()
-    if pairs and all(isinstance(pair, SequenceValue) and len(pair.items) == 2 for pair in pairs):
-        rows = [pair.items for pair in pairs if isinstance(pair, SequenceValue)]  # JAX's older form: (name, size)
+    if pairs and all(
+        isinstance(pair, SequenceValue) and len(pair.items) == 2 for pair in pairs
+    ):
+        rows = [
+            pair.items for pair in pairs if isinstance(pair, SequenceValue)
+        ]  # JAX's older form: (name, size)
         names = _names(SequenceValue(tuple(name for name, _ in rows)))
         return _mesh(names, _ints(SequenceValue(tuple(size for _, size in rows))), None)
     names = _names(given.get("axis_names"))
@@ -212,7 +275,9 @@ def _abstract(args: Sequence[Value], kwargs: Mapping[str, Value], default: str) 
 
 
 def _device_array(counts: Sequence[int | None] | None) -> ArrayValue:
-    dims = None if counts is None else tuple(Dimension(_size(count)) for count in counts)
+    dims = (
+        None if counts is None else tuple(Dimension(_size(count)) for count in counts)
+    )
     return ArrayValue(dims, None, numpy=True)
 
 

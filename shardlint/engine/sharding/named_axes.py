@@ -39,7 +39,11 @@ class Naming:
     def names(self) -> tuple[str, ...]:
         """The axis that is bound."""
         given = self.options.get("axis_name")
-        return axis_names(given) or (called_names(given) if self.func.kind == PMAP else None) or ()
+        return (
+            axis_names(given)
+            or (called_names(given) if self.func.kind == PMAP else None)
+            or ()
+        )
 
 
 @contextmanager
@@ -47,7 +51,9 @@ def bound(it: Interpreter, frame: Frame, naming: Naming) -> Iterator[bool]:
     """While the mapped function runs. Gives whether manual code runs in it."""
     before, names = it.view, naming.names()
     sizes: Mapping[str, tuple[Size, Axes]] = {}
-    if naming.func.kind == PMAP and (names or before is not None or "axis_name" not in naming.options):
+    if naming.func.kind == PMAP and (
+        names or before is not None or "axis_name" not in naming.options
+    ):
         view = region_of(it, PMAP, naming.options, frame.mesh).view
         it.view = replace(view, mapped=before.mapped if before is not None else {})
     if it.view is not None and len(names) == 1 and naming.size is not None:
@@ -73,7 +79,10 @@ def entered(naming: Naming, value: Value, mapped: bool, inside: bool) -> Value:
         if not isinstance(one, ArrayValue):
             return one
         known = adopted(one) if one.manual or inside else replicated(one)
-        return replace(known, unclear=known.unclear.plus(names) if mapped else known.unclear.minus(names))
+        return replace(
+            known,
+            unclear=known.unclear.plus(names) if mapped else known.unclear.minus(names),
+        )
 
     return map_leaves(value, leaf)
 
@@ -84,9 +93,13 @@ def _of_copies(naming: Naming, value: ArrayValue | Unknown, mapped: bool) -> Val
     leaf = value.leaf if isinstance(value, Unknown) else value
     mark = copies.mark(value)
     same = not mapped or mark == copies.COPIES
-    known = replicated(ArrayValue(None) if leaf is None else replace(leaf, marks=frozenset()))
+    known = replicated(
+        ArrayValue(None) if leaf is None else replace(leaf, marks=frozenset())
+    )
     own = replace(known, varying=frozenset(() if same else naming.names()))
-    if mark == copies.APART and not same and leaf is not None:  # one more step of what each device makes by itself
+    if (
+        mark == copies.APART and not same and leaf is not None
+    ):  # one more step of what each device makes by itself
         derived = frozenset((axis, "derived") for axis in naming.names())
         own = replace(own, marks=derived, notes=leaf.notes)
     return own if isinstance(value, ArrayValue) else replace(value, size=None, leaf=own)
@@ -94,19 +107,39 @@ def _of_copies(naming: Naming, value: ArrayValue | Unknown, mapped: bool) -> Val
 
 def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -> Value:
     """A result, of which nothing is said over the axis any more. Outside of manual code it is a plain array again."""
-    region = region_of(it, PMAP, naming.options, frame.mesh) if naming.func.kind == PMAP else None
-    if region is not None and region.mapped is not None and not judged_elsewhere(it, naming.func):
+    region = (
+        region_of(it, PMAP, naming.options, frame.mesh)
+        if naming.func.kind == PMAP
+        else None
+    )
+    if (
+        region is not None
+        and region.mapped is not None
+        and not judged_elsewhere(it, naming.func)
+    ):
         manual_exit.leave_call(it, frame, region, value, at)
     names = frozenset(naming.names())
 
     def leaf(one: Value) -> Value:
-        if isinstance(one, Unknown) and one.leaf is not None and it.view is None and region is not None:
+        if (
+            isinstance(one, Unknown)
+            and one.leaf is not None
+            and it.view is None
+            and region is not None
+        ):
             return copies.made(Unknown(one.reason), naming.names(), one)
         if not isinstance(one, ArrayValue) or not one.manual:
             return one
         if it.view is None:
-            plain = ArrayValue(None if one.dims is None else tuple(replace(d, axes=None) for d in one.dims), one.dtype)
-            return copies.made(plain, naming.names(), one) if region is not None else plain
+            plain = ArrayValue(
+                None
+                if one.dims is None
+                else tuple(replace(d, axes=None) for d in one.dims),
+                one.dtype,
+            )
+            return (
+                copies.made(plain, naming.names(), one) if region is not None else plain
+            )
         one = adopted(one)
         return replace(
             one, pending=(one.pending or frozenset()) - names, varying=one.varying - names,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 #: What compiles a function, so that constraints on its results may be dropped.
-COMPILING = frozenset({"jax.jit", "equinox.filter_jit", "flax.nnx.jit", "flax.linen.jit"})
+COMPILING = frozenset(
+    {"jax.jit", "equinox.filter_jit", "flax.nnx.jit", "flax.linen.jit"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +61,18 @@ def note(
         uneven = next(checks.uneven(array, spec, axes), None) if constraint else None
         dropped = None
         if uneven is not None:
-            dropped = Dropped(checks.dropped_result(uneven), site.frame.module, site.place(spec, operand))
+            dropped = Dropped(
+                checks.dropped_result(uneven),
+                site.frame.module,
+                site.place(spec, operand),
+            )
         site.it.placements[id(array)] = Placement(array, spec, axes, dropped)
     return result
 
 
-def leave_compiled(it: Interpreter, frame: Frame, func: FunctionValue, result: Value, at: int) -> None:
+def leave_compiled(
+    it: Interpreter, frame: Frame, func: FunctionValue, result: Value, at: int
+) -> None:
     """What a compiled function gives to code that nothing traces, ``at`` a call of it: report the constraints that are
     dropped from it. Inside of other compiled code they stay."""
     if func.tracing in COMPILING and runs_now(it, frame):
@@ -80,26 +88,49 @@ def runs_now(it: Interpreter, frame: Frame) -> bool:
 def report_dropped(it: Interpreter, frame: Frame, result: Value, at: int) -> None:
     """Report a constraint that ``jit`` drops from these, its results."""
     held = (it.placements.get(id(array)) for array, _ in checks.arrays(result, ""))
-    dropped = next((one.dropped for one in held if one is not None and one.dropped is not None), None)
+    dropped = next(
+        (one.dropped for one in held if one is not None and one.dropped is not None),
+        None,
+    )
     if dropped is None:
         return
     if dropped.module == frame.module:
         it.report(frame, "ST312", dropped.at, dropped.why)
     else:
-        it.report(frame, "ST312", at, dropped.why, None, ((dropped.module, dropped.at, "the constraint is here"),))
+        it.report(
+            frame,
+            "ST312",
+            at,
+            dropped.why,
+            None,
+            ((dropped.module, dropped.at, "the constraint is here"),),
+        )
 
 
-def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) -> str | None:
+def conflict(
+    it: Interpreter, type_: ArrayType, value: ArrayValue, what: str
+) -> str | None:
     """A message where an annotation that says how its array is split says otherwise."""
     placement = it.placements.get(id(value))
     shape = type_.shape
-    if shape is None or shape.dialect != "shardtypes" or shape.rank is None or not any(dim.axes for dim in shape.dims):
+    if (
+        shape is None
+        or shape.dialect != "shardtypes"
+        or shape.rank is None
+        or not any(dim.axes for dim in shape.dims)
+    ):
         return None
     if placement is not None:
-        entries, axes, why = placement.spec.entries or (), placement.axes, f"placed with {shown(placement.spec)}"
+        entries, axes, why = (
+            placement.spec.entries or (),
+            placement.axes,
+            f"placed with {shown(placement.spec)}",
+        )
     elif placed(value) and value.dims is not None and len(value.dims) == shape.rank:
         entries, axes = tuple(dim.axes for dim in value.dims), meshes.sizes(value.mesh)
-        found_shape = format_shape([dim.size for dim in value.dims], [entry or () for entry in entries])
+        found_shape = format_shape(
+            [dim.size for dim in value.dims], [entry or () for entry in entries]
+        )
         why = array_text(value.dtype, found_shape)
     else:
         return None
@@ -108,9 +139,14 @@ def conflict(it: Interpreter, type_: ArrayType, value: ArrayValue, what: str) ->
         entry = entries[index] if index < len(entries) else ()
         if entry is None or (not dim.axes and may_name_axes(it)):
             continue
-        declared, found = (one if typed is None else tuple(a for a in one if a in typed) for one in (dim.axes, entry))
+        declared, found = (
+            one if typed is None else tuple(a for a in one if a in typed)
+            for one in (dim.axes, entry)
+        )
         if not checks.same_axes(declared, found, axes):
-            return expected_got(what, type_.written, why, wrong_axes(index, declared, found))
+            return expected_got(
+                what, type_.written, why, wrong_axes(index, declared, found)
+            )
     return None
 
 
@@ -118,6 +154,7 @@ def replaced(node: ir.Function | ir.Lambda) -> bool:
     """Whether a decorator places the results of a function anew."""
     decorators = node.decorators if isinstance(node, ir.Function) else ()
     return any(
-        isinstance(decorator, ir.Call) and any(arg.keyword == "out_shardings" for arg in decorator.args)
+        isinstance(decorator, ir.Call)
+        and any(arg.keyword == "out_shardings" for arg in decorator.args)
         for decorator in decorators
     )

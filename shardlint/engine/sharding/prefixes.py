@@ -21,17 +21,33 @@ def mismatch(value: Value, specs: Value, path: Path = ()) -> tuple[Path, str] | 
     if parts is None:
         return None
     if isinstance(specs, DictValue) != isinstance(value, DictValue):
-        return (path, f"is {_text(value)}, but its specs are {_text(specs)}") if _plain(value, specs) else None
+        return (
+            (path, f"is {_text(value)}, but its specs are {_text(specs)}")
+            if _plain(value, specs)
+            else None
+        )
     if isinstance(specs, DictValue):
         have, want = dict(parts), dict(wanted)
         if have.keys() != want.keys():
             lost = next((key for key in have if key not in want), None)
-            which = f"has {lost!r}, which has no spec" if lost is not None else _more(have, want)
+            which = (
+                f"has {lost!r}, which has no spec"
+                if lost is not None
+                else _more(have, want)
+            )
             return path, which
     elif isinstance(value, InstanceValue) or isinstance(specs, InstanceValue):
-        if not (isinstance(value, InstanceValue) and isinstance(specs, InstanceValue) and value.cls is specs.cls):
+        if not (
+            isinstance(value, InstanceValue)
+            and isinstance(specs, InstanceValue)
+            and value.cls is specs.cls
+        ):
             return None
-    elif isinstance(value, SequenceValue) and isinstance(specs, SequenceValue) and len(parts) != len(wanted):
+    elif (
+        isinstance(value, SequenceValue)
+        and isinstance(specs, SequenceValue)
+        and len(parts) != len(wanted)
+    ):
         if value.kind != "tuple" or specs.kind != "tuple":
             return None  # lists may have grown unseen
         return path, f"is {_text(value)}, but its specs are {_text(specs)}"
@@ -49,10 +65,18 @@ def _plain(value: Value, specs: Value) -> bool:
 
 
 def _more(have: dict[object, Value], want: dict[object, Value]) -> str:
-    return f"has no {next(key for key in want if key not in have)!r}, which its specs have"
+    return (
+        f"has no {next(key for key in want if key not in have)!r}, which its specs have"
+    )
 
 
 def _text(tree: Value) -> str:
     parts = children(tree) or []
-    what = "dict" if isinstance(tree, DictValue) else tree.kind if isinstance(tree, SequenceValue) else "class"
+    what = (
+        "dict"
+        if isinstance(tree, DictValue)
+        else tree.kind
+        if isinstance(tree, SequenceValue)
+        else "class"
+    )
     return f"a {what} of {len(parts)}" if what != "class" else "a class"

@@ -19,11 +19,17 @@ from shardlint.values import (
 )
 
 
-def found(value: Value, shardings: Value, placements: Mapping[int, Placement]) -> tuple[str, SpecValue] | None:
+def found(
+    value: Value, shardings: Value, placements: Mapping[int, Placement]
+) -> tuple[str, SpecValue] | None:
     """What is wrong with the shardings of a result that has the state of an optimizer, beside its parameters or made of
     some that the program has placed, and the spec of the state."""
     for state, spec, path in _states(value, shardings, ""):
-        if spec.entries is None or any(entry != () for entry in spec.entries) or state.moments_of is None:
+        if (
+            spec.entries is None
+            or any(entry != () for entry in spec.entries)
+            or state.moments_of is None
+        ):
             continue
         sharded = _spec_of_parameters(state.moments_of, value, shardings, placements)
         if sharded is not None:
@@ -35,10 +41,16 @@ def found(value: Value, shardings: Value, placements: Mapping[int, Placement]) -
     return None
 
 
-def _states(value: Value, shardings: Value, path: str) -> Iterator[tuple[Unknown, SpecValue, str]]:
+def _states(
+    value: Value, shardings: Value, path: str
+) -> Iterator[tuple[Unknown, SpecValue, str]]:
     """The states of optimizers in a result, with the specs that a prefix tree gives them."""
     if isinstance(value, Unknown):
-        spec = spec_of(shardings) if isinstance(shardings, (SpecValue, ShardingValue)) else None
+        spec = (
+            spec_of(shardings)
+            if isinstance(shardings, (SpecValue, ShardingValue))
+            else None
+        )
         if spec is not None and value.moments_of is not None:
             yield value, spec, path
         return
@@ -60,13 +72,25 @@ def _children(value: Value) -> Iterator[tuple[str, Value]]:
 
 
 def _spec_of_parameters(
-    parameters: Value, value: Value, shardings: Value, placements: Mapping[int, Placement]
+    parameters: Value,
+    value: Value,
+    shardings: Value,
+    placements: Mapping[int, Placement],
 ) -> SpecValue | None:
     """A spec that shards one of these parameters, if all of them are among the results, or lie where it is known."""
-    results = [(array, spec_of(one)) for array, one, _ in checks.pairs(value, shardings, "")]
+    results = [
+        (array, spec_of(one)) for array, one, _ in checks.pairs(value, shardings, "")
+    ]
     specs: list[SpecValue] = []
     for wanted, _ in checks.arrays(parameters, ""):
-        place = next((index for index, (array, _) in enumerate(results) if _is_alike(array, wanted)), None)
+        place = next(
+            (
+                index
+                for index, (array, _) in enumerate(results)
+                if _is_alike(array, wanted)
+            ),
+            None,
+        )
         spec = _own_spec(wanted, placements) if place is None else results.pop(place)[1]
         if spec is None and place is None:
             return None
@@ -75,7 +99,9 @@ def _spec_of_parameters(
     return specs[0] if specs else None
 
 
-def _own_spec(array: ArrayValue, placements: Mapping[int, Placement]) -> SpecValue | None:
+def _own_spec(
+    array: ArrayValue, placements: Mapping[int, Placement]
+) -> SpecValue | None:
     """How an array is sharded that a function is given; None where that is not known of each of its dimensions, or
     where it is not sharded at all as far as is known."""
     if id(array) in placements:

@@ -23,7 +23,10 @@ _LIBRARIES = ("flax", "shardtypes")
 
 def is_library(qualname: str, names: frozenset[str]) -> bool:
     """Whether this is one of flax's functions of these names, or ours."""
-    return qualname.partition(".")[0] in _LIBRARIES and qualname.rpartition(".")[2] in names
+    return (
+        qualname.partition(".")[0] in _LIBRARIES
+        and qualname.rpartition(".")[2] in names
+    )
 
 
 def from_value(value: Value, place: tuple[str, int] | None) -> RuleList | None:
@@ -45,7 +48,11 @@ def entered(context: Value, before: RuleList | None) -> RuleList | None:
     """The rules in force inside ``with context:``."""
     if isinstance(context, PartialValue) and isinstance(context.func, ExternalValue):
         if is_library(context.func.qualname, RULES_CONTEXTS):
-            given = context.args[0] if context.args else dict(context.kwargs).get("rules", NONE)
+            given = (
+                context.args[0]
+                if context.args
+                else dict(context.kwargs).get("rules", NONE)
+            )
             return from_value(given, None)
     return before
 
@@ -63,7 +70,11 @@ def lists(site: Site, given: Value = NONE) -> tuple[RuleList, ...]:
 def in_project(it: Interpreter) -> tuple[RuleList, ...]:
     """All lists that the project puts in force somewhere; empty if it has none, one that is not known, or files that
     were not looked at."""
-    return () if not it.project.complete or None in _all(it) else tuple(one for one in _all(it) if one is not None)
+    return (
+        ()
+        if not it.project.complete or None in _all(it)
+        else tuple(one for one in _all(it) if one is not None)
+    )
 
 
 def may_name_axes(it: Interpreter) -> bool:
@@ -76,13 +87,17 @@ def _all(it: Interpreter) -> tuple[RuleList | None, ...]:
     return noted(it.project, it.mesh, it.rules)
 
 
-def noted(project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]) -> tuple[RuleList | None, ...]:
+def noted(
+    project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]
+) -> tuple[RuleList | None, ...]:
     """Every list that a project puts in force, looked for once; None for one that is not known."""
     from shardlint.engine.interpreter import Interpreter
 
     # an interpreter of its own, and nothing while looking, where a module evaluated for this may ask for it again: the
     # answer is the same whoever asks first
-    return project.note(RULES, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=())
+    return project.note(
+        RULES, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=()
+    )
 
 
 def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
@@ -92,8 +107,12 @@ def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
             continue
         for call, qualname in _calls(it, it.project.modules[name]):
             position, keyword = RULES_PARAMETERS[qualname.rpartition(".")[2]]
-            positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-            given = next((arg.value for arg in call.args if arg.keyword == keyword), None)
+            positional = [
+                arg.value for arg in call.args if arg.keyword is None and not arg.star
+            ]
+            given = next(
+                (arg.value for arg in call.args if arg.keyword == keyword), None
+            )
             if given is None and position < len(positional):
                 given = positional[position]
             if given is None:
@@ -127,19 +146,27 @@ def _calls(it: Interpreter, module: ir.Module) -> Iterator[tuple[ir.Call, str]]:
             last = node.func.id if isinstance(node.func, ir.Name) else node.func.name
             if last in RULES_PARAMETERS:
                 target = it.resolve_static(node.func, module.name)
-                if isinstance(target, ExternalValue) and is_library(target.qualname, frozenset(RULES_PARAMETERS)):
+                if isinstance(target, ExternalValue) and is_library(
+                    target.qualname, frozenset(RULES_PARAMETERS)
+                ):
                     yield node, target.qualname
 
 
 def _imports(node: ir.Stmt) -> bool:
     if isinstance(node, ir.Import):
         return any(name.partition(".")[0] in _LIBRARIES for _, name in node.bindings)
-    return isinstance(node, ir.ImportFrom) and node.module.partition(".")[0] in _LIBRARIES
+    return (
+        isinstance(node, ir.ImportFrom) and node.module.partition(".")[0] in _LIBRARIES
+    )
 
 
 def _origin(it: Interpreter, expr: ir.Expr, module: str) -> tuple[str, int]:
     """Where the list that an expression names is written."""
-    found = it.resolve_static(expr, module) if isinstance(expr, (ir.Name, ir.Attr)) else None
+    found = (
+        it.resolve_static(expr, module)
+        if isinstance(expr, (ir.Name, ir.Attr))
+        else None
+    )
     written: ir.Expr | None = getattr(found, "expr", None)
     if written is not None:
         return getattr(found, "module", module), written.at

@@ -7,7 +7,9 @@ from shardlint.engine.frames import Frame
 from shardlint.walking import walk
 
 _SCALING = frozenset({"/", "//", "*"})
-_FUNCTIONS = frozenset({"divide", "true_divide", "multiply", "scale", "map", "tree_map"})
+_FUNCTIONS = frozenset(
+    {"divide", "true_divide", "multiply", "scale", "map", "tree_map"}
+)
 
 
 def scaled_later(frame: Frame, at: int) -> bool:
@@ -16,12 +18,25 @@ def scaled_later(frame: Frame, at: int) -> bool:
     body: object = node.body if node is not None else ()
     names: set[str] = set()
     for inner in walk(body):
-        if isinstance(inner, (ir.Assign, ir.AnnAssign)) and inner.value is not None and _holds(inner.value, at):
+        if (
+            isinstance(inner, (ir.Assign, ir.AnnAssign))
+            and inner.value is not None
+            and _holds(inner.value, at)
+        ):
             targets = inner.targets if isinstance(inner, ir.Assign) else (inner.target,)
-            names |= {n.id for target in targets for n in walk(target) if isinstance(n, ir.Name)}
+            names |= {
+                n.id
+                for target in targets
+                for n in walk(target)
+                if isinstance(n, ir.Name)
+            }
     for inner in walk(body):
         if isinstance(inner, (ir.Binary, ir.AugAssign)) and inner.op in _SCALING:
-            parts = (inner.left, inner.right) if isinstance(inner, ir.Binary) else (inner.target, inner.value)
+            parts = (
+                (inner.left, inner.right)
+                if isinstance(inner, ir.Binary)
+                else (inner.target, inner.value)
+            )
             if any(_mentions(part, at, names) for part in parts):
                 return True
         if isinstance(inner, ir.Call) and _name(inner.func) in _FUNCTIONS:
@@ -35,8 +50,17 @@ def _holds(expr: ir.Expr, at: int) -> bool:
 
 
 def _mentions(expr: ir.Expr, at: int, names: set[str]) -> bool:
-    return any(node.at == at or (isinstance(node, ir.Name) and node.id in names) for node in walk(expr))
+    return any(
+        node.at == at or (isinstance(node, ir.Name) and node.id in names)
+        for node in walk(expr)
+    )
 
 
 def _name(func: ir.Expr) -> str:
-    return func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
+    return (
+        func.name
+        if isinstance(func, ir.Attr)
+        else func.id
+        if isinstance(func, ir.Name)
+        else ""
+    )

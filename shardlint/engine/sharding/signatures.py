@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
-from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type, says_something
+from shardlint.engine.types import (
+    ArrayType,
+    ClassType,
+    SequenceType,
+    Type,
+    says_something,
+)
 from shardlint.values import (
     FunctionValue,
     InstanceValue,
@@ -65,11 +71,22 @@ def signature(it: Interpreter, func: Value) -> Signature | None:
                 return None
             bound = {name for name, _ in kwargs}
             rest = found.parameters[len(args) :]
-            stop = next((i for i, parameter in enumerate(rest) if parameter.name in bound), len(rest))
-            return replace(found, parameters=rest[:stop], variadic=found.variadic and stop == len(rest))
+            stop = next(
+                (i for i, parameter in enumerate(rest) if parameter.name in bound),
+                len(rest),
+            )
+            return replace(
+                found,
+                parameters=rest[:stop],
+                variadic=found.variadic and stop == len(rest),
+            )
         case WrappedValue(kind=kind, func=inner) if kind in _SAME_PARAMETERS:
             found = signature(it, inner)
-            return None if found is None else replace(found, result=Unknown("a gradient"), returns=None)
+            return (
+                None
+                if found is None
+                else replace(found, result=Unknown("a gradient"), returns=None)
+            )
         case _:
             return None
 
@@ -84,13 +101,23 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
         variadic |= param.kind == "*"
         if param.kind not in ("positional", "positional-only"):
             continue
-        type_ = resolve(it, param.annotation, module) if param.annotation is not None else None
+        type_ = (
+            resolve(it, param.annotation, module)
+            if param.annotation is not None
+            else None
+        )
         value: Value = Unknown(f"parameter {param.name} has no array annotation")
         if type_ is not None and says_something(type_):
             value = matching.instantiate(it, type_, bindings, matching.as_symbol)
             types.append(type_)
-        parameters.append(Parameter(param.name, param.default is None, value, type_, module))
-    returns = resolve(it, node.returns, module) if isinstance(node, ir.Function) and node.returns else None
+        parameters.append(
+            Parameter(param.name, param.default is None, value, type_, module)
+        )
+    returns = (
+        resolve(it, node.returns, module)
+        if isinstance(node, ir.Function) and node.returns
+        else None
+    )
     if isinstance(returns, ArrayType) and _returns_several(node):
         returns = None  # the annotation is wrong, which nobody enforces
     result: Value = Unknown("no array annotation")
@@ -98,7 +125,9 @@ def _function(it: Interpreter, func: FunctionValue) -> Signature:
         result = matching.instantiate(it, returns, bindings, matching.as_symbol)
         types.append(returns)
     splits = any(map(says_axes, types))
-    return Signature(func.name, tuple(parameters), variadic, result, returns, module, splits)
+    return Signature(
+        func.name, tuple(parameters), variadic, result, returns, module, splits
+    )
 
 
 def _returns_several(node: ir.Function | ir.Lambda) -> bool:
@@ -115,12 +144,24 @@ def laid_out(it: Interpreter, type_: Type, named: bool, depth: int = 0) -> Value
     """
     match type_:
         case ArrayType(shape=shape) if shape is not None and shape.rank is not None:
-            return SpecValue(tuple(None if named and not dim.axes else dim.axes for dim in shape.dims))
+            return SpecValue(
+                tuple(
+                    None if named and not dim.axes else dim.axes for dim in shape.dims
+                )
+            )
         case SequenceType(items=items):
-            return SequenceValue(tuple(laid_out(it, item, named, depth + 1) for item in items))
+            return SequenceValue(
+                tuple(laid_out(it, item, named, depth + 1) for item in items)
+            )
         case ClassType(cls=cls, prefix=prefix) if depth < _DEPTH:
             fields = matching.field_types(it, cls, prefix).items()
-            return InstanceValue(cls, tuple((name, laid_out(it, field, named, depth + 1)) for name, field in fields))
+            return InstanceValue(
+                cls,
+                tuple(
+                    (name, laid_out(it, field, named, depth + 1))
+                    for name, field in fields
+                ),
+            )
         case _:
             return Unknown("the specs of a type")
 

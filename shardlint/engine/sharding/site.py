@@ -46,13 +46,19 @@ class Site:
         if position < len(self.args):
             return self.operands[position]
         keys = list(self.kwargs)
-        return self.operands[len(self.args) + keys.index(name)] if name in keys else None
+        return (
+            self.operands[len(self.args) + keys.index(name)] if name in keys else None
+        )
 
     def place(self, spec: SpecValue | None, operand: ir.Expr | None) -> int:
         """Where a finding about a spec goes: to the ``P(…)`` inside the argument, else to the argument."""
         if operand is None:
             return self.at
-        if spec is not None and spec.place is not None and spec.place[0] == self.frame.module:
+        if (
+            spec is not None
+            and spec.place is not None
+            and spec.place[0] == self.frame.module
+        ):
             if any(node.at == spec.place[1] for node in walk(operand)):
                 return spec.place[1]
         return operand.at

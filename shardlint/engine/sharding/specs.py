@@ -18,24 +18,36 @@ from shardlint.values import (
 )
 
 PARTITION_SPEC = frozenset(
-    {"jax.sharding.PartitionSpec", "jax.experimental.pjit.PartitionSpec", "jax.partition_spec.PartitionSpec"}
+    {
+        "jax.sharding.PartitionSpec",
+        "jax.experimental.pjit.PartitionSpec",
+        "jax.partition_spec.PartitionSpec",
+    }
 )
-NAMED_SHARDING = frozenset({"jax.sharding.NamedSharding", "jax.named_sharding.NamedSharding"})
+NAMED_SHARDING = frozenset(
+    {"jax.sharding.NamedSharding", "jax.named_sharding.NamedSharding"}
+)
 
 
 def make(
-    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], place: tuple[str, int]
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    place: tuple[str, int],
 ) -> SpecValue | ShardingValue | None:
     """``P(…)`` or ``NamedSharding(mesh, spec)``; None for any other call. ``place`` is (module, node) of the call."""
     if qualname in PARTITION_SPEC:
         entries = tuple(axes_of(value) for value in args)
         called = tuple(axes_of(value, called=True) for value in args)
-        return SpecValue(entries, place, _unreduced(kwargs), called if called != entries else None)
+        return SpecValue(
+            entries, place, _unreduced(kwargs), called if called != entries else None
+        )
     if qualname in NAMED_SHARDING:
         given = {**dict(zip(("mesh", "spec"), args, strict=False)), **kwargs}
         mesh, spec = given.get("mesh"), given.get("spec")
         return ShardingValue(
-            mesh if isinstance(mesh, MeshValue) else None, spec if isinstance(spec, SpecValue) else SpecValue(None)
+            mesh if isinstance(mesh, MeshValue) else None,
+            spec if isinstance(spec, SpecValue) else SpecValue(None),
         )
     return None
 
@@ -53,7 +65,10 @@ def is_other(args: Sequence[Value]) -> bool:
     """Whether ``isinstance(x, PartitionSpec)`` asks it of a list, a dict or a plain tuple."""
     if len(args) != 2 or not isinstance(args[0], (SequenceValue, DictValue)):
         return False
-    return isinstance(args[1], ExternalValue) and args[1].qualname in PARTITION_SPEC | NAMED_SHARDING
+    return (
+        isinstance(args[1], ExternalValue)
+        and args[1].qualname in PARTITION_SPEC | NAMED_SHARDING
+    )
 
 
 def axes_of(value: Value, called: bool = False) -> tuple[str, ...] | None:
@@ -68,7 +83,11 @@ def axes_of(value: Value, called: bool = False) -> tuple[str, ...] | None:
             return (name,)
         case SequenceValue(items=items):
             names = [axes_of(item, called) for item in items]
-            return tuple(name for one in names for name in one or ()) if all(map(_is_one, names)) else None
+            return (
+                tuple(name for one in names for name in one or ())
+                if all(map(_is_one, names))
+                else None
+            )
         case _:
             return None
 
@@ -100,7 +119,9 @@ def _entry(axes: tuple[str, ...] | None) -> Value:
         return Unknown("an entry of a spec")
     if len(axes) == 1:
         return Literal(axes[0])
-    return SequenceValue(tuple(Literal(axis) for axis in axes)) if axes else Literal(None)
+    return (
+        SequenceValue(tuple(Literal(axis) for axis in axes)) if axes else Literal(None)
+    )
 
 
 def attribute(value: SpecValue | ShardingValue, name: str) -> Value:

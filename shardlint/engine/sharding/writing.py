@@ -28,7 +28,11 @@ def written_at(frame: Frame, expr: ir.Expr, path: Sequence[object]) -> int:
                     break
                 expr, path = found, path[1:]
             case ir.Dict(items=items):
-                pairs = [value for name, value in items if isinstance(name, ir.Const) and name.value == key]
+                pairs = [
+                    value
+                    for name, value in items
+                    if isinstance(name, ir.Const) and name.value == key
+                ]
                 if len(pairs) != 1:
                     break
                 expr, path = pairs[0], path[1:]
@@ -57,7 +61,11 @@ def _assigned(frame: Frame, name: str) -> ir.Expr | None:
         for target in targets:
             if any(isinstance(n, ir.Name) and n.id == name for n in walk(target)):
                 plain = isinstance(target, ir.Name)
-                found.append(inner.value if plain and isinstance(inner, (ir.Assign, ir.AnnAssign)) else None)
+                found.append(
+                    inner.value
+                    if plain and isinstance(inner, (ir.Assign, ir.AnnAssign))
+                    else None
+                )
     if len(found) != 1 or not isinstance(found[0], (ir.Call, ir.Sequence, ir.Dict)):
         return None
     return found[0]

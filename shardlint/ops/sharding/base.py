@@ -15,7 +15,16 @@ from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
 from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import COUNTING, FACTORED, UNIFORM, WHOLE, ZERO, axes_met, settled, state
+from shardlint.ops.sharding.state import (
+    COUNTING,
+    FACTORED,
+    UNIFORM,
+    WHOLE,
+    ZERO,
+    axes_met,
+    settled,
+    state,
+)
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
 from shardtypes.lang import Size
@@ -100,7 +109,12 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
     ctx = call.ctx
     if calls_back(call):
         return model(call)
-    operands = Operands(adopted, lambda value: ArrayValue(value.dims, value.dtype, value.weak, numpy=value.numpy))
+    operands = Operands(
+        adopted,
+        lambda value: ArrayValue(
+            value.dims, value.dtype, value.weak, numpy=value.numpy
+        ),
+    )
     marked = operands.marked(call)
     op = Op(call, view, tuple(operands.found), tuple(operands.positions))
     inner = replace(ctx, view=None)
@@ -138,7 +152,11 @@ def may_pick_a_copy(op: Op) -> bool:
     if op.call.qualname != INDEX or op.view.transposes is not False:
         return False
     index = op.call.get("index")
-    items = index.items if isinstance(index, SequenceValue) and index.kind == "tuple" else (index,)
+    items = (
+        index.items
+        if isinstance(index, SequenceValue) and index.kind == "tuple"
+        else (index,)
+    )
     return any(isinstance(item, IntValue) for item in items)
 
 
@@ -149,7 +167,9 @@ def unknown(value: ArrayValue) -> ArrayValue:
 
 def constant(value: ArrayValue) -> ArrayValue:
     """A number in manual code."""
-    return replace(value, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True)
+    return replace(
+        value, manual=True, pending=frozenset(), unclear=NO_AXIS, constant=True
+    )
 
 
 def is_zero(value: Value) -> bool:
@@ -162,11 +182,16 @@ def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     as a whole."""
     if op.call.qualname.startswith("numpy.random"):
         return unknown(out)
-    known = not any(o.dims is None or dim.axes != () for o in op.operands for dim in o.dims or ())
+    known = not any(
+        o.dims is None or dim.axes != () for o in op.operands for dim in o.dims or ()
+    )
     met = axes_met(op.operands)
     states = {axis: {state(o, axis) for o in op.operands} for axis in met}
     if out.dims is None:  # whichever dimension it is that is split
-        states = {axis: {"varying" if one == "sharded" else one for one in found} for axis, found in states.items()}
+        states = {
+            axis: {"varying" if one == "sharded" else one for one in found}
+            for axis, found in states.items()
+        }
     unclear = {axis for axis in met if not states[axis] <= {"replicated", "varying"}}
     every = any(o.unclear.all_but for o in op.operands)
     return settled(
@@ -184,8 +209,18 @@ def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return computed(op, out, origins)
     if out.dims is None:
         return unknown(out)
-    marks = [ZERO, UNIFORM] if op.last == "zeros" else [UNIFORM] if op.last in ("ones", "full", "empty") else []
-    if op.last == "arange" and is_none(op.call.get("stop")) and is_none(op.call.get("step")):
+    marks = (
+        [ZERO, UNIFORM]
+        if op.last == "zeros"
+        else [UNIFORM]
+        if op.last in ("ones", "full", "empty")
+        else []
+    )
+    if (
+        op.last == "arange"
+        and is_none(op.call.get("stop"))
+        and is_none(op.call.get("step"))
+    ):
         marks.append(COUNTING)
     return settled(out, [() for _ in out.dims], marks=marks, constant=True)
 
@@ -195,12 +230,19 @@ def with_numbers(op: Op) -> list[ArrayValue]:
     arrays: list[ArrayValue] = []
     for value in op.call.args.values():
         if isinstance(value, SequenceValue):
-            arrays.extend(adopted(item) for item in value.items if isinstance(item, ArrayValue))
+            arrays.extend(
+                adopted(item) for item in value.items if isinstance(item, ArrayValue)
+            )
         elif isinstance(value, ArrayValue):
             arrays.append(adopted(value))
         else:
             number = as_array(value)
             if number is not None:
                 known = [(WHOLE, is_whole(value, op.view)), (ZERO, is_zero(value))]
-                arrays.append(replace(constant(number), marks=frozenset(mark for mark, holds in known if holds)))
+                arrays.append(
+                    replace(
+                        constant(number),
+                        marks=frozenset(mark for mark, holds in known if holds),
+                    )
+                )
     return arrays

@@ -30,7 +30,16 @@ from shardtypes.lang.messages import axes_text, device_mean, partial_sum, reduce
 
 _SUMS = ("lax.psum", "lax.psum_scatter")
 #: Marks of values that are where they were made.
-_OF_PLACES = LOCAL | {"mapped", "index", "chosen", "lone", "starts", "within", "least", "below"}
+_OF_PLACES = LOCAL | {
+    "mapped",
+    "index",
+    "chosen",
+    "lone",
+    "starts",
+    "within",
+    "least",
+    "below",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +75,16 @@ def _axes(value: ArrayValue, gone: Sequence[str]) -> ArrayValue:
     """The array without these axes on any dimension; local sizes stay."""
     if value.dims is None:
         return value
-    kept = (None if d.axes is None else tuple(a for a in d.axes if a not in gone) for d in value.dims)
-    return replace(value, dims=tuple(Dimension(d.size, axes) for d, axes in zip(value.dims, kept, strict=True)))
+    kept = (
+        None if d.axes is None else tuple(a for a in d.axes if a not in gone)
+        for d in value.dims
+    )
+    return replace(
+        value,
+        dims=tuple(
+            Dimension(d.size, axes) for d, axes in zip(value.dims, kept, strict=True)
+        ),
+    )
 
 
 def same_everywhere(value: ArrayValue, one: Collective) -> list[str]:
@@ -82,20 +99,31 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     if one.grouped:
         return blurred(value, one)
     refuse_weighed(value, one)
-    exact = {"lax.psum": _is_partial_sum, "lax.pmean": _is_partial_mean}.get(one.name, _same)
+    exact = {"lax.psum": _is_partial_sum, "lax.pmean": _is_partial_mean}.get(
+        one.name, _same
+    )
     odd = [axis for axis in one.axes if not exact(value, axis)]
-    result = scaled(replace(without(_axes(value, one.axes), one.axes), constant=False), odd)
+    result = scaled(
+        replace(without(_axes(value, one.axes), one.axes), constant=False), odd
+    )
     if value.constant:
-        result = replace(result, marks=result.marks | {FACTORED})  # the number of devices itself, perhaps
+        result = replace(
+            result, marks=result.marks | {FACTORED}
+        )  # the number of devices itself, perhaps
     return miscounted(result, value, one)
 
 
 def _is_partial_sum(value: ArrayValue, axis: str) -> bool:
-    return state(value, axis) == "pending" and not marks(value, axis) & {"mean", "offset"}
+    return state(value, axis) == "pending" and not marks(value, axis) & {
+        "mean",
+        "offset",
+    }
 
 
 def _is_partial_mean(value: ArrayValue, axis: str) -> bool:
-    return _same(value, axis) or (state(value, axis) == "pending" and "mean" in marks(value, axis))
+    return _same(value, axis) or (
+        state(value, axis) == "pending" and "mean" in marks(value, axis)
+    )
 
 
 def _same(value: ArrayValue, axis: str) -> bool:
@@ -115,17 +143,31 @@ def miscounted(result: ArrayValue, value: ArrayValue, one: Collective) -> ArrayV
     """
     if one.name in _SUMS:
         whole = {axis for axis in one.axes if "shared" in marks(value, axis)}
-        result = replace(result, marks=result.marks - {(axis, mark) for axis in whole for mark in LASTING - {"scaled"}})
+        result = replace(
+            result,
+            marks=result.marks
+            - {(axis, mark) for axis in whole for mark in LASTING - {"scaled"}},
+        )
     if SCALES & value.marks:
         return result
-    found = {axis: wrong for axis in one.axes if (wrong := _wrong_count(value, axis, one)) is not None}
+    found = {
+        axis: wrong
+        for axis in one.axes
+        if (wrong := _wrong_count(value, axis, one)) is not None
+    }
     notes = [Note(axis, text, *one.place, code) for axis, (code, text) in found.items()]
     kept = frozenset((axis, "miscounted") for axis in found)
-    kept |= frozenset((axis, "shifted") for axis in found if "lognormed" in marks(value, axis))
-    return replace(result, marks=result.marks | kept, notes=kept_notes((*notes, *result.notes)))
+    kept |= frozenset(
+        (axis, "shifted") for axis in found if "lognormed" in marks(value, axis)
+    )
+    return replace(
+        result, marks=result.marks | kept, notes=kept_notes((*notes, *result.notes))
+    )
 
 
-def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, str] | None:
+def _wrong_count(
+    value: ArrayValue, axis: str, one: Collective
+) -> tuple[str, str] | None:
     """The code of the finding that a reduction over the axis may become, and its text."""
     kinds = marks(value, axis)
     sums = one.name in _SUMS
@@ -136,20 +178,36 @@ def _wrong_count(value: ArrayValue, axis: str, one: Collective) -> tuple[str, st
     if state(value, axis) == "replicated" and sums and not value.constant:
         return "ST303", _replicated_sum(one, [axis], devices)
     if state(value, axis) == "varying" and "lone" in kinds and one.name == "lax.pmean":
-        return "ST304", f"{over} of a value that is zero on all devices but one divides it by {devices}: use lax.psum"
+        return (
+            "ST304",
+            f"{over} of a value that is zero on all devices but one divides it by {devices}: use lax.psum",
+        )
     bare = one.among or not (value.dims or one.view.declares)
     if state(value, axis) != "pending":
         text = peaks.wrongly_summed(value, axis) if sums and not bare else None
-        return None if text is None else ("ST302", f"{over} {text}: reduce before it, not after")
+        return (
+            None
+            if text is None
+            else ("ST302", f"{over} {text}: reduce before it, not after")
+        )
     if "mean" in kinds and sums:
-        return "ST304", f"{over} of {device_mean([axis])} multiplies the mean by {devices}: use lax.pmean"
+        return (
+            "ST304",
+            f"{over} of {device_mean([axis])} multiplies the mean by {devices}: use lax.pmean",
+        )
     if "biased" in kinds and sums:
-        return "ST304", f"{over} counts the term added to the partial sum once per device: add it after {one.name}"
+        return (
+            "ST304",
+            f"{over} counts the term added to the partial sum once per device: add it after {one.name}",
+        )
     if "mean" in kinds or one.name != "lax.pmean":
         return None
     if "reduction" in kinds and bare:
         return None
-    return "ST304", f"{over} of {partial_sum([axis])} divides the sum by {devices}: use lax.psum"
+    return (
+        "ST304",
+        f"{over} of {partial_sum([axis])} divides the sum by {devices}: use lax.psum",
+    )
 
 
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
@@ -159,8 +217,12 @@ def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     if again and not SCALES & value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
-        factor = times if numbered else f"the number of devices along {axes_text(again)}"
-        raise ReplicatedSum("ST303", _replicated_sum(one, again, factor), 0, notes_about(value, again))
+        factor = (
+            times if numbered else f"the number of devices along {axes_text(again)}"
+        )
+        raise ReplicatedSum(
+            "ST303", _replicated_sum(one, again, factor), 0, notes_about(value, again)
+        )
 
 
 def _replicated_sum(one: Collective, axes: Sequence[str], factor: str) -> str:
@@ -185,9 +247,14 @@ def blurred(value: ArrayValue, one: Collective) -> ArrayValue:
     """The array, of which nothing is known over the axes."""
     dims = value.dims
     if dims is not None:
-        dims = tuple(Dimension(d.size, None if set(d.axes or ()) & set(one.axes) else d.axes) for d in dims)
+        dims = tuple(
+            Dimension(d.size, None if set(d.axes or ()) & set(one.axes) else d.axes)
+            for d in dims
+        )
     cleared = without(value, one.axes)
-    return replace(cleared, dims=dims, unclear=cleared.unclear.plus(one.axes), constant=False)
+    return replace(
+        cleared, dims=dims, unclear=cleared.unclear.plus(one.axes), constant=False
+    )
 
 
 def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> ArrayValue:
@@ -202,28 +269,43 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
         result = scaled(without(_axes(value, one.axes), one.axes), one.axes)
         at = _dimension(value, one, dim, rank + 1)
         assert result.dims is not None
-        return replace(result, dims=(*result.dims[:at], Dimension(count, ()), *result.dims[at:]), constant=False)
+        return replace(
+            result,
+            dims=(*result.dims[:at], Dimension(count, ()), *result.dims[at:]),
+            constant=False,
+        )
     dim = _dimension(value, one, dim, rank)
     _check_gathered(value, one, dim)
     old = value.dims[dim]
     result = without(_axes(value, one.axes), one.axes)
     assert result.dims is not None
     new = Dimension(one.view.global_size(old.size, one.axes), result.dims[dim].axes)
-    whole = old.axes is not None and old.axes[len(old.axes) - len(one.axes) :] == one.axes
+    whole = (
+        old.axes is not None and old.axes[len(old.axes) - len(one.axes) :] == one.axes
+    )
     odd = not whole or not all(clean(value, axis) for axis in one.axes)
     result = scaled(result, one.axes if odd else ())
     assert result.dims is not None
-    return replace(result, dims=(*result.dims[:dim], new, *result.dims[dim + 1 :]), constant=False)
+    return replace(
+        result, dims=(*result.dims[:dim], new, *result.dims[dim + 1 :]), constant=False
+    )
 
 
 def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
     assert value.dims is not None
     axes = value.dims[dim].axes
-    if axes is None or any(not clean(value, axis) and state(value, axis) != "replicated" for axis in one.axes):
+    if axes is None or any(
+        not clean(value, axis) and state(value, axis) != "replicated"
+        for axis in one.axes
+    ):
         return
     if axes[len(axes) - len(one.axes) :] == one.axes:
         return
-    elsewhere = [k for k, d in enumerate(value.dims) if k != dim and set(d.axes or ()) & set(one.axes)]
+    elsewhere = [
+        k
+        for k, d in enumerate(value.dims)
+        if k != dim and set(d.axes or ()) & set(one.axes)
+    ]
     related = notes_about(value, one.axes)
     over, shape = f"{one.name} over {axes_text(one.axes)}", _shown(one, value)
     if elsewhere:
@@ -244,30 +326,51 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
     refuse_weighed(value, one)
     if value.dims is None:
         gone = without(value, one.axes)
-        return replace(scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False)
+        return replace(
+            scaled(gone, one.axes), varying=gone.varying.union(one.axes), constant=False
+        )
     dim = _dimension(value, one, dim, len(value.dims))
     odd = [axis for axis in one.axes if not _is_partial_sum(value, axis)]
-    result = miscounted(scaled(without(_axes(value, one.axes), one.axes), odd), value, one)
+    result = miscounted(
+        scaled(without(_axes(value, one.axes), one.axes), odd), value, one
+    )
     assert result.dims is not None
     old = result.dims[dim]
     if not tiled:
-        rest = replace(result, dims=(*result.dims[:dim], *result.dims[dim + 1 :]), constant=False)
+        rest = replace(
+            result, dims=(*result.dims[:dim], *result.dims[dim + 1 :]), constant=False
+        )
         return replace(rest, varying=rest.varying.union(one.axes))
     mixed = set(value.dims[dim].axes or ()) & set(one.axes)
     axes: Axes = None if old.axes is None or mixed else (*old.axes, *one.axes)
     size = None if old.size is None else old.size // one.view.count(one.axes)
-    changed = replace(result, dims=(*result.dims[:dim], Dimension(size, axes), *result.dims[dim + 1 :]), constant=False)
-    return changed if axes is not None else replace(changed, unclear=changed.unclear.plus(one.axes))
+    changed = replace(
+        result,
+        dims=(*result.dims[:dim], Dimension(size, axes), *result.dims[dim + 1 :]),
+        constant=False,
+    )
+    return (
+        changed
+        if axes is not None
+        else replace(changed, unclear=changed.unclear.plus(one.axes))
+    )
 
 
-def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled: bool) -> ArrayValue:
+def exchanged(
+    value: ArrayValue, one: Collective, split: int, joined: int, tiled: bool
+) -> ArrayValue:
     """``all_to_all``. Raises ShardingError where it joins a dimension that is not the split one."""
     rank = len(value.dims or ())
     if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
     if not tiled and joined < 0:
-        return replace(blurred(value, one), dims=None)  # what that means differs between releases of JAX
-    split, joined = _dimension(value, one, split, rank), _dimension(value, one, joined, rank)
+        return replace(
+            blurred(value, one), dims=None
+        )  # what that means differs between releases of JAX
+    split, joined = (
+        _dimension(value, one, split, rank),
+        _dimension(value, one, joined, rank),
+    )
     if not tiled:
         dims = list(blurred(value, one).dims or ())
         dims.pop(split)
@@ -276,8 +379,15 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
     before = value.dims[joined].axes
     known = before is not None and value.dims[split].axes is not None
     sound = all(clean(value, axis) for axis in one.axes)
-    if known and sound and before is not None and before[len(before) - len(one.axes) :] != one.axes:
-        where = [k for k, d in enumerate(value.dims) if set(d.axes or ()) & set(one.axes)]
+    if (
+        known
+        and sound
+        and before is not None
+        and before[len(before) - len(one.axes) :] != one.axes
+    ):
+        where = [
+            k for k, d in enumerate(value.dims) if set(d.axes or ()) & set(one.axes)
+        ]
         if where and where[0] != joined:
             message = (
                 f"{one.name} over {axes_text(one.axes)} concatenates dimension {joined} of {_shown(one, value)}, "
@@ -288,7 +398,13 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
     size = dims[split].size
     smaller = None if size is None else size // one.view.count(one.axes)
     larger = one.view.global_size(dims[joined].size, one.axes)
-    if known and sound and before is not None and before[len(before) - len(one.axes) :] == one.axes and split != joined:
+    if (
+        known
+        and sound
+        and before is not None
+        and before[len(before) - len(one.axes) :] == one.axes
+        and split != joined
+    ):
         dims[joined] = Dimension(larger, before[: len(before) - len(one.axes)])
         dims[split] = Dimension(smaller, (*(dims[split].axes or ()), *one.axes))
         return replace(value, dims=tuple(dims), constant=False)
@@ -300,7 +416,9 @@ def exchanged(value: ArrayValue, one: Collective, split: int, joined: int, tiled
     return replace(lost, dims=tuple(dims), unclear=lost.unclear.plus(rest))
 
 
-def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], ...] = ()) -> ArrayValue:
+def permuted(
+    value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], ...] = ()
+) -> ArrayValue:
     """``ppermute``: every device gets another one's value. Raises ShardingError where a device is none of them, or
     would send or get two values.
 
@@ -308,7 +426,9 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
     """
     devices = count(one).constant
     over = f"{one.name} over {axes_text(one.axes)}"
-    for what, ends in zip(("source", "destination"), zip(*pairs, strict=True), strict=False):
+    for what, ends in zip(
+        ("source", "destination"), zip(*pairs, strict=True), strict=False
+    ):
         for k, number in enumerate(ends):
             if devices is not None and number >= devices:
                 text = f"{over}: {what} {number} is out of range for the {devices} devices along {axes_text(one.axes)}"
@@ -326,7 +446,9 @@ def permuted(value: ArrayValue, one: Collective, pairs: tuple[tuple[int, int], .
 
 def index(one: Collective) -> ArrayValue:
     """``axis_index``."""
-    own = [axis for axis in one.axes if len(one.axes) == 1 and axis not in one.view.mapped]
+    own = [
+        axis for axis in one.axes if len(one.axes) == 1 and axis not in one.view.mapped
+    ]
     return ArrayValue(
         (), "int32", manual=True, pending=frozenset(), varying=frozenset(one.axes), unclear=NO_AXIS,
         marks=frozenset((axis, "index") for axis in own),

@@ -27,7 +27,9 @@ from shardlint.ops.sharding.state import (
 from shardlint.values import ArrayValue, Note, ScalarValue
 from shardtypes.lang.messages import applied_to, device_mean, partial_sum, reduce_first
 
-Kind: TypeAlias = Literal["linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"]
+Kind: TypeAlias = Literal[
+    "linear", "add", "multiply", "divide", "zero", "nonlinear", "choose", "test"
+]
 """How a function treats its operands.
 
 ``linear`` (of one operand), ``add`` (a sum of them), ``multiply``, ``divide``; ``zero``: not linear, but 0 stays 0;
@@ -42,11 +44,17 @@ _SATURATING = frozenset(
 )
 _CASTS = frozenset({"astype", "convert_element_type"})
 #: Functions whose result does not depend on a positive factor of the operand.
-_SCALELESS = frozenset("sign argmax argmin nanargmax nanargmin argsort standardize".split())
+_SCALELESS = frozenset(
+    "sign argmax argmin nanargmax nanargmin argsort standardize".split()
+)
 
 
 def combined(
-    op: Op, out: ArrayValue, axes: Sequence[Axes] | None, kind: Kind, operands: Sequence[ArrayValue]
+    op: Op,
+    out: ArrayValue,
+    axes: Sequence[Axes] | None,
+    kind: Kind,
+    operands: Sequence[ArrayValue],
 ) -> ArrayValue:
     """The result of an elementwise function or a contraction, its dimensions split over ``axes``.
 
@@ -61,8 +69,16 @@ def combined(
     varying: set[str] = set()
     unclear: set[str] = set()
     kept: set[tuple[str, str]] = _scales(op, kind, operands, operands)
-    kept |= {ZERO} if kind == "multiply" and any(ZERO in o.marks for o in operands) else set()
-    kept |= {HOT} if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS else set()
+    kept |= (
+        {ZERO}
+        if kind == "multiply" and any(ZERO in o.marks for o in operands)
+        else set()
+    )
+    kept |= (
+        {HOT}
+        if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS
+        else set()
+    )
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
@@ -77,14 +93,20 @@ def combined(
         kept |= {(axis, mark) for mark in refined}
         kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands)}
     every = any(o.unclear.all_but for o in operands)
-    rest = AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear))
+    rest = (
+        AxisSet(frozenset(met - unclear), True)
+        if every
+        else AxisSet(frozenset(unclear))
+    )
     return settled(
         out, axes, pending=pending, varying=varying, unclear=rest, marks=kept,
         constant=all(o.constant for o in operands), notes=_notes(operands),
     )  # fmt: skip
 
 
-def _scales(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]) -> set[tuple[str, str]]:
+def _scales(
+    op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]
+) -> set[tuple[str, str]]:
     """Whether a number of devices may be a factor of the result, or its logarithm a term: of an operand before, or one
     of these ``factors``. Logarithms make the one of the other; what is a factor inside of ``exp`` is none outside."""
     before = SCALES & frozenset[tuple[str, str]]().union(*(o.marks for o in operands))
@@ -92,49 +114,81 @@ def _scales(op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequenc
         return set()
     if op.last in ("exp", "exp2"):
         return {FACTORED} if ADDED in before else set()
-    found = set(before) | ({ADDED} if FACTORED in before and "log" in op.last else set())
+    found = set(before) | (
+        {ADDED} if FACTORED in before and "log" in op.last else set()
+    )
     if kind in ("multiply", "divide"):
         rest = [o for o in factors if WHOLE not in o.marks]
         alone = len(rest) == 1 < len(factors)
-        found |= {FACTORED} if not alone and any(o.dims is None or not o.dims or o.constant for o in rest) else set()
+        found |= (
+            {FACTORED}
+            if not alone
+            and any(o.dims is None or not o.dims or o.constant for o in rest)
+            else set()
+        )
     if kind == "add":
         # a number as written is hardly a logarithm
         number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
-        constants = any(o.constant and not o.dims and ZERO not in o.marks for o in op.operands)
+        constants = any(
+            o.constant and not o.dims and ZERO not in o.marks for o in op.operands
+        )
         found |= {ADDED} if number or constants else set()
     return found
 
 
-def _lasting(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> frozenset[str]:
+def _lasting(
+    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]
+) -> frozenset[str]:
     """The marks of the operands that outlast reductions. A wrong count does not outlast what may make up for it."""
     found = [marks(o, axis) & LASTING for o in operands]
     outlasting = frozenset[str]().union(*found)
     if "miscounted" not in outlasting:
         return outlasting & {"scaled"}
     scales = kind in ("multiply", "divide")
-    others = [o for o, one in zip(operands, found, strict=True) if not scales or "miscounted" not in one]
+    others = [
+        o
+        for o, one in zip(operands, found, strict=True)
+        if not scales or "miscounted" not in one
+    ]
     lasts = {"logged", "mixed"} & outlasting
     factor = bool(_scales(op, kind, operands, others)) and not (scales and lasts)
     repaired = kind == "test" or op.last in _SCALELESS
     if "shifted" in outlasting:
-        terms = sum("miscounted" not in one and not o.constant for o, one in zip(operands, found, strict=True))
+        terms = sum(
+            "miscounted" not in one and not o.constant
+            for o, one in zip(operands, found, strict=True)
+        )
         repaired |= kind == "nonlinear" or (kind == "add" and terms > 0)
     if kind in ("multiply", "divide"):
         wrong = [one for one in found if "miscounted" in one]
         repaired |= any(state(o, axis) == "unclear" for o in operands)
         several = len(wrong) > 1 and not any("mixed" in one for one in wrong)
-        repaired |= several and (kind == "divide" or any("curved" in one for one in wrong))
+        repaired |= several and (
+            kind == "divide" or any("curved" in one for one in wrong)
+        )
     if factor or repaired:
         return outlasting & {"scaled"}
     if kind not in ("linear", "add", "multiply", "divide"):
         outlasting -= {"logged"}
-    bends = kind == "nonlinear" or op.last in ("sqrt", "cbrt") or (kind == "divide" and "miscounted" in found[-1])
+    bends = (
+        kind == "nonlinear"
+        or op.last in ("sqrt", "cbrt")
+        or (kind == "divide" and "miscounted" in found[-1])
+    )
     mixes = kind == "add" and any(
-        "miscounted" not in one and not o.constant and ZERO not in o.marks and state(o, axis) != "unclear"
+        "miscounted" not in one
+        and not o.constant
+        and ZERO not in o.marks
+        and state(o, axis) != "unclear"
         for o, one in zip(operands, found, strict=True)
     )
     shares = kind == "divide" and "miscounted" in found[-1]
-    new = [("logged", op.last in ("log", "log2", "log10")), ("curved", bends), ("mixed", mixes), ("shared", shares)]
+    new = [
+        ("logged", op.last in ("log", "log2", "log10")),
+        ("curved", bends),
+        ("mixed", mixes),
+        ("shared", shares),
+    ]
     return outlasting | {mark for mark, holds in new if holds}
 
 
@@ -142,7 +196,9 @@ def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
     return [note for operand in operands for note in operand.notes]
 
 
-def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tuple[str, frozenset[str]]:
+def _over(
+    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]
+) -> tuple[str, frozenset[str]]:
     """State and marks of the result over one axis; ``sharded`` leaves it to the dimensions."""
     states = [state(o, axis) for o in operands]
     partial = [o for o, s in zip(operands, states, strict=True) if s == "pending"]
@@ -150,18 +206,29 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
     tainted = _taint(axis, operands, states)
     local = refined & LOCAL
     if any(axis in o.varying and not marks(o, axis) & LOCAL for o in operands):
-        local = frozenset()  # corrected, perhaps, by something that knows which device this is
+        local = (
+            frozenset()
+        )  # corrected, perhaps, by something that knows which device this is
     if not partial:
         local |= peaks.followed(op, axis, kind, operands)
         if "sharded" in states:
-            same = all(s == "replicated" or "alike" in marks(o, axis) for o, s in zip(operands, states, strict=True))
+            same = all(
+                s == "replicated" or "alike" in marks(o, axis)
+                for o, s in zip(operands, states, strict=True)
+            )
             return tainted, local | {"alike"} if same else local
         if "unclear" in states:
             return "unclear", frozenset()
         if "varying" not in states:
             return "replicated", local
-        differing = [marks(o, axis) for o, s in zip(operands, states, strict=True) if s != "replicated"]
-        return "varying", local | (frozenset.intersection(*differing) & {"mapped", "derived"})
+        differing = [
+            marks(o, axis)
+            for o, s in zip(operands, states, strict=True)
+            if s != "replicated"
+        ]
+        return "varying", local | (
+            frozenset.intersection(*differing) & {"mapped", "derived"}
+        )
     if "unclear" in states:
         return "unclear", frozenset()
     return _awaited(op, axis, kind, operands, states, partial)
@@ -169,9 +236,15 @@ def _over(op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]) -> tupl
 
 def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> str:
     """What a sharded result is besides: ``sharded`` if only that."""
-    if any(s == "unclear" or axis in o.unclear for o, s in zip(operands, states, strict=True)):
+    if any(
+        s == "unclear" or axis in o.unclear
+        for o, s in zip(operands, states, strict=True)
+    ):
         return "unclear"
-    if any(s == "varying" or axis in o.varying for o, s in zip(operands, states, strict=True)):
+    if any(
+        s == "varying" or axis in o.varying
+        for o, s in zip(operands, states, strict=True)
+    ):
         return "varying"
     return "sharded"
 
@@ -182,18 +255,29 @@ _UNCLEAR: Outcome = ("unclear", frozenset())
 
 
 def _awaited(
-    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue], states: Sequence[str], partial: list[ArrayValue]
+    op: Op,
+    axis: str,
+    kind: Kind,
+    operands: Sequence[ArrayValue],
+    states: Sequence[str],
+    partial: list[ArrayValue],
 ) -> Outcome:
     """What becomes of partial sums; raises ShardingError where they are used as if they were complete."""
     refined = [marks(o, axis) for o in partial]
-    others = [o for o, s in zip(operands, states, strict=True) if s != "pending" and ZERO not in o.marks]
+    others = [
+        o
+        for o, s in zip(operands, states, strict=True)
+        if s != "pending" and ZERO not in o.marks
+    ]
     match kind:
         case "linear":
             return "pending", refined[0]
         case "add":
             return _added(states, refined, others)
         case "multiply" if len(partial) > 1:
-            if any("scattered" in one for one in refined) or all("lone" in one for one in refined):
+            if any("scattered" in one for one in refined) or all(
+                "lone" in one for one in refined
+            ):
                 return _UNCLEAR
             raise used(op, axis, partial, [f"two partial sums over {axis!r}"])
         case "multiply":
@@ -212,7 +296,11 @@ def _awaited(
     return bent
 
 
-def _added(states: Sequence[str], refined: Sequence[frozenset[str]], others: Sequence[ArrayValue]) -> Outcome:
+def _added(
+    states: Sequence[str],
+    refined: Sequence[frozenset[str]],
+    others: Sequence[ArrayValue],
+) -> Outcome:
     """Partial sums plus one another, and plus other values, which then count once a device."""
     if not set(states) <= {"pending", "replicated"}:
         return _UNCLEAR
@@ -237,7 +325,10 @@ def _scaled(states: Sequence[str], first: frozenset[str]) -> Outcome:
 
 
 def _bent(
-    kind: Kind, states: Sequence[str], refined: Sequence[frozenset[str]], others: Sequence[ArrayValue]
+    kind: Kind,
+    states: Sequence[str],
+    refined: Sequence[frozenset[str]],
+    others: Sequence[ArrayValue],
 ) -> Outcome | None:
     """A function that is not linear, of partial sums; None where that is certainly a mistake."""
     lone = all("lone" in one for one in refined)
@@ -245,21 +336,33 @@ def _bent(
         return "pending", refined[0]
     own = any("scattered" in one for one in refined)
     tests = kind == "test"
-    chooses = tests or (kind == "choose" and (lone or any("reduction" in one for one in refined)))
+    chooses = tests or (
+        kind == "choose" and (lone or any("reduction" in one for one in refined))
+    )
     if own or chooses:
         asks = tests and not (own or lone)
-        return ("varying" if "sharded" not in states else "unclear"), frozenset({"local"} if asks else ())
+        return ("varying" if "sharded" not in states else "unclear"), frozenset(
+            {"local"} if asks else ()
+        )
     return _UNCLEAR if lone and others else None
 
 
-def used(op: Op, axis: str, partial: Sequence[ArrayValue], values: Sequence[str] = ()) -> ShardingError:
+def used(
+    op: Op, axis: str, partial: Sequence[ArrayValue], values: Sequence[str] = ()
+) -> ShardingError:
     """A partial sum that is used as if it were complete; ``values`` describes the operands if there are several."""
     value = partial[0]
     found = marks(value, axis)
     code = "ST302" if "reduction" in found else "ST301"
     is_mean = "mean" in found
     what = device_mean([axis]) if is_mean else partial_sum([axis])
-    use = applied_to(op.name, values or [what], reduce_first("pmean" if is_mean else "psum", axis))
+    use = applied_to(
+        op.name, values or [what], reduce_first("pmean" if is_mean else "psum", axis)
+    )
     number = next((i for i, o in enumerate(op.operands) if o is value), None)
-    place = op.positions[number] if number is not None and number < len(op.positions) else None
+    place = (
+        op.positions[number]
+        if number is not None and number < len(op.positions)
+        else None
+    )
     return ShardingError(code, use, place, notes_about(value, [axis]))

@@ -6,13 +6,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.arrays import ONE
-from shardlint.ops.contraction import Equation, dimension_numbers, parse_equation, tensordot_pairs
+from shardlint.ops.contraction import (
+    Equation,
+    dimension_numbers,
+    parse_equation,
+    tensordot_pairs,
+)
 from shardlint.ops.registry import Call, OpError, static_int, static_str
-from shardlint.ops.sharding.base import Op, ShardingError, computed, names, rule, unknown
+from shardlint.ops.sharding.base import (
+    Op,
+    ShardingError,
+    computed,
+    names,
+    rule,
+    unknown,
+)
 from shardlint.ops.sharding.combining import combined, used
 from shardlint.ops.sharding.elementwise import clash, explained
 from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import HOT, LASTING, Axes, clean, marks, notes_about, state
+from shardlint.ops.sharding.state import (
+    HOT,
+    LASTING,
+    Axes,
+    clean,
+    marks,
+    notes_about,
+    state,
+)
 from shardlint.values import ArrayValue, Dimension, SequenceValue
 from shardtypes.lang.messages import axes_text, partial_sum
 
@@ -33,7 +53,9 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
     found = _dimensions(op, operands, inputs, output)
     if found is None:
         return unknown(out)
-    axes: list[Axes] = [found[letter][1].axes if letter in found else () for letter in output]
+    axes: list[Axes] = [
+        found[letter][1].axes if letter in found else () for letter in output
+    ]
     summed = [letter for letter in found if letter not in output]
     if any(found[letter][1].axes is None for letter in summed):
         return unknown(out)
@@ -41,8 +63,12 @@ def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: 
         if HOT in operand.marks and letters and letters[-1] in summed:
             _check_hot(op, operand, found[letters[-1]][1])
     if summed:
-        _beyond_repair(op, operands, {axis for _, dim in found.values() for axis in dim.axes or ()})
-    result = combined(op, out, axes, "multiply" if len(operands) > 1 else "linear", operands)
+        _beyond_repair(
+            op, operands, {axis for _, dim in found.values() for axis in dim.axes or ()}
+        )
+    result = combined(
+        op, out, axes, "multiply" if len(operands) > 1 else "linear", operands
+    )
     split = [axis for letter in summed for axis in found[letter][1].axes or ()]
     return _summed_over(op, result, operands, split)
 
@@ -60,7 +86,11 @@ def _dimensions(
             return None
         for dim, letter in zip(operand.dims, letters, strict=True):
             before = found.get(letter)
-            if before is None or before[1].size == ONE or (before[1].axes == () and dim.axes):
+            if (
+                before is None
+                or before[1].size == ONE
+                or (before[1].axes == () and dim.axes)
+            ):
                 found[letter] = (number, dim)
             elif dim.size == ONE:
                 continue
@@ -72,7 +102,9 @@ def _dimensions(
     return found
 
 
-def _summed_over(op: Op, result: ArrayValue, operands: Sequence[ArrayValue], split: Sequence[str]) -> ArrayValue:
+def _summed_over(
+    op: Op, result: ArrayValue, operands: Sequence[ArrayValue], split: Sequence[str]
+) -> ArrayValue:
     """The result of contracting dimensions that are split over these axes: what each device has is a partial sum."""
     pending = set(result.pending or ())
     varying = set(result.varying)
@@ -87,8 +119,12 @@ def _summed_over(op: Op, result: ArrayValue, operands: Sequence[ArrayValue], spl
             pending.add(axis)
         else:
             varying.add(axis)
-        notes.append(op.note(axis, f"contracted here over a dimension sharded over {axis!r}"))
-    kept = frozenset(mark for mark in result.marks if mark[0] not in split or mark[1] in _THROUGH)
+        notes.append(
+            op.note(axis, f"contracted here over a dimension sharded over {axis!r}")
+        )
+    kept = frozenset(
+        mark for mark in result.marks if mark[0] not in split or mark[1] in _THROUGH
+    )
     return replace(
         result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
         notes=tuple(notes),
@@ -99,7 +135,9 @@ def _sums_up(operands: Sequence[ArrayValue], axis: str) -> bool:
     """Whether the devices' results along the axis add up to that of one device."""
     if any(axis in operand.varying for operand in operands):
         return False
-    sharded = [o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())]
+    sharded = [
+        o for o in operands if any(axis in (dim.axes or ()) for dim in o.dims or ())
+    ]
     return all(clean(operand, axis) for operand in sharded)
 
 
@@ -122,17 +160,30 @@ def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> N
     and no later sum brings them there. Raises ShardingError."""
     for axis in sorted(split):
         partial = [o for o in operands if state(o, axis) == "pending"]
-        certain = partial and not any(marks(o, axis) & {"lone", "scattered", "reduction", "mean"} for o in partial)
+        certain = partial and not any(
+            marks(o, axis) & {"lone", "scattered", "reduction", "mean"} for o in partial
+        )
         if certain and all(clean(o, axis) for o in operands if o is not partial[0]):
-            raise used(op, axis, partial, [partial_sum([axis]), f"a value sharded over {axis!r}"])
+            raise used(
+                op,
+                axis,
+                partial,
+                [partial_sum([axis]), f"a value sharded over {axis!r}"],
+            )
 
 
 def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     letters = letters_of(op.call, op.operands)
-    return computed(op, out, origins) if letters is None else contracted(op, out, op.operands, *letters)
+    return (
+        computed(op, out, origins)
+        if letters is None
+        else contracted(op, out, op.operands, *letters)
+    )
 
 
-def letters_of(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
+def letters_of(
+    call: Call, operands: Sequence[ArrayValue]
+) -> tuple[list[list[str]], list[str]] | None:
     """Letters of the operands and of the result, an ellipsis written out."""
     if call.last == "einsum":
         return _of_equation(call, operands)
@@ -161,7 +212,9 @@ def letters_of(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[st
         case "dot_general":
             groups = dimension_numbers(call["dimension_numbers"])
             if groups is not None:
-                contracting, batch = (list(zip(*group, strict=True)) for group in groups)
+                contracting, batch = (
+                    list(zip(*group, strict=True)) for group in groups
+                )
                 return _of_pairs(len(a), len(b), contracting, batch)
     return None
 
@@ -174,21 +227,32 @@ def _of_products(
     if min(extra) < 0:
         return None
     batch = [f"...{n}" for n in range(max(extra), 0, -1)]
-    a, b = ([*batch[len(batch) - more :], *letters] for more, letters in zip(extra, own, strict=True))
+    a, b = (
+        [*batch[len(batch) - more :], *letters]
+        for more, letters in zip(extra, own, strict=True)
+    )
     return [a, b], [*batch, *output]
 
 
 def _of_pairs(
-    left: int, right: int, contracting: Sequence[tuple[int, int]], batch: Sequence[tuple[int, int]]
+    left: int,
+    right: int,
+    contracting: Sequence[tuple[int, int]],
+    batch: Sequence[tuple[int, int]],
 ) -> tuple[list[list[str]], list[str]]:
     a, b = [f"a{n}" for n in range(left)], [f"b{n}" for n in range(right)]
     for i, k in (*contracting, *batch):
         b[k] = a[i]
     gone = {a[i] for i, _ in (*contracting, *batch)}
-    return [a, b], [*(a[i] for i, _ in batch), *(one for one in (*a, *b) if one not in gone)]
+    return [a, b], [
+        *(a[i] for i, _ in batch),
+        *(one for one in (*a, *b) if one not in gone),
+    ]
 
 
-def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[str]], list[str]] | None:
+def _of_equation(
+    call: Call, operands: Sequence[ArrayValue]
+) -> tuple[list[list[str]], list[str]] | None:
     equation = _equation(call)
     if equation is None or len(equation.inputs) != len(operands):
         return None
@@ -197,10 +261,14 @@ def _of_equation(call: Call, operands: Sequence[ArrayValue]) -> tuple[list[list[
     for letters, operand in zip(equation.inputs, operands, strict=True):
         if operand.dims is None:
             return None
-        extra = len(operand.dims) - len([letter for letter in letters if letter != "..."])
+        extra = len(operand.dims) - len(
+            [letter for letter in letters if letter != "..."]
+        )
         width = max(width, extra) if "..." in letters else width
         inputs.append(_written(letters, extra))
-    if "..." in equation.output or not any("..." in letters for letters in equation.inputs):
+    if "..." in equation.output or not any(
+        "..." in letters for letters in equation.inputs
+    ):
         return inputs, _written(equation.output, width)
     return None
 
@@ -210,16 +278,28 @@ def _equation(call: Call) -> Equation | None:
         text = static_str(call["subscripts"])
         return None if text is None else parse_equation(call, text)
     given = call.get("tensors_and_pattern")  # of einops, the pattern last
-    text = static_str(given.items[-1]) if isinstance(given, SequenceValue) and given.items else None
+    text = (
+        static_str(given.items[-1])
+        if isinstance(given, SequenceValue) and given.items
+        else None
+    )
     left, arrow, right = (text or "").partition("->")
-    return Equation(tuple(tuple(part.split()) for part in left.split(",")), tuple(right.split())) if arrow else None
+    return (
+        Equation(
+            tuple(tuple(part.split()) for part in left.split(",")), tuple(right.split())
+        )
+        if arrow
+        else None
+    )
 
 
 def _written(letters: Sequence[str], extra: int) -> list[str]:
     """``...`` as letters of its own, numbered from the right as broadcasting lines them up."""
     out: list[str] = []
     for letter in letters:
-        out.extend([f"...{n}" for n in range(extra, 0, -1)] if letter == "..." else [letter])
+        out.extend(
+            [f"...{n}" for n in range(extra, 0, -1)] if letter == "..." else [letter]
+        )
     return out
 
 
@@ -227,11 +307,23 @@ def _of_matmul(name: str, left: int, right: int) -> tuple[list[list[str]], list[
     if name == "matmul":
         batch = [f"...{n}" for n in range(max(left, right) - 2, 0, -1)]
         a = [*batch[len(batch) - max(left - 2, 0) :], *(["i"] if left > 1 else []), "k"]
-        b = [*batch[len(batch) - max(right - 2, 0) :], "k", *(["j"] if right > 1 else [])]
-        return [a, b], [*batch, *(["i"] if left > 1 else []), *(["j"] if right > 1 else [])]
+        b = [
+            *batch[len(batch) - max(right - 2, 0) :],
+            "k",
+            *(["j"] if right > 1 else []),
+        ]
+        return [a, b], [
+            *batch,
+            *(["i"] if left > 1 else []),
+            *(["j"] if right > 1 else []),
+        ]
     rows = [f"a{n}" for n in range(left - 1)]
     columns = [f"b{n}" for n in range(right - 1)]
-    second = [*columns, "k"] if name == "inner" or right == 1 else [*columns[:-1], "k", columns[-1]]
+    second = (
+        [*columns, "k"]
+        if name == "inner" or right == 1
+        else [*columns[:-1], "k", columns[-1]]
+    )
     return [[*rows, "k"], second], [*rows, *columns]
 
 

@@ -20,13 +20,30 @@ _TRANSPOSED = "conv_transpose"
 def convolved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """The features are contracted. Along a dimension of space that is split every device works on its own part."""
     lhs, rhs = op.operands if len(op.operands) == 2 else (None, None)
-    if lhs is None or rhs is None or lhs.dims is None or rhs.dims is None or out.dims is None:
+    if (
+        lhs is None
+        or rhs is None
+        or lhs.dims is None
+        or rhs.dims is None
+        or out.dims is None
+    ):
         return computed(op, out, origins)
     layout = _layout(op.call, len(lhs.dims))
-    groups = [op.call.args[name] for name in ("feature_group_count", "batch_group_count") if name in op.call.args]
-    if layout is None or any(rhs.dims[k].axes != () for k in layout.rhs[2:]) or any(static_int(n) != 1 for n in groups):
+    groups = [
+        op.call.args[name]
+        for name in ("feature_group_count", "batch_group_count")
+        if name in op.call.args
+    ]
+    if (
+        layout is None
+        or any(rhs.dims[k].axes != () for k in layout.rhs[2:])
+        or any(static_int(n) != 1 for n in groups)
+    ):
         return computed(op, out, origins)
-    inputs = [[f"a{n}" for n in range(len(lhs.dims))], [f"b{n}" for n in range(len(lhs.dims))]]
+    inputs = [
+        [f"a{n}" for n in range(len(lhs.dims))],
+        [f"b{n}" for n in range(len(lhs.dims))],
+    ]
     output = [f"c{n}" for n in range(len(lhs.dims))]
     inputs[0][layout.lhs[0]] = output[layout.out[0]] = "batch"
     inputs[1][layout.rhs[0]] = output[layout.out[1]] = "features"
@@ -46,7 +63,9 @@ def _layout(call: Call, rank: int) -> Layout | None:
     return None if flipped is None else transposed_layout(call, rank, flipped)
 
 
-def _slid(op: Op, result: ArrayValue, source: ArrayValue, k: int, within: bool | None) -> ArrayValue:
+def _slid(
+    op: Op, result: ArrayValue, source: ArrayValue, k: int, within: bool | None
+) -> ArrayValue:
     """The result where windows slid along that dimension of the source: ``within`` tells whether each of them is in
     one device's part."""
     split = (source.dims or ())[k].axes or ()
@@ -62,22 +81,50 @@ def _slid(op: Op, result: ArrayValue, source: ArrayValue, k: int, within: bool |
     )  # fmt: skip
 
 
-def _within(call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, number: int) -> bool | None:
+def _within(
+    call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, number: int
+) -> bool | None:
     """Whether no window crosses from one part to the next along one dimension of space; None where that is open."""
-    window, size = seen_size(rhs, layout.rhs[number + 2]), seen_size(lhs, layout.lhs[number + 2])
-    strides = next((call[name] for name in ("window_strides", "strides") if name in call.args), None)
+    window, size = (
+        seen_size(rhs, layout.rhs[number + 2]),
+        seen_size(lhs, layout.lhs[number + 2]),
+    )
+    strides = next(
+        (call[name] for name in ("window_strides", "strides") if name in call.args),
+        None,
+    )
     steps = sizes_argument(strides) if strides is not None else None
-    spread = [call.args[name] for name in ("lhs_dilation", "rhs_dilation") if name in call.args]
-    if window is None or window.constant is None or steps is None or not all(map(is_none, spread)):
+    spread = [
+        call.args[name]
+        for name in ("lhs_dilation", "rhs_dilation")
+        if name in call.args
+    ]
+    if (
+        window is None
+        or window.constant is None
+        or steps is None
+        or not all(map(is_none, spread))
+    ):
         return None
     step = steps[number] if number < len(steps) else None
     if step is None or step.constant is None:
         return None
     if window.constant > step.constant:
         return False
-    plain = static_str(call["padding"]) in ("SAME", "VALID") and call.last != _TRANSPOSED
-    even = step == 1 or (size is not None and size.constant is not None and size.constant % step.constant == 0)
+    plain = (
+        static_str(call["padding"]) in ("SAME", "VALID") and call.last != _TRANSPOSED
+    )
+    even = step == 1 or (
+        size is not None
+        and size.constant is not None
+        and size.constant % step.constant == 0
+    )
     return True if plain and even else None
 
 
-rule(names("jax.lax", "conv conv_general_dilated conv_with_general_padding conv_transpose"), convolved)
+rule(
+    names(
+        "jax.lax", "conv conv_general_dilated conv_with_general_padding conv_transpose"
+    ),
+    convolved,
+)

@@ -26,7 +26,13 @@ def is_whole(number: Value, view: View) -> bool:
     counts: Counter[str] = Counter()
     shared = 1
     for atom in monomial:
-        division = (atom.args[0], atom.args[1]) if atom.op == "//" else parted(atom.name) if not atom.op else None
+        division = (
+            (atom.args[0], atom.args[1])
+            if atom.op == "//"
+            else parted(atom.name)
+            if not atom.op
+            else None
+        )
         if division is None:
             if atom.op or atom.name.startswith("?"):
                 return False
@@ -39,16 +45,32 @@ def is_whole(number: Value, view: View) -> bool:
         counts.subtract(one.name for one in names)
         shared *= number_of
     local = any(atom.op or atom.name.startswith("?") for atom in monomial)
-    return local and coefficient == shared and not any(counts.values()) and (shared == 1 or _distinct(view))
+    return (
+        local
+        and coefficient == shared
+        and not any(counts.values())
+        and (shared == 1 or _distinct(view))
+    )
 
 
 def parts_over(size: Size | None, view: View) -> set[str] | None:
     """The axes over which the whole was split of which the size is one device's part: of ``B//(|d|*|t|)`` d and t. None
     where that is not known."""
-    if size is None or len(size.terms) != 1 or size.terms[0][1] != 1 or len(size.terms[0][0]) != 1:
+    if (
+        size is None
+        or len(size.terms) != 1
+        or size.terms[0][1] != 1
+        or len(size.terms[0][0]) != 1
+    ):
         return None
     (atom,) = size.terms[0][0]
-    division = (atom.args[0], atom.args[1]) if atom.op == "//" else parted(atom.name) if not atom.op else None
+    division = (
+        (atom.args[0], atom.args[1])
+        if atom.op == "//"
+        else parted(atom.name)
+        if not atom.op
+        else None
+    )
     if division is None or not _plain(division[0]):
         return None
     monomial, number = division[1].terms[0] if len(division[1].terms) == 1 else ((), 0)
@@ -72,5 +94,7 @@ def _plain(size: Size) -> bool:
 def _distinct(view: View) -> bool:
     """Whether each number of devices tells along which axes they are counted."""
     sizes = [size for _, size in view.axes if size is not None and size != 1]
-    products = [prod(some) for k in range(1, len(sizes) + 1) for some in combinations(sizes, k)]
+    products = [
+        prod(some) for k in range(1, len(sizes) + 1) for some in combinations(sizes, k)
+    ]
     return len(products) == len(set(products))

@@ -8,7 +8,14 @@ from dataclasses import replace
 from shardlint.ops.arrays import ONE, same
 from shardlint.ops.registry import OpError
 from shardlint.ops.sharding import masks
-from shardlint.ops.sharding.base import Op, Rule, ShardingError, names, rule, with_numbers
+from shardlint.ops.sharding.base import (
+    Op,
+    Rule,
+    ShardingError,
+    names,
+    rule,
+    with_numbers,
+)
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import UNIFORM, WHOLE, Axes
@@ -31,7 +38,9 @@ def elementwise(kind: Kind) -> Rule:
     return found
 
 
-def aligned(op: Op, out: ArrayValue, operands: Sequence[ArrayValue]) -> list[Axes] | None:
+def aligned(
+    op: Op, out: ArrayValue, operands: Sequence[ArrayValue]
+) -> list[Axes] | None:
     """The axes of each dimension of a broadcast result.
 
     Raises ShardingError where two operands split one dimension over different axes.
@@ -46,11 +55,15 @@ def aligned(op: Op, out: ArrayValue, operands: Sequence[ArrayValue]) -> list[Axe
             at = k - rank + len(operand.dims or ())
             if at >= 0 and operand.dims is not None:
                 met.append((i, operand.dims[at]))
-        result.append(_agreed(op, operands, [one for one in met if one[1].size != ONE] or met))
+        result.append(
+            _agreed(op, operands, [one for one in met if one[1].size != ONE] or met)
+        )
     return result
 
 
-def _agreed(op: Op, operands: Sequence[ArrayValue], met: Sequence[tuple[int, Dimension]]) -> Axes:
+def _agreed(
+    op: Op, operands: Sequence[ArrayValue], met: Sequence[tuple[int, Dimension]]
+) -> Axes:
     chosen: tuple[int, Axes] = (-1, ())
     for i, dim in met:
         if dim.axes is None:
@@ -89,7 +102,9 @@ def explain(op: Op, error: OpError) -> OpError | None:
     operands = [o for o in op.operands if o.dims is not None]
     for i, a in enumerate(operands):
         for b in operands[i + 1 :]:
-            for x, y in zip(reversed(a.dims or ()), reversed(b.dims or ()), strict=False):
+            for x, y in zip(
+                reversed(a.dims or ()), reversed(b.dims or ()), strict=False
+            ):
                 found = explained(op, a, x, b, y, "ST309")
                 if found is not None:
                     found.witness = error.witness
@@ -97,7 +112,9 @@ def explain(op: Op, error: OpError) -> OpError | None:
     return None
 
 
-def explained(op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, code: str) -> ShardingError | None:
+def explained(
+    op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, code: str
+) -> ShardingError | None:
     """Two dimensions whose local sizes clash though their global sizes are equal."""
     if x.axes is None or y.axes is None or x.axes == y.axes or ONE in (x.size, y.size):
         return None
@@ -109,14 +126,18 @@ def explained(op: Op, a: ArrayValue, x: Dimension, b: ArrayValue, y: Dimension, 
     split, whole = (a, b) if x.axes else (b, a)
     over = axes_text(x.axes or y.axes)
     message = (
-        f"{op.name}: {shown(op, whole)} is replicated where {shown(op, split)} is sharded over {over}: shard it too"
+        f"{op.name}: {shown(op, whole)} is replicated where {shown(op, split)} is sharded over {over}:"
+        " shard it too"
     )
     return ShardingError("ST311", message)
 
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 _LINEAR = [
-    *names(_JNP, "negative positive real imag conj conjugate deg2rad rad2deg degrees radians"),
+    *names(
+        _JNP,
+        "negative positive real imag conj conjugate deg2rad rad2deg degrees radians",
+    ),
     *names(_LAX, "neg stop_gradient real imag conj"),
 ]
 _ZERO = [
@@ -134,9 +155,15 @@ _NONLINEAR = [
     ),
     *names(_LAX, "exp exp2 log logistic cos rsqrt erf erfc erf_inv pow atan2 rem"),
     *names(_NN, "sigmoid log_sigmoid softplus hard_sigmoid"),
-    *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr"),
+    *names(
+        "jax.scipy.special",
+        "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr",
+    ),
 ]
-_CHOOSE = [*names(_JNP, "maximum minimum fmax fmin clip"), *names(_LAX, "max min clamp")]
+_CHOOSE = [
+    *names(_JNP, "maximum minimum fmax fmin clip"),
+    *names(_LAX, "max min clamp"),
+]
 _TEST = [
     *names(
         _JNP,
@@ -154,7 +181,9 @@ def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     result = combined(op, out, aligned(op, out, operands), "linear", operands)
     if operands and operands[0].dtype == "bool":
         result = replace(result, marks=result.marks | {WHOLE})  # a mask is no factor
-    if dtypes.is_kind(out.dtype, "floating", "complex") or (operands and operands[0].dtype == out.dtype):
+    if dtypes.is_kind(out.dtype, "floating", "complex") or (
+        operands and operands[0].dtype == out.dtype
+    ):
         return result
     pending = result.pending or frozenset()
     return replace(result, pending=frozenset(), unclear=result.unclear.plus(pending))

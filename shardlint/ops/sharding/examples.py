@@ -20,7 +20,11 @@ def example(value: ArrayValue, axis: int) -> ArrayValue:
     if not value.manual or not gone or not all(clean(value, one) for one in gone):
         return left
     kept = value.marks - split_marks(gone)
-    return replace(left, varying=value.varying.union(gone), marks=kept | {(one, "mapped") for one in gone})
+    return replace(
+        left,
+        varying=value.varying.union(gone),
+        marks=kept | {(one, "mapped") for one in gone},
+    )
 
 
 def stacked(value: ArrayValue, axis: int, dim: Dimension, axes: Axes) -> ArrayValue:
@@ -34,14 +38,23 @@ def stacked(value: ArrayValue, axis: int, dim: Dimension, axes: Axes) -> ArrayVa
         return replace(value, dims=(*before, dim, *after), weak=False)
     own = frozenset(name for name, mark in value.marks if mark == "mapped")
     whole = axes is not None and all(
-        state(value, one) == "varying" and "mapped" in marks(value, one) and one not in sharded(value) for one in axes
+        state(value, one) == "varying"
+        and "mapped" in marks(value, one)
+        and one not in sharded(value)
+        for one in axes
     )
     if not whole or not own <= frozenset(axes or ()):
         return replace(
             value, dims=(*before, replace(dim, axes=None), *after), weak=False, varying=value.varying - own,
             unclear=value.unclear.plus(own), marks=frozenset(mark for mark in value.marks if mark[1] != "mapped"),
         )  # fmt: skip
-    kept = frozenset(mark for mark in value.marks if mark[1] != "mapped") | split_marks(axes or ())
+    kept = frozenset(mark for mark in value.marks if mark[1] != "mapped") | split_marks(
+        axes or ()
+    )
     return replace(
-        value, dims=(*before, replace(dim, axes=axes), *after), weak=False, varying=value.varying - own, marks=kept
+        value,
+        dims=(*before, replace(dim, axes=axes), *after),
+        weak=False,
+        varying=value.varying - own,
+        marks=kept,
     )

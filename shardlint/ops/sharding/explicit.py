@@ -32,7 +32,9 @@ def explicit_axes(mesh: MeshValue | None) -> dict[str, int | None] | None:
     return {axis: size for (axis, size), kind in pairs if kind == "Explicit"} or None
 
 
-def configured(mesh: Mapping[str, int | None], explicit: Sequence[str] | bool) -> MeshValue | None:
+def configured(
+    mesh: Mapping[str, int | None], explicit: Sequence[str] | bool
+) -> MeshValue | None:
     """The mesh that the settings declare, if some of its axes are explicit (``True``: all of them)."""
     names = tuple(mesh) if explicit is True else tuple(explicit or ())
     types = tuple("Explicit" if axis in names else "Auto" for axis in mesh)
@@ -70,16 +72,28 @@ class GlobalOp:
     def shards(self, axes: Axes) -> int | None:
         """Into how many parts these axes split a dimension; None where that is not known."""
         known = [self.sizes.get(axis) for axis in axes or ()]
-        return prod(n for n in known if n is not None) if axes is not None and None not in known else None
+        return (
+            prod(n for n in known if n is not None)
+            if axes is not None and None not in known
+            else None
+        )
 
     def text(self, value: ArrayValue) -> str:
         """An array's shape with its axes, quoted."""
         dims = value.dims or ()
-        return repr(format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims]))
+        return repr(
+            format_shape([dim.size for dim in dims], [dim.axes or () for dim in dims])
+        )
 
-    def refused(self, why: str, operand: int | None = None, code: str = "ST313") -> OpError:
+    def refused(
+        self, why: str, operand: int | None = None, code: str = "ST313"
+    ) -> OpError:
         """What JAX raises, in the user's names; ``operand`` counts the arrays."""
-        place = self.positions[operand] if operand is not None and operand < len(self.positions) else None
+        place = (
+            self.positions[operand]
+            if operand is not None and operand < len(self.positions)
+            else None
+        )
         return OpError(code, f"{self.name}: {why}", {}, place)
 
 

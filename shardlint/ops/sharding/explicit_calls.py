@@ -34,7 +34,9 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
     inner = replace(ctx, explicit=None)
     if calls_back(call):
         return model(call)
-    operands = Operands(lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None))
+    operands = Operands(
+        lambda value: _seen(value, mesh), lambda value: replace(value, mesh=None)
+    )
     result = model(Call(call.qualname, operands.marked(call), inner))
     ctx.facts = inner.facts
     op = GlobalOp(call, mesh, tuple(operands.found), tuple(operands.positions))
@@ -49,7 +51,12 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
         return each(result, lambda value, origins: _placed(op, value, origins, found))
     if not explicit_sums.kept(op):
         return each(result, lambda value, origins: replace(value, pending=None))
-    return each(result, lambda value, origins: replace(_placed(op, value, origins, found), pending=partial))
+    return each(
+        result,
+        lambda value, origins: replace(
+            _placed(op, value, origins, found), pending=partial
+        ),
+    )
 
 
 def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
@@ -62,7 +69,12 @@ def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
     axes = explicit_axes(mesh) or {}
     known = value.mesh == mesh
     dims = tuple(
-        Dimension(dim.size, tuple(a for a in dim.axes if a in axes) if known and dim.axes is not None else None)
+        Dimension(
+            dim.size,
+            tuple(a for a in dim.axes if a in axes)
+            if known and dim.axes is not None
+            else None,
+        )
         for dim in value.dims
     )
     return replace(value, dims=dims, mesh=mesh if known else None)
@@ -74,17 +86,25 @@ def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def _whole(op: GlobalOp, out: ArrayValue) -> Split:
     """What is made of arrays that are not split is not split, whatever the function."""
-    whole = op.operands and all(o.dims is not None and not any(d.axes != () for d in o.dims) for o in op.operands)
+    whole = op.operands and all(
+        o.dims is not None and not any(d.axes != () for d in o.dims)
+        for o in op.operands
+    )
     return [() for _ in out.dims or ()] if whole else None
 
 
-def _placed(op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule) -> ArrayValue:
+def _placed(
+    op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule
+) -> ArrayValue:
     split = found(op, bare, origins) if bare.dims is not None else None
     split = _whole(op, bare) if split is None and bare.dims is not None else split
     if split is None:
         return bare
     _check_twice(op, split)
-    dims = tuple(Dimension(d.size, axes, d.label) for d, axes in zip(bare.dims or (), split, strict=True))
+    dims = tuple(
+        Dimension(d.size, axes, d.label)
+        for d, axes in zip(bare.dims or (), split, strict=True)
+    )
     on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
     certain = not op.operands or any(placed(o) for o in op.operands)
     marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})

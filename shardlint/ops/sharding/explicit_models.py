@@ -14,7 +14,12 @@ from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
-from shardtypes.lang.messages import listed, sharded_differently, sharded_over, sharded_twice
+from shardtypes.lang.messages import (
+    listed,
+    sharded_differently,
+    sharded_over,
+    sharded_twice,
+)
 
 
 def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -30,7 +35,9 @@ def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             if at < 0 or operand.dims is None:
                 continue
             dim = operand.dims[at]
-            if dim.size != ONE or dim.axes != ():  # an axis of one device may split a single element
+            if (
+                dim.size != ONE or dim.axes != ()
+            ):  # an axis of one device may split a single element
                 met.append((number, dim))
         result.append(_agreed(op, met))
     return result
@@ -50,17 +57,28 @@ def _agreed(op: GlobalOp, met: Sequence[tuple[int, Dimension]]) -> Axes:
 def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """Contractions of two operands, or of one."""
     letters = letters_of(op.call, op.operands)
-    if letters is None or len(op.operands) > 2 or any(len(set(one)) < len(one) for one in letters[0]):
+    if (
+        letters is None
+        or len(op.operands) > 2
+        or any(len(set(one)) < len(one) for one in letters[0])
+    ):
         return None
     inputs, output = letters
-    dims = [dict(zip(one, operand.dims or (), strict=True)) for one, operand in zip(inputs, op.operands, strict=True)]
+    dims = [
+        dict(zip(one, operand.dims or (), strict=True))
+        for one, operand in zip(inputs, op.operands, strict=True)
+    ]
     if len(dims) == 2:
         for letter, a in dims[0].items():
             b = dims[1].get(letter)
             if b is not None:
                 _check_contracted(op, a, b, letter in output)
-    _check_clash(op, [[one[letter].axes for one in dims if letter in one] for letter in output])
-    return [_of_letter([one[letter] for one in dims if letter in one]) for letter in output]
+    _check_clash(
+        op, [[one[letter].axes for one in dims if letter in one] for letter in output]
+    )
+    return [
+        _of_letter([one[letter] for one in dims if letter in one]) for letter in output
+    ]
 
 
 def _check_clash(op: GlobalOp, kept: Sequence[Sequence[Axes]]) -> None:
@@ -69,7 +87,10 @@ def _check_clash(op: GlobalOp, kept: Sequence[Sequence[Axes]]) -> None:
     axes = [axis for met in kept for axis in next((one for one in met if one), ())]
     twice = next((axis for axis in axes if axes.count(axis) > 1), None)
     if twice is not None and all(one is not None for met in kept for one in met):
-        raise op.refused(sharded_twice(twice, [op.text(operand) for operand in op.operands]), code="ST310")
+        raise op.refused(
+            sharded_twice(twice, [op.text(operand) for operand in op.operands]),
+            code="ST310",
+        )
 
 
 def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> None:
@@ -106,7 +127,11 @@ def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     if source is None or source.dims is None or len(op.operands) > 1:
         return None
     gone = along(op.call, len(source.dims))
-    keep = False if is_none(op.call.get("keepdims")) else static_bool(op.call.get("keepdims"))
+    keep = (
+        False
+        if is_none(op.call.get("keepdims"))
+        else static_bool(op.call.get("keepdims"))
+    )
     if gone is None or keep is None:
         return None
     if keep:
@@ -117,7 +142,12 @@ def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 def whole(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``cumsum``, ``sort``, ``top_k``…: not along a dimension that is split."""
     source = op.operands[0] if op.operands else None
-    if source is None or source.dims is None or len(op.operands) > 1 or len(source.dims) != len(out.dims or ()):
+    if (
+        source is None
+        or source.dims is None
+        or len(op.operands) > 1
+        or len(source.dims) != len(out.dims or ())
+    ):
         return None
     axis = along(op.call, len(source.dims))
     if axis is None or (is_none(op.call.get("axis")) and len(source.dims) > 1):
@@ -131,7 +161,11 @@ def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``top_k`` along the last dimension."""
     source = op.operands[0] if op.operands else None
     axis = op.call.get("axis")
-    if source is None or not source.dims or (not is_none(axis) and static_int(axis) != -1):
+    if (
+        source is None
+        or not source.dims
+        or (not is_none(axis) and static_int(axis) != -1)
+    ):
         return None
     _check_whole(op, source, len(source.dims) - 1)
     return [dim.axes for dim in source.dims]
@@ -147,7 +181,12 @@ def _check_whole(op: GlobalOp, source: ArrayValue, k: int, operand: int = 0) -> 
 def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """The shape stays, and so do the axes: ``softmax``, ``flip``, ``tril``, a cast."""
     source = op.operands[0] if op.operands else None
-    if source is None or source.dims is None or len(op.operands) > 1 or len(source.dims) != len(out.dims or ()):
+    if (
+        source is None
+        or source.dims is None
+        or len(op.operands) > 1
+        or len(source.dims) != len(out.dims or ())
+    ):
         return None
     return [dim.axes for dim in source.dims]
 
@@ -158,7 +197,11 @@ def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     source = op.operands[0].dims
     kept = {origin[1] for origin in origins if origin is not None}
-    if any(dim.axes != () for k, dim in enumerate(source) if k not in kept and dim.size != ONE):
+    if any(
+        dim.axes != ()
+        for k, dim in enumerate(source)
+        if k not in kept and dim.size != ONE
+    ):
         return None
     return [source[o[1]].axes if o is not None else (() if d.size == ONE else None)
             for o, d in zip(origins, out.dims or (), strict=True)]  # fmt: skip
@@ -170,13 +213,18 @@ def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     source, rank = op.operands[0].dims, len(out.dims or ())
     more = rank - len(source)
-    return [() if k < more or source[k - more].size == ONE else source[k - more].axes for k in range(rank)]
+    return [
+        () if k < more or source[k - more].size == ONE else source[k - more].axes
+        for k in range(rank)
+    ]
 
 
 def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``concatenate`` and ``stack``: all operands are split alike. One that is not of the mesh may be anything."""
     split = alike(op, op.operands)
-    axis = static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
+    axis = static_int(
+        op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension")
+    )
     if split is None or axis is None:
         return None
     if op.last != "stack":
@@ -187,12 +235,22 @@ def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
     """The axes that all operands have; None where that is open. Raises OpError where two of them differ."""
-    shapes = [[dim.axes for dim in operand.dims] for operand in operands if operand.dims is not None]
-    if not operands or len(shapes) < len(operands) or len({len(one) for one in shapes}) != 1:
+    shapes = [
+        [dim.axes for dim in operand.dims]
+        for operand in operands
+        if operand.dims is not None
+    ]
+    if (
+        not operands
+        or len(shapes) < len(operands)
+        or len({len(one) for one in shapes}) != 1
+    ):
         return None
     if None not in shapes[0] and all(one == shapes[0] for one in shapes):
         return list(shapes[0])
-    known = [n for n, one in enumerate(shapes) if None not in one and placed(operands[n])]
+    known = [
+        n for n, one in enumerate(shapes) if None not in one and placed(operands[n])
+    ]
     for n in known[1:]:
         if shapes[n] != shapes[known[0]]:
             a, b = (op.text(operands[i]) for i in (known[0], n))
@@ -206,11 +264,15 @@ def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     operands = [operand for operand in op.operands if operand.dims != ()]
     sizes = [[dim.size for dim in operand.dims or ()] for operand in operands]
-    if any(operand.dims is None for operand in operands) or any(None in one for one in sizes):
+    if any(operand.dims is None for operand in operands) or any(
+        None in one for one in sizes
+    ):
         return None
     numbers = [name for name in ("x", "y") if not _has_dims(op.call.get(name))]
     condition = op.call.get("condition")
-    if op.last == "where" and (len({len(one) for one in sizes}) > 1 or (numbers and _has_dims(condition))):
+    if op.last == "where" and (
+        len({len(one) for one in sizes}) > 1 or (numbers and _has_dims(condition))
+    ):
         return aligned(op, out, origins)
     return alike(op, operands) if all(one == sizes[0] for one in sizes) else None
 
@@ -226,7 +288,11 @@ def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def made(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """A new array is not split; a copy of one is split as that is."""
-    return [() for _ in out.dims or ()] if not op.operands else same_place(op, out, origins)
+    return (
+        [() for _ in out.dims or ()]
+        if not op.operands
+        else same_place(op, out, origins)
+    )
 
 
 def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -238,7 +304,9 @@ def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``median`` sorts: not along a dimension that is split."""
     source = op.operands[0] if op.operands else None
-    gone = along(op.call, len(source.dims)) if source is not None and source.dims else None
+    gone = (
+        along(op.call, len(source.dims)) if source is not None and source.dims else None
+    )
     if source is None or gone is None or is_none(op.call.get("axis")) or len(gone) > 1:
         return None
     for k in gone:
@@ -251,7 +319,11 @@ def searched(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     if len(op.operands) != 2 or not is_none(op.call.get("sorter")):
         return None
     vector, values = (operand.dims for operand in op.operands)
-    if static_str(op.call.get("method")) not in ("scan", "scan_unrolled") or not vector or not values:
+    if (
+        static_str(op.call.get("method")) not in ("scan", "scan_unrolled")
+        or not vector
+        or not values
+    ):
         return None  # of a scalar some releases take it
     for number, dims in enumerate((vector, values)):
         for k, dim in enumerate(dims):
@@ -275,7 +347,9 @@ def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     items = reps.items if isinstance(reps, SequenceValue) else (reps,)
     if source is None or source.dims is None:
         return None
-    counts = [1] * (len(source.dims) - len(items)) + [static_int(item) for item in items]
+    counts = [1] * (len(source.dims) - len(items)) + [
+        static_int(item) for item in items
+    ]
     more = len(counts) - len(source.dims)
     for k, count in enumerate(counts):
         if count is None:
@@ -286,7 +360,11 @@ def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
-_CAST = [f"{_JNP}.astype", f"{_LAX}.convert_element_type", *qualified(_JNP, " ".join(SCALARS))]
+_CAST = [
+    f"{_JNP}.astype",
+    f"{_LAX}.convert_element_type",
+    *qualified(_JNP, " ".join(SCALARS)),
+]
 _CLAMP = [f"{_LAX}.clamp"]
 rule([name for name in ELEMENTWISE if name not in _CLAMP], aligned, "ST309")
 rule([*_CAST, *qualified(_NN, "softmax log_softmax"), *qualified(_JNP, "flip flipud fliplr tril triu"),
@@ -296,7 +374,13 @@ rule([f"{_JNP}.outer"], outer, "ST309")
 rule([*qualified(_JNP, "sum mean nansum nanmean prod std var max min amax amin argmax argmin any all"),
       *qualified(_JNP, "count_nonzero linalg.norm"),
       f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
-rule([*qualified(_JNP, "cumsum cumprod sort argsort"), *qualified(_LAX, "cumsum cumprod cummax cummin")], whole)
+rule(
+    [
+        *qualified(_JNP, "cumsum cumprod sort argsort"),
+        *qualified(_LAX, "cumsum cumprod cummax cummin"),
+    ],
+    whole,
+)
 rule([f"{_LAX}.top_k"], last)
 rule([*qualified(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims"),
       *qualified(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose", "einops.rearrange"], moved)  # fmt: skip
@@ -304,7 +388,12 @@ rule([f"{_JNP}.broadcast_to"], spread)
 rule([*qualified(_JNP, "concatenate stack"), f"{_LAX}.concatenate"], joined)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected)
 rule(qualified(_LAX, "dynamic_update_slice dynamic_update_slice_in_dim"), paired)
-rule(qualified(_JNP, "zeros ones empty full arange linspace eye identity tri array asarray"), made)
+rule(
+    qualified(
+        _JNP, "zeros ones empty full arange linspace eye identity tri array asarray"
+    ),
+    made,
+)
 rule(qualified(_JNP, "zeros_like ones_like empty_like full_like"), like)
 rule([f"{_NN}.one_hot"], hot)
 rule([f"{_JNP}.tile"], tiled)

@@ -18,8 +18,15 @@ from shardtypes.lang.messages import partial_sum, sharded_over
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 _REFUSED = {
-    *(name for name, kind in FUNCTIONS.items() if kind in ("zero", "nonlinear", "test", "choose")),
-    *names(_JNP, "max min amax amin argmax argmin prod any all var std linalg.norm sort argsort cumprod"),
+    *(
+        name
+        for name, kind in FUNCTIONS.items()
+        if kind in ("zero", "nonlinear", "test", "choose")
+    ),
+    *names(
+        _JNP,
+        "max min amax amin argmax argmin prod any all var std linalg.norm sort argsort cumprod",
+    ),
     *names(_JNP, "einsum matmul dot inner"),
     *names(_NN, "softmax log_softmax logsumexp"),
     f"{_LAX}.top_k",
@@ -27,30 +34,46 @@ _REFUSED = {
 _CONTRACTIONS = frozenset(names(_JNP, "einsum matmul dot"))
 _KEPT = {
     *(name for name, kind in FUNCTIONS.items() if kind == "linear"),
-    *names(_JNP, "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate"),
+    *names(
+        _JNP,
+        "astype sum reshape ravel transpose swapaxes moveaxis squeeze expand_dims broadcast_to concatenate",
+    ),
     *names(_JNP, "stack copy permute_dims matrix_transpose array asarray"),
     *names(_JNP, " ".join(SCALARS)),
     *names("jax.Array", "reshape ravel flatten transpose"),
-    *names(_LAX, "convert_element_type transpose expand_dims squeeze reshape concatenate stop_gradient"),
+    *names(
+        _LAX,
+        "convert_element_type transpose expand_dims squeeze reshape concatenate stop_gradient",
+    ),
     "index",
 }
 
 
 def sums(op: GlobalOp) -> frozenset[str]:
     """The axes over which some operand is still to be summed."""
-    return frozenset[str]().union(*(o.pending or () for o in op.operands if o.mesh is not None))
+    return frozenset[str]().union(
+        *(o.pending or () for o in op.operands if o.mesh is not None)
+    )
 
 
 def kept(op: GlobalOp) -> bool:
     """Whether the result is such a sum as well; else nothing is known of it. Raises OpError where JAX refuses."""
-    parts = [n for n, operand in enumerate(op.operands) if operand.mesh is not None and operand.pending]
+    parts = [
+        n
+        for n, operand in enumerate(op.operands)
+        if operand.mesh is not None and operand.pending
+    ]
     others = [operand for n, operand in enumerate(op.operands) if n not in parts]
     name, kind = op.call.qualname, FUNCTIONS.get(op.call.qualname)
     if kind == "add":
         if not others and len(op.operands) == 2:
             return op.operands[0].pending == op.operands[1].pending
-        if not others or all(placed(operand) and operand.pending == frozenset() for operand in others):
-            raise _wrong(op, parts[0], ", and the other operand would count once per device")
+        if not others or all(
+            placed(operand) and operand.pending == frozenset() for operand in others
+        ):
+            raise _wrong(
+                op, parts[0], ", and the other operand would count once per device"
+            )
         return False
     if kind == "multiply" and len(parts) == 2:
         raise _wrong(op, parts[0], ", and so is the other operand")
@@ -59,7 +82,11 @@ def kept(op: GlobalOp) -> bool:
         return letters is not None and len(set(letters[0][0])) == len(letters[0][0])
     if name in _REFUSED:
         raise _wrong(op, parts[0], "")
-    return name in _KEPT and not others and len({operand.pending for operand in op.operands}) == 1
+    return (
+        name in _KEPT
+        and not others
+        and len({operand.pending for operand in op.operands}) == 1
+    )
 
 
 def check_asked(op: GlobalOp) -> None:
@@ -67,17 +94,27 @@ def check_asked(op: GlobalOp) -> None:
     operands are split, and over no others. Raises OpError where JAX refuses."""
     asked = op.call.get("out_sharding")
     spec = asked.spec if isinstance(asked, ShardingValue) else asked
-    if not isinstance(spec, SpecValue) or not spec.unreduced or op.call.qualname not in _CONTRACTIONS:
+    if (
+        not isinstance(spec, SpecValue)
+        or not spec.unreduced
+        or op.call.qualname not in _CONTRACTIONS
+    ):
         return
     letters = letters_of(op.call, op.operands) if len(op.operands) == 2 else None
     if letters is None or any(operand.dims is None for operand in op.operands):
         return
     gone = [
-        {letter: dim for letter, dim in zip(one, operand.dims or (), strict=True) if letter not in letters[1]}
+        {
+            letter: dim
+            for letter, dim in zip(one, operand.dims or (), strict=True)
+            if letter not in letters[1]
+        }
         for one, operand in zip(letters[0], op.operands, strict=True)
     ]
     dims = [dim for one in gone for dim in one.values()]
-    if gone[0].keys() != gone[1].keys() or any(dim.axes is None or dim.size == ONE for dim in dims):
+    if gone[0].keys() != gone[1].keys() or any(
+        dim.axes is None or dim.size == ONE for dim in dims
+    ):
         return
     over = sorted({axis for dim in dims for axis in dim.axes or ()})
     alike = all(dim.axes == gone[1][letter].axes for letter, dim in gone[0].items())
@@ -87,7 +124,9 @@ def check_asked(op: GlobalOp) -> None:
     found = f"the contracted dimensions of {texts} are {sharded_over(over)}"
     if not alike:
         found = f"the contracted dimensions of {texts} are sharded differently"
-    raise op.refused(f"out_sharding asks for {partial_sum(sorted(spec.unreduced))}, but {found}")
+    raise op.refused(
+        f"out_sharding asks for {partial_sum(sorted(spec.unreduced))}, but {found}"
+    )
 
 
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:

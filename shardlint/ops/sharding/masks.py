@@ -25,7 +25,9 @@ def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> Arra
     """
     if len(operands) != 2 or not any(one.marks for one in operands):
         return result
-    numbers = [value.size for value in op.call.args.values() if isinstance(value, IntValue)]
+    numbers = [
+        value.size for value in op.call.args.values() if isinstance(value, IntValue)
+    ]
     number = numbers[0] if len(numbers) == 1 else None
     if op.last == "add":
         return _positions(op, result, operands)
@@ -33,19 +35,44 @@ def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> Arra
     return replace(result, marks=result.marks | found) if found else result
 
 
-def _positions(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
+def _positions(
+    op: Op, result: ArrayValue, operands: Sequence[ArrayValue]
+) -> ArrayValue:
     """``index * n + arange(n)``, where n is one device's part of a dimension that is split over just this axis: all
     positions of that dimension, split as it is."""
     for start, counting in (operands, operands[::-1]):
-        size = counting.dims[0].size if counting.dims is not None and len(counting.dims) == 1 else None
-        axis = next((axis for axis, mark in start.marks if size is not None and mark == f"starts {size}"), None)
-        if axis is not None and start.dims == () and COUNTING in counting.marks and parts_over(size, op.view) == {axis}:
+        size = (
+            counting.dims[0].size
+            if counting.dims is not None and len(counting.dims) == 1
+            else None
+        )
+        axis = next(
+            (
+                axis
+                for axis, mark in start.marks
+                if size is not None and mark == f"starts {size}"
+            ),
+            None,
+        )
+        if (
+            axis is not None
+            and start.dims == ()
+            and COUNTING in counting.marks
+            and parts_over(size, op.view) == {axis}
+        ):
             dims = (Dimension(size, (axis,)),)
-            return replace(result, dims=dims, varying=result.varying - {axis}, marks=split_marks([axis]))
+            return replace(
+                result,
+                dims=dims,
+                varying=result.varying - {axis},
+                marks=split_marks([axis]),
+            )
     return result
 
 
-def _of(op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | None) -> list[tuple[str, str]]:
+def _of(
+    op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | None
+) -> list[tuple[str, str]]:
     other = operands[1] if one is operands[0] else operands[0]
     found: list[tuple[str, str]] = []
     for axis, mark in one.marks:
@@ -55,15 +82,34 @@ def _of(op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | 
             found.append((axis, "chosen"))
         elif op.last in _BOTH and kind == "chosen":
             found.append((axis, "chosen"))
-        elif op.last in _BOTH and kind == "least" and (axis, f"below {rest}") in other.marks:
+        elif (
+            op.last in _BOTH
+            and kind == "least"
+            and (axis, f"below {rest}") in other.marks
+        ):
             found.append((axis, "chosen"))
         elif op.last in ("multiply", "mul") and kind == "index" and number is not None:
             found.append((axis, f"starts {number}"))
-        elif op.last in ("subtract", "sub") and kind == "starts" and one is operands[1] and same:
+        elif (
+            op.last in ("subtract", "sub")
+            and kind == "starts"
+            and one is operands[1]
+            and same
+        ):
             found.append((axis, f"within {op.call.ctx.place[1]} {rest}"))
-        elif op.last in ("greater_equal", "ge") and kind == "within" and one is operands[0] and number == 0:
+        elif (
+            op.last in ("greater_equal", "ge")
+            and kind == "within"
+            and one is operands[0]
+            and number == 0
+        ):
             found.append((axis, f"least {rest}"))
-        elif op.last in ("less", "lt") and kind == "within" and one is operands[0] and number is not None:
+        elif (
+            op.last in ("less", "lt")
+            and kind == "within"
+            and one is operands[0]
+            and number is not None
+        ):
             if rest.partition(" ")[2] == str(number):
                 found.append((axis, f"below {rest}"))
     return found

@@ -19,19 +19,38 @@ def last(count: int) -> Rule:
     def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         batches = [_batch(operand, count) for operand in op.operands]
         lead = batches[0] if batches else None
-        if lead is None or out.dims is None or any(one != lead for one in batches) or len(out.dims) < len(lead):
+        if (
+            lead is None
+            or out.dims is None
+            or any(one != lead for one in batches)
+            or len(out.dims) < len(lead)
+        ):
             return computed(op, out, origins)
-        return combined(op, out, [*lead, *[()] * (len(out.dims) - len(lead))], "nonlinear", op.operands)
+        return combined(
+            op,
+            out,
+            [*lead, *[()] * (len(out.dims) - len(lead))],
+            "nonlinear",
+            op.operands,
+        )
 
     return found
 
 
 def _batch(value: ArrayValue, count: int) -> list[Axes] | None:
     """The axes of the leading dimensions; None where they, or where the others lie, are not known."""
-    if value.dims is None or len(value.dims) < count or any(dim.axes is None for dim in value.dims):
+    if (
+        value.dims is None
+        or len(value.dims) < count
+        or any(dim.axes is None for dim in value.dims)
+    ):
         return None
     cut = len(value.dims) - count
-    return None if any(dim.axes for dim in value.dims[cut:]) else [dim.axes for dim in value.dims[:cut]]
+    return (
+        None
+        if any(dim.axes for dim in value.dims[cut:])
+        else [dim.axes for dim in value.dims[:cut]]
+    )
 
 
 def within(kind: Kind) -> Rule:
@@ -39,7 +58,12 @@ def within(kind: Kind) -> Rule:
 
     def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         source = op.operands[0] if len(op.operands) == 1 else None
-        if source is None or source.dims is None or out.dims is None or len(out.dims) != len(source.dims):
+        if (
+            source is None
+            or source.dims is None
+            or out.dims is None
+            or len(out.dims) != len(source.dims)
+        ):
             return computed(op, out, origins)
         touched = along(op.call, len(source.dims))
         if touched is None or any(source.dims[k].axes != () for k in touched):
@@ -52,9 +76,20 @@ def within(kind: Kind) -> Rule:
 def solved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``solve(a, b)``: linear in b, of which other columns may be split; every device needs the whole of a matrix a."""
     a, b = op.operands[:2] if len(op.operands) > 1 else (None, None)
-    if a is None or b is None or a.dims is None or b.dims is None or out.dims is None or len(out.dims) != len(b.dims):
+    if (
+        a is None
+        or b is None
+        or a.dims is None
+        or b.dims is None
+        or out.dims is None
+        or len(out.dims) != len(b.dims)
+    ):
         return computed(op, out, origins)
-    if len(a.dims) != 2 or len(b.dims) > 2 or any(dim.axes != () for dim in (*a.dims, *b.dims[:1])):
+    if (
+        len(a.dims) != 2
+        or len(b.dims) > 2
+        or any(dim.axes != () for dim in (*a.dims, *b.dims[:1]))
+    ):
         return computed(op, out, origins)
     return combined(op, out, [dim.axes for dim in b.dims], "divide", [b, a])
 
@@ -62,9 +97,16 @@ def solved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 def diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``diagonal`` and ``trace``: of two dimensions that are not split; else every device takes one of its own part."""
     source = op.operands[0] if len(op.operands) == 1 else None
-    if source is None or source.dims is None or out.dims is None or any(dim.axes is None for dim in source.dims):
+    if (
+        source is None
+        or source.dims is None
+        or out.dims is None
+        or any(dim.axes is None for dim in source.dims)
+    ):
         return computed(op, out, origins)
-    axes = [source.dims[origin[1]].axes if origin is not None else () for origin in origins]
+    axes = [
+        source.dims[origin[1]].axes if origin is not None else () for origin in origins
+    ]
     return combined(op, out, axes, "linear", [source])
 
 
@@ -72,19 +114,46 @@ def on_diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``diag``: the diagonal of a matrix, or a matrix with this diagonal."""
     source = op.operands[0] if len(op.operands) == 1 else None
     matrix = source is not None and len(source.dims or ()) == 2
-    whole = source is not None and source.dims is not None and all(dim.axes == () for dim in source.dims)
-    return diagonal(op, out, [None] * len(out.dims or ())) if matrix or whole else computed(op, out, origins)
+    whole = (
+        source is not None
+        and source.dims is not None
+        and all(dim.axes == () for dim in source.dims)
+    )
+    return (
+        diagonal(op, out, [None] * len(out.dims or ()))
+        if matrix or whole
+        else computed(op, out, origins)
+    )
 
 
 def attention(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``dot_product_attention`` of B T N H: split over the batch, the heads, and the queries."""
-    extras = [op.call.get(name) for name in ("bias", "mask", "query_seq_lengths", "key_value_seq_lengths")]
-    plain = all(map(is_none, extras)) and static_bool(op.call.get("return_residual")) is not True
-    if not plain or len(op.operands) != 3 or out.dims is None or any(o.pending for o in op.operands):
+    extras = [
+        op.call.get(name)
+        for name in ("bias", "mask", "query_seq_lengths", "key_value_seq_lengths")
+    ]
+    plain = (
+        all(map(is_none, extras))
+        and static_bool(op.call.get("return_residual")) is not True
+    )
+    if (
+        not plain
+        or len(op.operands) != 3
+        or out.dims is None
+        or any(o.pending for o in op.operands)
+    ):
         return computed(op, out, origins)
     query, key, value = (_axes(operand) for operand in op.operands)
-    causal = static_bool(op.call.get("is_causal")) is not False or not is_none(op.call.get("local_window_size"))
-    if None in query or key != value or query[:-3] != key[:-3] or query[-2] != key[-2] or len(query) != len(out.dims):
+    causal = static_bool(op.call.get("is_causal")) is not False or not is_none(
+        op.call.get("local_window_size")
+    )
+    if (
+        None in query
+        or key != value
+        or query[:-3] != key[:-3]
+        or query[-2] != key[-2]
+        or len(query) != len(out.dims)
+    ):
         return computed(op, out, origins)
     if key[-3] or key[-1] or query[-1] or (causal and query[-3]):
         return computed(op, out, origins)
@@ -92,7 +161,11 @@ def attention(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 
 def _axes(value: ArrayValue) -> Sequence[Axes]:
-    return [dim.axes for dim in value.dims] if value.dims is not None and len(value.dims) > 2 else [None] * 3
+    return (
+        [dim.axes for dim in value.dims]
+        if value.dims is not None and len(value.dims) > 2
+        else [None] * 3
+    )
 
 
 _LINALG, _SCIPY, _FFT = "jax.numpy.linalg", "jax.scipy.linalg", "jax.numpy.fft"
@@ -100,8 +173,13 @@ _LINALG, _SCIPY, _FFT = "jax.numpy.linalg", "jax.scipy.linalg", "jax.numpy.fft"
 rule([*names(_LINALG, "det eigvalsh cholesky inv eigvals slogdet eig eigh qr svd svdvals pinv matrix_rank matrix_power "
                       "cond"),
       *names(_SCIPY, "sqrtm expm cholesky inv det eigh svd lu_factor lu qr cho_factor")], last(2))  # fmt: skip
-rule([*names(_FFT, "fft ifft rfft irfft hfft ihfft"), "jax.numpy.diff"], within("linear"))
-rule(["jax.nn.glu", *names("jax.numpy", "partition argpartition unwrap")], within("nonlinear"))
+rule(
+    [*names(_FFT, "fft ifft rfft irfft hfft ihfft"), "jax.numpy.diff"], within("linear")
+)
+rule(
+    ["jax.nn.glu", *names("jax.numpy", "partition argpartition unwrap")],
+    within("nonlinear"),
+)
 rule(names("jax.numpy", "diagonal trace linalg.diagonal linalg.trace"), diagonal)
 rule([f"{_LINALG}.solve", f"{_SCIPY}.solve", f"{_SCIPY}.solve_triangular"], solved)
 rule(["jax.numpy.diag"], on_diagonal)

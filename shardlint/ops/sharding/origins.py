@@ -35,7 +35,9 @@ _OPTIONS = frozenset(
 
 def calls_back(call: Call) -> bool:
     """Whether a function works on whole trees, or calls a function of the program: then its parts are followed."""
-    return call.qualname.startswith("jax.tree") or any(isinstance(value, _FUNCTIONS) for value in call.args.values())
+    return call.qualname.startswith("jax.tree") or any(
+        isinstance(value, _FUNCTIONS) for value in call.args.values()
+    )
 
 
 @dataclass(slots=True)
@@ -62,23 +64,37 @@ class Operands:
                 self.found.append(self.seen(value))
                 self.positions.append(position)
                 if dims is not None:
-                    dims = tuple(Dimension(dim.size, (f"{number}.{k}",), dim.label) for k, dim in enumerate(dims))
+                    dims = tuple(
+                        Dimension(dim.size, (f"{number}.{k}",), dim.label)
+                        for k, dim in enumerate(dims)
+                    )
                 return replace(self.bare(value), dims=dims)
             case SequenceValue(items=items):
-                return replace(value, items=tuple(self._marked(item, position) for item in items))
+                return replace(
+                    value, items=tuple(self._marked(item, position) for item in items)
+                )
             case DictValue(items=pairs):
-                return DictValue(tuple((key, self._marked(item, position)) for key, item in pairs))
+                return DictValue(
+                    tuple((key, self._marked(item, position)) for key, item in pairs)
+                )
             case _:
-                self.complete &= not isinstance(value, (Unknown, MaybeValue, InstanceValue))
+                self.complete &= not isinstance(
+                    value, (Unknown, MaybeValue, InstanceValue)
+                )
                 return value
 
 
-def each(value: Value, found: Callable[[ArrayValue, list[Origin]], ArrayValue]) -> Value:
+def each(
+    value: Value, found: Callable[[ArrayValue, list[Origin]], ArrayValue]
+) -> Value:
     """A shape model's result with ``found`` of every array in it, its marks taken off, and of their origins."""
     match value:
         case ArrayValue(dims=dims):
             if dims is not None:
-                value = replace(value, dims=tuple(Dimension(dim.size, None, dim.label) for dim in dims))
+                value = replace(
+                    value,
+                    dims=tuple(Dimension(dim.size, None, dim.label) for dim in dims),
+                )
             return found(value, [_origin(dim) for dim in dims or ()])
         case SequenceValue(items=items):
             return replace(value, items=tuple(each(item, found) for item in items))

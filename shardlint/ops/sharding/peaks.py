@@ -21,7 +21,9 @@ _MARKS = frozenset({"peak", "lowered", "weighed"})
 _MEASURED = frozenset({"own", "normed", "lognormed"})
 
 
-def followed(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
+def followed(
+    op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]
+) -> frozenset[str]:
     """The marks of this kind that a result has over the axis."""
     return _measured(axis, kind, operands) | _lowered(op, axis, kind, operands)
 
@@ -30,10 +32,17 @@ def _measured(axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset
     """``own``, ``normed`` and ``lognormed`` last through linear functions, and factors that leave them as they are."""
     own = [marks(o, axis) & _MEASURED for o in operands]
     holders = [n for n, one in enumerate(own) if one]
-    if len(holders) != 1 or kind not in ("linear", "multiply", "divide") or (kind == "divide" and holders[0]):
+    if (
+        len(holders) != 1
+        or kind not in ("linear", "multiply", "divide")
+        or (kind == "divide" and holders[0])
+    ):
         return frozenset()
     others = [o for n, o in enumerate(operands) if n != holders[0]]
-    same = all(state(o, axis) == "replicated" or (clean(o, axis) and _parted(o, axis)) for o in others)
+    same = all(
+        state(o, axis) == "replicated" or (clean(o, axis) and _parted(o, axis))
+        for o in others
+    )
     return own[holders[0]] if same else frozenset()
 
 
@@ -42,7 +51,9 @@ def _parted(value: ArrayValue, axis: str) -> bool:
     return all(dim.size != ONE for dim in value.dims or () if axis in (dim.axes or ()))
 
 
-def _lowered(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
+def _lowered(
+    op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]
+) -> frozenset[str]:
     own = [marks(o, axis) & _MARKS for o in operands]
     if not any(own):
         return frozenset()
@@ -55,7 +66,9 @@ def _lowered(op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]) -> fr
         return frozenset({"weighed"} if own[0] == {"lowered"} else ())
     if kind in ("multiply", "divide") and own[0] == {"weighed"}:
         rest = operands[1:]
-        same = all(state(o, axis) == "replicated" or clean(o, axis) for o in rest) and not any(own[1:])
+        same = all(
+            state(o, axis) == "replicated" or clean(o, axis) for o in rest
+        ) and not any(own[1:])
         return frozenset({"weighed"} if same else ())
     return frozenset()
 
@@ -68,11 +81,25 @@ def wrongly_summed(value: ArrayValue, axis: str) -> str | None:
     how, name = ("per-device results", " over ")
     if "own" not in kinds:
         how, name = ("values that each device normalised on its own", "softmax over ")
-    made = next((f" ({n.text})" for n in reversed(value.notes) if n.axis == axis and name in n.text), "")
+    made = next(
+        (
+            f" ({n.text})"
+            for n in reversed(value.notes)
+            if n.axis == axis and name in n.text
+        ),
+        "",
+    )
     return f"adds up {how}{made}"
 
 
 def place(value: ArrayValue, axis: str) -> Note | None:
     """Where the maximum was taken."""
     names = [f"{name} over " for name in MAXIMA]
-    return next((n for n in value.notes if n.axis == axis and any(f".{name}" in n.text for name in names)), None)
+    return next(
+        (
+            n
+            for n in value.notes
+            if n.axis == axis and any(f".{name}" in n.text for name in names)
+        ),
+        None,
+    )

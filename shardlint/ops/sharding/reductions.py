@@ -17,11 +17,21 @@ from shardtypes.lang import dtypes
 
 def along(call: Call, rank: int) -> list[int] | None:
     """The dimensions that the call names, None where they are not known; ``axis=None`` means all."""
-    axis = next((call[name] for name in ("axis", "axes", "dimension") if name in call.args), NONE)
+    axis = next(
+        (call[name] for name in ("axis", "axes", "dimension") if name in call.args),
+        NONE,
+    )
     if is_none(axis):
         return list(range(rank))
-    found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
-    return None if None in found else [k % rank for k in found if k is not None and -rank <= k < rank]
+    found = [
+        static_int(item)
+        for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))
+    ]
+    return (
+        None
+        if None in found
+        else [k % rank for k in found if k is not None and -rank <= k < rank]
+    )
 
 
 def _source(op: Op) -> ArrayValue | None:
@@ -30,7 +40,11 @@ def _source(op: Op) -> ArrayValue | None:
 
 def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> list[Axes]:
     """The axes of the dimensions that a reduction leaves."""
-    keep = static_bool(op.call.get("keepdims")) if not is_none(op.call.get("keepdims")) else False
+    keep = (
+        static_bool(op.call.get("keepdims"))
+        if not is_none(op.call.get("keepdims"))
+        else False
+    )
     dims = source.dims or ()
     if keep:
         return [() if k in reduced else dim.axes for k, dim in enumerate(dims)]
@@ -49,7 +63,10 @@ def split_text(op: Op, source: ArrayValue, reduced: Sequence[int], axis: str) ->
 
 def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``sum`` and ``mean``: over what was sharded they give partial sums."""
-    weighed = not is_none(op.call.get("weights")) or static_bool(op.call.get("returned")) is True
+    weighed = (
+        not is_none(op.call.get("weights"))
+        or static_bool(op.call.get("returned")) is True
+    )
     return computed(op, out, origins) if weighed else _reduced(op, out, True)
 
 
@@ -69,10 +86,16 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     if len(axes) != len(out.dims):
         return unknown(out)
     split = [axis for k in gone for axis in (source.dims or ())[k].axes or ()]
-    question: Kind = "test" if op.last in ("any", "all", "reduce_or", "reduce_and") else "nonlinear"
+    question: Kind = (
+        "test" if op.last in ("any", "all", "reduce_or", "reduce_and") else "nonlinear"
+    )
     others = list(op.operands[1:])
     if others:
-        split_where = [axis for axis in split if any(state(o, axis) not in ("replicated", "sharded") for o in others)]
+        split_where = [
+            axis
+            for axis in split
+            if any(state(o, axis) not in ("replicated", "sharded") for o in others)
+        ]
         if split_where:
             return unknown(out)
     result = combined(op, out, axes, "linear" if linear else question, [source])
@@ -81,7 +104,9 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     notes = list(result.notes)
     for axis in split:
         varying.discard(axis)
-        if axis in source.unclear or ((axis, "alike") in source.marks and op.last not in ("sum", "nansum")):
+        if axis in source.unclear or (
+            (axis, "alike") in source.marks and op.last not in ("sum", "nansum")
+        ):
             unclear = unclear.plus([axis])
         elif not clean(source, axis):
             varying.add(axis)
@@ -105,7 +130,11 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
 def _kinds(op: Op, out: ArrayValue) -> list[str]:
     """What else is known of a result that each device has of its own part."""
     measured = op.last in _MEASURES and dtypes.is_kind(out.dtype, "floating") is True
-    return [mark for mark, holds in (("peak", op.last in MAXIMA), ("own", measured)) if holds]
+    return [
+        mark
+        for mark, holds in (("peak", op.last in MAXIMA), ("own", measured))
+        if holds
+    ]
 
 
 def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -118,15 +147,26 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     if static_bool(op.call.get("include_initial")) is True:
         return computed(op, out, origins)
-    kind: Kind = "linear" if op.last in ("cumsum", "nancumsum", "cumulative_sum") else "nonlinear"
+    kind: Kind = (
+        "linear"
+        if op.last in ("cumsum", "nancumsum", "cumulative_sum")
+        else "nonlinear"
+    )
     result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
     split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
     same = [axis for axis in split if (axis, "alike") in source.marks]
     result = replace(result, unclear=result.unclear.plus(same))
     sound = [axis for axis in split if clean(source, axis)]
-    notes = (*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in split))
+    notes = (
+        *result.notes,
+        *(op.note(axis, split_text(op, source, touched, axis)) for axis in split),
+    )
     kinds = ["local", "softmax" if op.last in _SOFTMAX else "scan"]
-    kinds += [mark for name, mark in (("softmax", "normed"), ("log_softmax", "lognormed")) if op.last == name]
+    kinds += [
+        mark
+        for name, mark in (("softmax", "normed"), ("log_softmax", "lognormed"))
+        if op.last == name
+    ]
     return replace(
         result, varying=result.varying | frozenset(split), notes=notes,
         marks=result.marks | {(axis, mark) for axis in sound for mark in kinds},

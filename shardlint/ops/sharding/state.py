@@ -51,7 +51,9 @@ from shardlint.values import ArrayValue, Dimension, Note
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
 
-LASTING = frozenset({"scaled", "miscounted", "curved", "mixed", "shared", "logged", "shifted"})
+LASTING = frozenset(
+    {"scaled", "miscounted", "curved", "mixed", "shared", "logged", "shifted"}
+)
 """Marks that a reduction over their axis leaves as they are."""
 
 LOCAL = frozenset({"local", "softmax", "scan"})
@@ -80,7 +82,11 @@ def state(value: ArrayValue, axis: str) -> State:
 
 def clean(value: ArrayValue, axis: str) -> bool:
     """Whether the shards over the axis are the parts of one array."""
-    return axis in sharded(value) and axis not in value.unclear and axis not in value.varying
+    return (
+        axis in sharded(value)
+        and axis not in value.unclear
+        and axis not in value.varying
+    )
 
 
 def sharded(value: ArrayValue) -> frozenset[str]:
@@ -92,7 +98,12 @@ def axes_met(values: Iterable[ArrayValue]) -> set[str]:
     """Every axis that is mentioned in a value."""
     met: set[str] = set()
     for value in values:
-        met |= sharded(value) | (value.pending or frozenset()) | value.varying | value.unclear.names
+        met |= (
+            sharded(value)
+            | (value.pending or frozenset())
+            | value.varying
+            | value.unclear.names
+        )
         met |= {axis for axis, _ in value.marks}
     return met - {FACTORED[0]}
 
@@ -101,7 +112,9 @@ def marks(value: ArrayValue, axis: str) -> frozenset[str]:
     return frozenset(kind for name, kind in value.marks if name == axis)
 
 
-def notes_about(value: ArrayValue, axes: Iterable[str]) -> tuple[tuple[str, int, str], ...]:
+def notes_about(
+    value: ArrayValue, axes: Iterable[str]
+) -> tuple[tuple[str, int, str], ...]:
     """Related places of a finding about these axes, as events carry them."""
     wanted = frozenset(axes)
     found = (n for n in value.notes if n.axis in wanted and n.at >= 0 and not n.code)
@@ -122,8 +135,13 @@ def settled(
         named = [axis for one in axes for axis in one or ()]
         twice = {axis for axis in named if named.count(axis) > 1}
         unclear = unclear.plus(twice)
-        clear = [None if one is None or twice.intersection(one) else one for one in axes]
-        dims = tuple(Dimension(dim.size, one, dim.label) for dim, one in zip(dims, clear, strict=True))
+        clear = [
+            None if one is None or twice.intersection(one) else one for one in axes
+        ]
+        dims = tuple(
+            Dimension(dim.size, one, dim.label)
+            for dim, one in zip(dims, clear, strict=True)
+        )
     found = frozenset(axis for dim in dims or () for axis in dim.axes or ())
     left = frozenset(pending) - found
     kept = frozenset(mark for mark in marks if mark[1] != "split") | split_marks(found)
@@ -157,7 +175,11 @@ def placing(value: ArrayValue) -> ArrayValue:
 def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
     """What holds of both values of the manual view, which have the same shape as far as ``a`` goes."""
     met = axes_met([a, b])
-    same = {axis for axis in met if state(a, axis) == state(b, axis) and marks(a, axis) == marks(b, axis)}
+    same = {
+        axis
+        for axis in met
+        if state(a, axis) == state(b, axis) and marks(a, axis) == marks(b, axis)
+    }
     same = {axis for axis in same if (axis in a.varying) == (axis in b.varying)}
     lost = {axis for axis in met - same if axis not in sharded(a)}
     return replace(

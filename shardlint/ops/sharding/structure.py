@@ -7,13 +7,38 @@ from dataclasses import replace
 
 from shardlint.ops.arrays import ONE, SCALARS, same
 from shardlint.ops.registry import Call, is_none, static_int
-from shardlint.ops.sharding.base import Op, computed, is_zero, made, names, rule, unknown, with_numbers
+from shardlint.ops.sharding.base import (
+    Op,
+    computed,
+    is_zero,
+    made,
+    names,
+    rule,
+    unknown,
+    with_numbers,
+)
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, cast, clash, explain
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import split_text
-from shardlint.ops.sharding.state import FACTORED, LOCAL, Axes, choosing, clean, placing, sharded, state
-from shardlint.values import ArrayValue, DictValue, Dimension, IntValue, Literal, SequenceValue
+from shardlint.ops.sharding.state import (
+    FACTORED,
+    LOCAL,
+    Axes,
+    choosing,
+    clean,
+    placing,
+    sharded,
+    state,
+)
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    IntValue,
+    Literal,
+    SequenceValue,
+)
 from shardtypes.lang import Size
 
 
@@ -22,7 +47,9 @@ def followed(op: Op, out: ArrayValue, origins: list[Origin]) -> list[Axes]:
     result: list[Axes] = []
     kept = {origin for origin in origins if origin is not None}
     plain = all(
-        dim.axes == () or (i, k) in kept for i, o in enumerate(op.operands) for k, dim in enumerate(o.dims or ())
+        dim.axes == () or (i, k) in kept
+        for i, o in enumerate(op.operands)
+        for k, dim in enumerate(o.dims or ())
     )
     for dim, origin in zip(out.dims or (), origins, strict=True):
         if origin is not None:
@@ -42,7 +69,9 @@ def moved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 def padded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``pad`` with zeros."""
-    plain = op.call.get("mode") == Literal("constant") and op.call.get("kwargs") == DictValue(())
+    plain = op.call.get("mode") == Literal("constant") and op.call.get(
+        "kwargs"
+    ) == DictValue(())
     return moved(op, out, origins) if plain else unknown(out)
 
 
@@ -57,12 +86,21 @@ def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if touched is None or len(source.dims) != len(out.dims):
         return unknown(out)
     shifts = op.call.get("shift")
-    amounts = [static_int(one) for one in (shifts.items if isinstance(shifts, SequenceValue) else (shifts,))]
-    moves = op.last == "rev" or op.last.startswith("flip") or (op.last == "roll" and not {0, None} & {*amounts})
+    amounts = [
+        static_int(one)
+        for one in (shifts.items if isinstance(shifts, SequenceValue) else (shifts,))
+    ]
+    moves = (
+        op.last == "rev"
+        or op.last.startswith("flip")
+        or (op.last == "roll" and not {0, None} & {*amounts})
+    )
     return rearranged(op, out, touched, moves=moves, flips=op.last != "roll")
 
 
-def rearranged(op: Op, out: ArrayValue, touched: Sequence[int], moves: bool, flips: bool) -> ArrayValue:
+def rearranged(
+    op: Op, out: ArrayValue, touched: Sequence[int], moves: bool, flips: bool
+) -> ArrayValue:
     """The operand with its entries in another order along these dimensions. Where it ``moves`` them, that of each
     device's part is no part of the whole; one that ``flips`` them undoes another."""
     source = op.operands[0]
@@ -72,10 +110,22 @@ def rearranged(op: Op, out: ArrayValue, touched: Sequence[int], moves: bool, fli
         return unknown(out)
     split = {axis for k in touched for axis in dims[k].axes or ()}
     again = {axis for axis in split if flips and (axis, "flipped") in source.marks}
-    far = {axis for k in touched if k for axis in dims[k].axes or ()}  # examples of a batch may be paired on purpose
-    sound = {axis for axis in far if moves and clean(source, axis) and (axis, "alike") not in source.marks}
-    marks = frozenset(mark for mark in result.marks if mark[0] not in again or mark[1] not in LOCAL)
-    marks |= {(axis, mark) for axis in sound for mark in ("local", "scan", *(["flipped"] if flips else []))}
+    far = {
+        axis for k in touched if k for axis in dims[k].axes or ()
+    }  # examples of a batch may be paired on purpose
+    sound = {
+        axis
+        for axis in far
+        if moves and clean(source, axis) and (axis, "alike") not in source.marks
+    }
+    marks = frozenset(
+        mark for mark in result.marks if mark[0] not in again or mark[1] not in LOCAL
+    )
+    marks |= {
+        (axis, mark)
+        for axis in sound
+        for mark in ("local", "scan", *(["flipped"] if flips else []))
+    }
     return replace(
         result, varying=(result.varying - again) | sound, unclear=result.unclear.plus(split - sound - again),
         marks=marks, notes=(*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in sound)),
@@ -92,7 +142,10 @@ def _touched(op: Op, source: ArrayValue) -> list[int] | None:
     axis = op.call.get("axis") if "axis" in op.call.args else op.call.get("dimensions")
     if is_none(axis):
         return list(range(rank))
-    found = [static_int(item) for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))]
+    found = [
+        static_int(item)
+        for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))
+    ]
     return None if None in found else [k % rank for k in found if k is not None]
 
 
@@ -105,18 +158,31 @@ def reshaped(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     source = op.operands[0] if op.operands else None
     if source is None or source.dims is None or out.dims is None:
         return unknown(out)
-    return combined(op, out, _regrouped(op.call, source.dims, out.dims), "linear", [source])
+    return combined(
+        op, out, _regrouped(op.call, source.dims, out.dims), "linear", [source]
+    )
 
 
-def _regrouped(call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...]) -> list[Axes]:
+def _regrouped(
+    call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...]
+) -> list[Axes]:
     """Match runs of old and new dimensions whose (local) products are equal."""
     if any(dim.axes is None for dim in old):
         return [None for _ in new]
     if all(dim.axes == () for dim in old):
         return [() for _ in new]
-    if any(dim.size == ONE for dim in (*old, *new)) and all(dim.axes == () for dim in old if dim.size == ONE):
-        rest = iter(_regrouped(call, *(tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new))))
-        return [() if dim.size == ONE else next(rest) for dim in new]  # a dimension of 1 is never one of the parts
+    if any(dim.size == ONE for dim in (*old, *new)) and all(
+        dim.axes == () for dim in old if dim.size == ONE
+    ):
+        rest = iter(
+            _regrouped(
+                call,
+                *(tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new)),
+            )
+        )
+        return [
+            () if dim.size == ONE else next(rest) for dim in new
+        ]  # a dimension of 1 is never one of the parts
     result: list[Axes] = []
     i = k = 0
     while k < len(new):
@@ -179,14 +245,23 @@ def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     axis %= len(out.dims)
     result: list[Axes] = []
     for k in range(len(out.dims)):
-        met = {o.dims[k].axes for o in operands if o.dims is not None and len(o.dims) == len(out.dims)}
+        met = {
+            o.dims[k].axes
+            for o in operands
+            if o.dims is not None and len(o.dims) == len(out.dims)
+        }
         split = [one for one in met if one]
         if None in met:
             result.append(None)
         elif k == axis:
             result.append(None if split else ())
         elif len(split) > 1:
-            a, b = (next(o for o in operands if o.dims is not None and o.dims[k].axes == one) for one in split[:2])
+            a, b = (
+                next(
+                    o for o in operands if o.dims is not None and o.dims[k].axes == one
+                )
+                for one in split[:2]
+            )
             raise clash(op, a, b)
         else:
             result.append(split[0] if split else ())
@@ -205,14 +280,25 @@ def _joined_axis(op: Op, out: ArrayValue) -> int | None:
         case "dstack":
             return 2
         case _:
-            return static_int(op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension"))
+            return static_int(
+                op.call.get("axis")
+                if "axis" in op.call.args
+                else op.call.get("dimension")
+            )
 
 
 def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``repeat``: every entry comes several times, on the device that has it."""
     source = op.operands[0] if len(op.operands) == 1 else None
-    plain = static_int(op.call.get("axis")) is not None and is_none(op.call.get("total_repeat_length"))
-    if source is None or source.dims is None or not plain or not isinstance(op.call.get("repeats"), IntValue):
+    plain = static_int(op.call.get("axis")) is not None and is_none(
+        op.call.get("total_repeat_length")
+    )
+    if (
+        source is None
+        or source.dims is None
+        or not plain
+        or not isinstance(op.call.get("repeats"), IntValue)
+    ):
         return computed(op, out, origins)
     return combined(op, out, [dim.axes for dim in source.dims], "linear", [source])
 
@@ -220,22 +306,40 @@ def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``dynamic_update_slice``: right where a split dimension is overwritten as a whole."""
     target, update = op.operands[:2] if len(op.operands) > 1 else (None, None)
-    if target is None or update is None or target.dims is None or update.dims is None or out.dims is None:
+    if (
+        target is None
+        or update is None
+        or target.dims is None
+        or update.dims is None
+        or out.dims is None
+    ):
         return computed(op, out, origins)
     axis, written = static_int(op.call.get("axis")), update.dims
-    if op.last == "dynamic_update_index_in_dim" and axis is not None and len(update.dims) == len(target.dims) - 1:
+    if (
+        op.last == "dynamic_update_index_in_dim"
+        and axis is not None
+        and len(update.dims) == len(target.dims) - 1
+    ):
         axis %= len(target.dims)
-        written = (*written[:axis], Dimension(ONE, ()), *written[axis:])  # one entry of the dimension that it lacks
+        written = (
+            *written[:axis],
+            Dimension(ONE, ()),
+            *written[axis:],
+        )  # one entry of the dimension that it lacks
         update = replace(update, dims=written)
     pairs = list(zip(target.dims, written, strict=False))
-    whole = all(a.axes == b.axes and (a.axes == () or a.size == b.size) for a, b in pairs)
+    whole = all(
+        a.axes == b.axes and (a.axes == () or a.size == b.size) for a, b in pairs
+    )
     if len(target.dims) != len(written) or not whole:
         return computed(op, out, origins)
     axes = [dim.axes for dim in target.dims]
     parts = replace(op, operands=op.operands[:2], positions=op.positions[:2])
     result = combined(parts, out, axes, "add", [target, update])
     starts = [placing(one) for one in op.operands[2:]]
-    return combined(op, result, axes, "multiply", [result, *starts]) if starts else result
+    return (
+        combined(op, result, axes, "multiply", [result, *starts]) if starts else result
+    )
 
 
 def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -245,19 +349,31 @@ def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if out.dims is None or axis is None or not operands:
         return unknown(out)
     if any(o.dims is None or len(o.dims) != len(out.dims) - 1 for o in operands):
-        return combined(op, out, None, "add", operands) if not out.dims else unknown(out)
+        return (
+            combined(op, out, None, "add", operands) if not out.dims else unknown(out)
+        )
     axis %= len(out.dims)
     result: list[Axes] = [()]
     for k in range(len(out.dims) - 1):
         met = {o.dims[k].axes for o in operands if o.dims is not None}
         split = [one for one in met if one]
-        result.append(None if None in met or len(split) > 1 else (split[0] if split else ()))
-    return combined(op, out, [*result[1 : axis + 1], result[0], *result[axis + 1 :]], "add", operands)
+        result.append(
+            None if None in met or len(split) > 1 else (split[0] if split else ())
+        )
+    return combined(
+        op,
+        out,
+        [*result[1 : axis + 1], result[0], *result[axis + 1 :]],
+        "add",
+        operands,
+    )
 
 
 def array_of(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``jnp.array(x)`` of an array, or of a sequence of them."""
-    source = next(op.call.get(name) for name in ("object", "a", "x") if name in op.call.args)
+    source = next(
+        op.call.get(name) for name in ("object", "a", "x") if name in op.call.args
+    )
     if isinstance(source, SequenceValue):
         if any(isinstance(item, SequenceValue) for item in source.items):
             return unknown(out) if op.operands else made(op, out, origins)
@@ -281,23 +397,35 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     condition, values = operands[0], operands[1:]
     axes = aligned(op, out, operands)
-    own = [(o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0]  # a condition is no addend
-    parts = replace(op, operands=tuple(o for o, _ in own), positions=tuple(at for _, at in own))
+    own = [
+        (o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0
+    ]  # a condition is no addend
+    parts = replace(
+        op, operands=tuple(o for o, _ in own), positions=tuple(at for _, at in own)
+    )
     chosen = combined(parts, out, axes, "add", values)
     result = combined(op, chosen, axes, "multiply", [choosing(condition), chosen])
     return _masked(op, result, condition, values[0])
 
 
-def _masked(op: Op, result: ArrayValue, condition: ArrayValue, value: ArrayValue) -> ArrayValue:
+def _masked(
+    op: Op, result: ArrayValue, condition: ArrayValue, value: ArrayValue
+) -> ArrayValue:
     """The result, where all devices but one have zeros: it differs between them, whatever the value was."""
     if not is_zero(op.call.get("y")) or value.dims is None:
         return result
     if any(dim.axes is None for dim in value.dims):
         return result
     left = sharded(value) | (value.pending or frozenset())
-    axes = {axis for axis, mark in condition.marks if mark == "chosen" and axis not in left}
-    hidden = any(state(value, axis) == "unclear" for axis in axes)  # and so may be its factors
-    kept = {m for m in result.marks if m[0] not in axes} | ({FACTORED} if hidden else set())
+    axes = {
+        axis for axis, mark in condition.marks if mark == "chosen" and axis not in left
+    }
+    hidden = any(
+        state(value, axis) == "unclear" for axis in axes
+    )  # and so may be its factors
+    kept = {m for m in result.marks if m[0] not in axes} | (
+        {FACTORED} if hidden else set()
+    )
     return replace(
         result, varying=result.varying | axes, unclear=result.unclear.minus(axes),
         marks=frozenset(kept) | {(axis, "lone") for axis in axes},
@@ -311,7 +439,13 @@ rule([*names(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis sq
       *names(_JNP, "tile rollaxis unstack"), *names(_LAX, "transpose expand_dims squeeze broadcast split"),
       "jax.Array.transpose", "einops.rearrange", "einops.repeat"], moved)  # fmt: skip
 rule([f"{_JNP}.repeat"], repeated)
-rule(names(_LAX, "dynamic_update_slice dynamic_update_slice_in_dim dynamic_update_index_in_dim"), overwritten)
+rule(
+    names(
+        _LAX,
+        "dynamic_update_slice dynamic_update_slice_in_dim dynamic_update_index_in_dim",
+    ),
+    overwritten,
+)
 rule([f"{_JNP}.pad"], padded)
 rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
 rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",

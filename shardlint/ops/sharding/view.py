@@ -37,7 +37,9 @@ class View:
     bordered: bool = False
     called: bool = False
     known: Mapping[str, int | None] = field(default_factory=dict, compare=False)
-    mapped: Mapping[str, tuple[Size, tuple[str, ...] | None]] = field(default_factory=dict, compare=False)
+    mapped: Mapping[str, tuple[Size, tuple[str, ...] | None]] = field(
+        default_factory=dict, compare=False
+    )
 
     def size(self, axis: str) -> Size:
         """The number of devices along the axis, or of the examples that ``vmap`` maps over under that name."""
@@ -70,7 +72,11 @@ class View:
 
     def understood(self, axes: tuple[str, ...] | None) -> bool:
         """Whether a dimension can be split like that."""
-        return axes is not None and len(set(axes)) == len(axes) and all(self.binds(axis) is not False for axis in axes)
+        return (
+            axes is not None
+            and len(set(axes)) == len(axes)
+            and all(self.binds(axis) is not False for axis in axes)
+        )
 
     def global_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
         """What ``local_size`` was made from."""
@@ -95,34 +101,59 @@ class View:
     def divides(self, dims: Iterable[tuple[Size | None, Iterable[str] | None]]) -> bool:
         """Whether no size of an annotation is a number that its axes cannot split evenly: that is reported where it is
         written, and says nothing about the array."""
-        return all(size is None or not axes or self.local_size(size, axes) is not None for size, axes in dims)
+        return all(
+            size is None or not axes or self.local_size(size, axes) is not None
+            for size, axes in dims
+        )
 
     def _entered(self, dim: Dimension) -> Dimension:
         if not self.declares:
             return Dimension(dim.size, None, dim.label)
         if dim.axes is None or not self.understood(dim.axes):
             return Dimension(None)
-        return Dimension(self.local_size(dim.size, dim.axes), self.splitting(dim.axes), dim.label)
+        return Dimension(
+            self.local_size(dim.size, dim.axes), self.splitting(dim.axes), dim.label
+        )
 
     def leave(self, value: ArrayValue) -> ArrayValue:
         """The same array with global sizes."""
         if not value.manual or value.dims is None:
             return value
-        dims = tuple(Dimension(self.global_size(d.size, d.axes or ()), d.axes, d.label) for d in value.dims)
+        dims = tuple(
+            Dimension(self.global_size(d.size, d.axes or ()), d.axes, d.label)
+            for d in value.dims
+        )
         return replace(value, dims=dims, manual=False)
 
     def facts(self, facts: Facts, value: ArrayValue) -> Facts:
         """That the dimensions of a global array divide evenly."""
         for dim in value.dims or ():
-            if dim.axes and dim.size is not None and not dim.size.is_opaque and dim.size.constant is None:
+            if (
+                dim.axes
+                and dim.size is not None
+                and not dim.size.is_opaque
+                and dim.size.constant is None
+            ):
                 facts = facts.divides(self.count(dim.axes), dim.size)
         return facts
 
 
 def replicated(value: ArrayValue, constant: bool = False) -> ArrayValue:
     """The array, the same on every device."""
-    dims = None if value.dims is None else tuple(Dimension(dim.size, (), dim.label) for dim in value.dims)
-    return replace(value, dims=dims, manual=True, numpy=False, pending=frozenset(), unclear=NO_AXIS, constant=constant)
+    dims = (
+        None
+        if value.dims is None
+        else tuple(Dimension(dim.size, (), dim.label) for dim in value.dims)
+    )
+    return replace(
+        value,
+        dims=dims,
+        manual=True,
+        numpy=False,
+        pending=frozenset(),
+        unclear=NO_AXIS,
+        constant=constant,
+    )
 
 
 _PARTS: dict[str, tuple[Size, Size]] = {}
@@ -146,12 +177,18 @@ def _times(size: Size, count: Size) -> Size:
     for monomial, coefficient in size.terms:
         product = Size({monomial: coefficient}) * count
         for atom in monomial:
-            whole, divisor = atom.args if atom.op == "//" else parted(atom.name) or (None, None)
+            whole, divisor = (
+                atom.args if atom.op == "//" else parted(atom.name) or (None, None)
+            )
             rest = None if divisor is None else divisor.divides_exactly(count)
             if rest is not None and whole is not None:
                 others = list(monomial)
                 others.remove(atom)
-                part = whole // rest if whole.constant is None or rest.constant else _part(whole, rest)
+                part = (
+                    whole // rest
+                    if whole.constant is None or rest.constant
+                    else _part(whole, rest)
+                )
                 product = Size({tuple(others): coefficient}) * part
                 break
         total = total + product

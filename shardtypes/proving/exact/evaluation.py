@@ -51,14 +51,22 @@ class Exactly:
         known: dict[Name, Number] = dict(zip(program.inputs, given, strict=True))
 
         def value(operand: Operand) -> Number:
-            return Held(constant(operand)) if isinstance(operand, Constant) else known[operand]
+            return (
+                Held(constant(operand))
+                if isinstance(operand, Constant)
+                else known[operand]
+            )
 
         for step in program.steps:
-            results = self.step(step, [value(operand) for operand in step.operands], program)
+            results = self.step(
+                step, [value(operand) for operand in step.operands], program
+            )
             known.update(zip(step.results, results, strict=True))
         return [value(output) for output in program.outputs]
 
-    def step(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
+    def step(
+        self, step: Step, operands: list[Number], program: Program
+    ) -> list[Number]:
         """The results of one operation. Raises ``NotExact``."""
         if step.primitive in _LOOPS:
             loop: Callable[..., list[Number]] = getattr(self, f"_{step.primitive}")
@@ -69,7 +77,9 @@ class Exactly:
         with np.errstate(all="ignore"):
             return self._one(step, operands, program)
 
-    def _one(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
+    def _one(
+        self, step: Step, operands: list[Number], program: Program
+    ) -> list[Number]:
         try:
             known = not any(isinstance(one.array, Residues) for one in operands)
             if known and step.primitive == "unshard":
@@ -79,20 +89,40 @@ class Exactly:
             if step.primitive in UNCHANGED:
                 return operands
             rule = _RULES.get(step.primitive) or _declared(step.primitive)
-            if any("complex" in str(_dtype(one, program)) for one in (*step.operands, *step.results)):
+            if any(
+                "complex" in str(_dtype(one, program))
+                for one in (*step.operands, *step.results)
+            ):
                 raise NotExact("complex numbers")
             if rule is None:
                 raise NotExact(f"nothing is declared of {step.primitive}")
             return rule(_Site(self, step, program), operands)
-        except (Unevaluated, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        except (
+            Unevaluated,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             raise NotExact(f"{step.primitive}: {error}") from error
 
     # --- loops and branches --------------------------------------------------------------------------------------
 
-    def _scan(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
+    def _scan(
+        self, step: Step, operands: list[Number], program: Program
+    ) -> list[Number]:
         params, body = step.params, step.inside[0]
-        fixed, carried, length = params["num_consts"], params["num_carry"], params["length"]
-        consts, carry, rows = operands[:fixed], operands[fixed : fixed + carried], operands[fixed + carried :]
+        fixed, carried, length = (
+            params["num_consts"],
+            params["num_carry"],
+            params["length"],
+        )
+        consts, carry, rows = (
+            operands[:fixed],
+            operands[fixed : fixed + carried],
+            operands[fixed + carried :],
+        )
         if not length:
             raise NotExact("a loop without rounds")
         stacked: list[list[Number]] = []
@@ -103,11 +133,23 @@ class Exactly:
             stacked.append(results[carried:])
         if params["reverse"]:
             stacked.reverse()
-        return [*carry, *(_stacked([one[i] for one in stacked], step) for i in range(len(stacked[0])))]
+        return [
+            *carry,
+            *(
+                _stacked([one[i] for one in stacked], step)
+                for i in range(len(stacked[0]))
+            ),
+        ]
 
-    def _while(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
+    def _while(
+        self, step: Step, operands: list[Number], program: Program
+    ) -> list[Number]:
         asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
-        cond, body, carry = operands[:asked], operands[asked : asked + done], operands[asked + done :]
+        cond, body, carry = (
+            operands[:asked],
+            operands[asked : asked + done],
+            operands[asked + done :],
+        )
         for _ in range(_MOST_ROUNDS):
             (wanted,) = self.program(step.inside[0], [*cond, *carry])
             if isinstance(wanted.array, Residues) or np.size(wanted.array) != 1:
@@ -117,7 +159,9 @@ class Exactly:
             carry = self.program(step.inside[1], [*body, *carry])
         raise NotExact("too many rounds")
 
-    def _cond(self, step: Step, operands: list[Number], program: Program) -> list[Number]:
+    def _cond(
+        self, step: Step, operands: list[Number], program: Program
+    ) -> list[Number]:
         which, *given = operands
         if not isinstance(which.array, Residues) and np.size(which.array) == 1:
             index = int(np.clip(int(np.ravel(which.array)[0]), 0, len(step.inside) - 1))
@@ -133,10 +177,18 @@ def _work(step: Step, operands: list[Number], program: Program) -> int:
     """How many entries are computed, or products added up by the hundred."""
     axes = {axis for one in operands for axis in one.axes}
     devices = math.prod(step.axes.get(axis, 1) for axis in axes)
-    entries = sum(math.prod(getattr(program.types[name], "shape", ())) for name in step.results) * devices
+    entries = (
+        sum(
+            math.prod(getattr(program.types[name], "shape", ()))
+            for name in step.results
+        )
+        * devices
+    )
     if step.primitive == "dot_general":
         (over, _), _ = step.params["dimension_numbers"]
-        inner = math.prod(_first(operands[0].array).shape[len(operands[0].axes) + dim] for dim in over)
+        inner = math.prod(
+            _first(operands[0].array).shape[len(operands[0].axes) + dim] for dim in over
+        )
         return int(entries * (1 + inner // 100))
     return int(entries)
 
@@ -149,7 +201,11 @@ def _is_choice(step: Step, program: Program) -> bool:
     """Whether the number of a branch is a truth value."""
     operand = step.operands[0]
     maker = next((one for one in program.all_steps() if operand in one.results), None)
-    return maker is not None and maker.primitive == "convert_element_type" and _is_truth(maker.operands[0], program)
+    return (
+        maker is not None
+        and maker.primitive == "convert_element_type"
+        and _is_truth(maker.operands[0], program)
+    )
 
 
 def _is_truth(operand: Operand, program: Program) -> bool:
@@ -157,7 +213,9 @@ def _is_truth(operand: Operand, program: Program) -> bool:
 
 
 def _dtype(operand: Operand, program: Program) -> Any:
-    return operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+    return (
+        operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
+    )
 
 
 # --- arrays of devices ----------------------------------------------------------------------------------------------
@@ -181,7 +239,12 @@ def _each(held: Number, function: Callable[[Any, int], Any]) -> Number:
     at = len(held.axes)
     if isinstance(held.array, Residues):
         q = held.array.q
-        return Held(Residues(function(held.array.p, at), None if q is None else function(q, at)), held.axes)
+        return Held(
+            Residues(
+                function(held.array.p, at), None if q is None else function(q, at)
+            ),
+            held.axes,
+        )
     return Held(function(held.array, at), held.axes)
 
 
@@ -208,13 +271,17 @@ class _Site:
 
     @property
     def tag(self) -> str:
-        params = sorted((k, str(v)) for k, v in self.step.params.items() if k not in _NO_MATTER)
+        params = sorted(
+            (k, str(v)) for k, v in self.step.params.items() if k not in _NO_MATTER
+        )
         return f"{_SAME.get(self.step.primitive, self.step.primitive)} {params}"
 
     @property
     def whole(self) -> bool:
         """Whether the results are whole numbers or truth values."""
-        return not jnp.issubdtype(self.program.types[self.step.results[0]].dtype, jnp.inexact)
+        return not jnp.issubdtype(
+            self.program.types[self.step.results[0]].dtype, jnp.inexact
+        )
 
     def applied(self, arrays: list[Any], axes: Sequence[tuple[str, ...]]) -> list[Held]:
         """The operation itself, on whole numbers or floats."""
@@ -222,28 +289,41 @@ class _Site:
         return one_step(self.step, operands, self.program)
 
 
-_NO_MATTER = frozenset({"sharding", "out_sharding", "accuracy", "weak_type", "shape", "sharding_spec"})
+_NO_MATTER = frozenset(
+    {"sharding", "out_sharding", "accuracy", "weak_type", "shape", "sharding_spec"}
+)
 _SAME = {"psum_invariant": "psum", "pmax": "reduce_max", "pmin": "reduce_min"}
 
 _Rule: TypeAlias = Callable[[_Site, list[Number]], list[Number]]
 
 
-def _beside(operands: Sequence[Number], step: Step) -> tuple[list[Residues], tuple[str, ...]]:
+def _beside(
+    operands: Sequence[Number], step: Step
+) -> tuple[list[Residues], tuple[str, ...]]:
     """Operands of one shape (or scalars), with a leading dimension for each axis of any; and these axes."""
     values = [exact(one) for one in operands]
-    present = tuple(axis for axis in step.axes if any(axis in one.axes for one in values))
+    present = tuple(
+        axis for axis in step.axes if any(axis in one.axes for one in values)
+    )
     rank = max(one.rank for one in (Held(v.array.p, v.axes) for v in values))
     found = []
     for one in values:
-        p, q = (None if part is None else _ranked(part, one.axes, present, rank) for part in (one.array.p, one.array.q))
+        p, q = (
+            None if part is None else _ranked(part, one.axes, present, rank)
+            for part in (one.array.p, one.array.q)
+        )
         found.append(Residues(p, q))
     return found, present
 
 
-def _ranked(array: Any, axes: tuple[str, ...], present: tuple[str, ...], rank: int) -> Any:
+def _ranked(
+    array: Any, axes: tuple[str, ...], present: tuple[str, ...], rank: int
+) -> Any:
     array = aligned_to(Held(array, axes), present)
     lead = len(present)
-    return array.reshape(array.shape[:lead] + (1,) * (rank - array.ndim + lead) + array.shape[lead:])
+    return array.reshape(
+        array.shape[:lead] + (1,) * (rank - array.ndim + lead) + array.shape[lead:]
+    )
 
 
 # --- by what is declared ----------------------------------------------------------------------------------------------
@@ -259,15 +339,29 @@ def _linear(site: _Site, operands: list[Number]) -> list[Number]:
     values = {number: exact(operands[number]) for number in places}
     axes = [one.axes for one in operands]
     found: list[list[Held]] = []
-    parts = ("p",) if any(value.array.q is None for value in values.values()) else ("p", "q")
+    parts = (
+        ("p",)
+        if any(value.array.q is None for value in values.values())
+        else ("p", "q")
+    )
     for part in parts:
         arrays = [
-            getattr(values[number].array, part) if number in values else operands[number].array
+            getattr(values[number].array, part)
+            if number in values
+            else operands[number].array
             for number in range(len(operands))
         ]
         if site.step.primitive in _ADDED_AS_FLOATS:
-            arrays = [array.astype(np.float64) if number in values else array for number, array in enumerate(arrays)]
-            found.append([Held(_exact_floats(one.array), one.axes) for one in site.applied(arrays, axes)])
+            arrays = [
+                array.astype(np.float64) if number in values else array
+                for number, array in enumerate(arrays)
+            ]
+            found.append(
+                [
+                    Held(_exact_floats(one.array), one.axes)
+                    for one in site.applied(arrays, axes)
+                ]
+            )
         else:
             found.append(site.applied(arrays, axes))
     results = []
@@ -308,7 +402,9 @@ def _same_everywhere(step: Step, axes: tuple[str, ...], array: Any) -> None:
     for number, axis in enumerate(axes):
         if axis in step.params["sizes"] and axis not in named:
             first = np.take(array, [0], axis=number)
-            if is_key(array) or not np.array_equal(np.broadcast_to(first, array.shape), array):
+            if is_key(array) or not np.array_equal(
+                np.broadcast_to(first, array.shape), array
+            ):
                 raise NotExact("devices return different values")
 
 
@@ -418,14 +514,20 @@ def _unequal(site: _Site, held: Number) -> Number:
 
 def _equal(site: _Site, held: Number) -> Number:
     value = held.array
-    opposite = Residues(-value.p % field.P, None if value.q is None else -value.q % field.Q)
+    opposite = Residues(
+        -value.p % field.P, None if value.q is None else -value.q % field.Q
+    )
     return Held(field.symmetric("is zero", site.run.seed, [value, opposite]), held.axes)
 
 
 def _minus(number: int, held: Number) -> Number:
     value = held.array
     return Held(
-        Residues((number - value.p) % field.P, None if value.q is None else (number - value.q) % field.Q), held.axes
+        Residues(
+            (number - value.p) % field.P,
+            None if value.q is None else (number - value.q) % field.Q,
+        ),
+        held.axes,
     )
 
 
@@ -444,7 +546,9 @@ def _compared(site: _Site, operands: list[Number]) -> list[Number]:
     turned = name in ("lt", "ge")
     if jnp.issubdtype(_dtype(site.step.operands[0], site.program), jnp.inexact):
         gap = _difference(site, operands, turned)
-        above = Held(field.opaque("is above zero", site.run.seed, [gap.array]), gap.axes)
+        above = Held(
+            field.opaque("is above zero", site.run.seed, [gap.array]), gap.axes
+        )
     else:  # whole numbers wrap around, and so may their difference
         values, present = _beside(operands[::-1] if turned else operands, site.step)
         above = Held(field.opaque("is above", site.run.seed, values), present)
@@ -464,7 +568,11 @@ def _logical(site: _Site, operands: list[Number]) -> list[Number]:
         return [Held(both, present)]
     times = 1 if name == "or" else 2
     p = (a.p + b.p - times * both.p) % field.P
-    q = None if both.q is None or a.q is None or b.q is None else (a.q + b.q - times * both.q) % field.Q
+    q = (
+        None
+        if both.q is None or a.q is None or b.q is None
+        else (a.q + b.q - times * both.q) % field.Q
+    )
     return [Held(Residues(p, q), present)]
 
 
@@ -482,8 +590,16 @@ def _picked(site: _Site, which: Number, cases: list[Number]) -> Number:
     values = [exact(one) for one in cases]
     axes = [which.axes, *(one.axes for one in values)]
     parts = ("p",) if any(one.array.q is None for one in values) else ("p", "q")
-    found = [site.applied([which.array, *(getattr(one.array, part) for one in values)], axes)[0] for part in parts]
-    return Held(Residues(found[0].array, found[1].array if len(found) > 1 else None), found[0].axes)
+    found = [
+        site.applied(
+            [which.array, *(getattr(one.array, part) for one in values)], axes
+        )[0]
+        for part in parts
+    ]
+    return Held(
+        Residues(found[0].array, found[1].array if len(found) > 1 else None),
+        found[0].axes,
+    )
 
 
 def _chosen(site: _Site, which: Number, cases: list[Number]) -> Number:
@@ -492,14 +608,20 @@ def _chosen(site: _Site, which: Number, cases: list[Number]) -> Number:
     p = (off.p + mask.p * ((on.p - off.p) % field.P)) % field.P
     if mask.q is None or off.q is None or on.q is None:
         return Held(Residues(p, None), present)
-    return Held(Residues(p, (off.q + mask.q * ((on.q - off.q) % field.Q)) % field.Q), present)
+    return Held(
+        Residues(p, (off.q + mask.q * ((on.q - off.q) % field.Q)) % field.Q), present
+    )
 
 
 def _reduced(site: _Site, operands: list[Number]) -> list[Number]:
     """An opaque function of all entries, in any order."""
     held = operands[0]
     axes = tuple(axis + len(held.axes) for axis in site.step.params["axes"])
-    total = np.sum(field.signature(site.step.primitive, site.run.seed, held.array), axis=axes, dtype=np.uint64)
+    total = np.sum(
+        field.signature(site.step.primitive, site.run.seed, held.array),
+        axis=axes,
+        dtype=np.uint64,
+    )
     return [Held(field.drawn_from(total), held.axes)]
 
 
@@ -513,7 +635,9 @@ def _position(site: _Site, operands: list[Number]) -> list[Number]:
 
 def _in_order(site: _Site, held: Number, axis: int) -> Any:
     at = axis + len(held.axes)
-    places = np.arange(held.array.p.shape[at]).reshape([-1 if dim == at else 1 for dim in range(held.array.p.ndim)])
+    places = np.arange(held.array.p.shape[at]).reshape(
+        [-1 if dim == at else 1 for dim in range(held.array.p.ndim)]
+    )
     found = field.signature(site.tag, site.run.seed, held.array, places)
     return np.sum(found, axis=at, dtype=np.uint64)
 
@@ -524,7 +648,9 @@ def _sorted(site: _Site, operands: list[Number]) -> list[Number]:
     lead = len(present)
     rank = values[0].p.ndim - lead
     params = site.step.params
-    name = next(name for name in ("dimension", "axis", "operand_axis") if name in params)
+    name = next(
+        name for name in ("dimension", "axis", "operand_axis") if name in params
+    )
     dim = params[name] % rank
     total: Any = np.uint64(0)
     for number, value in enumerate(values):
@@ -533,8 +659,14 @@ def _sorted(site: _Site, operands: list[Number]) -> list[Number]:
     found = []
     for number, name_ in enumerate(site.step.results):
         size = site.program.types[name_].shape[dim]
-        places = np.arange(size, dtype=np.uint64).reshape([-1 if d == lead + dim else 1 for d in range(lead + rank)])
-        state = np.expand_dims(total, lead + dim) + places * np.uint64(0x9E3779B97F4A7C15) + np.uint64(number + 1)
+        places = np.arange(size, dtype=np.uint64).reshape(
+            [-1 if d == lead + dim else 1 for d in range(lead + rank)]
+        )
+        state = (
+            np.expand_dims(total, lead + dim)
+            + places * np.uint64(0x9E3779B97F4A7C15)
+            + np.uint64(number + 1)
+        )
         found.append(Held(field.drawn_from(state), present))
     return found
 
@@ -549,7 +681,12 @@ def _exchanged(site: _Site, operands: list[Number]) -> list[Number]:
         (p,) = on_all(site.step, [Held(held.array.p, held.axes)])
         q = None
         if held.array.q is not None:
-            q = _whole_numbers(on_all(site.step, [Held(held.array.q, held.axes)])[0].array) % field.Q
+            q = (
+                _whole_numbers(
+                    on_all(site.step, [Held(held.array.q, held.axes)])[0].array
+                )
+                % field.Q
+            )
         found.append(Held(Residues(_whole_numbers(p.array) % field.P, q), p.axes))
     return found
 
@@ -561,9 +698,16 @@ def _extreme(site: _Site, operands: list[Number]) -> list[Number]:
         held = exact(one)
         seen = field.signature(site.tag, site.run.seed, held.array)
         # A sum of these over the devices, in two halves, as whole numbers may be added in any width.
-        low, high = (seen & np.uint64(0xFFFFFFFF)).astype(np.int64), (seen >> np.uint64(32)).astype(np.int64)
-        low_sum, high_sum = (summed(site.step, Held(part, held.axes)) for part in (low, high))
-        state = low_sum.array.astype(np.uint64) + (high_sum.array.astype(np.uint64) << np.uint64(32))
+        low, high = (
+            (seen & np.uint64(0xFFFFFFFF)).astype(np.int64),
+            (seen >> np.uint64(32)).astype(np.int64),
+        )
+        low_sum, high_sum = (
+            summed(site.step, Held(part, held.axes)) for part in (low, high)
+        )
+        state = low_sum.array.astype(np.uint64) + (
+            high_sum.array.astype(np.uint64) << np.uint64(32)
+        )
         found.append(Held(field.drawn_from(state), low_sum.axes))
     return found
 
@@ -581,7 +725,9 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("pmax", "pmin"), _extreme),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _compared),
     **dict.fromkeys(("and", "or", "xor", "not"), _logical),
-    **dict.fromkeys(("reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_prod"), _reduced),
+    **dict.fromkeys(
+        ("reduce_max", "reduce_min", "reduce_and", "reduce_or", "reduce_prod"), _reduced
+    ),
     **dict.fromkeys(("argmax", "argmin"), _position),
     **dict.fromkeys(("sort", "top_k"), _sorted),
     **dict.fromkeys(("max", "min"), _symmetric),
@@ -595,5 +741,8 @@ _RULES: dict[str, _Rule] = {
     "one_minus_square": _one_minus_square,
     "convert_element_type": _converted,
     "select_n": _selected,
-    **dict.fromkeys("bitcast_convert_type cbrt erf_inv exp2 expm1 log1p log2 logistic".split(), _opaque),
+    **dict.fromkeys(
+        "bitcast_convert_type cbrt erf_inv exp2 expm1 log1p log2 logistic".split(),
+        _opaque,
+    ),
 }

@@ -20,7 +20,11 @@ Host = Any
 Q = 1_073_741_789
 P = 2 * Q + 1
 _BASE = 4  # of order Q
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_MIX = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
 class NotExact(Exception):
@@ -46,12 +50,17 @@ def residues(array: Host) -> Residues:
         whole = array.astype(np.int64)
         return Residues(whole % P, whole % Q)
     if array.dtype.kind != "f" or np.isnan(array).any():
-        raise NotExact("complex numbers" if array.dtype.kind == "c" else "a number that is none")
+        raise NotExact(
+            "complex numbers" if array.dtype.kind == "c" else "a number that is none"
+        )
     infinite = np.isinf(array)
     finite = np.where(infinite, 0.0, array)
     mantissas, exponents = np.frexp(finite)
     whole = np.ldexp(mantissas, 53).astype(np.int64)
-    found = [whole % prime * _powers_of_two(prime)[exponents - 53 + _FAR] % prime for prime in (P, Q)]
+    found = [
+        whole % prime * _powers_of_two(prime)[exponents - 53 + _FAR] % prime
+        for prime in (P, Q)
+    ]
     if infinite.any():
         # As large as one likes, and the same everywhere.
         for number, prime in enumerate((P, Q)):
@@ -78,11 +87,15 @@ def _powers_of_two(prime: int) -> Host:
 
 def scalar(value: Fraction) -> tuple[int, int]:
     """A rational number modulo P and modulo Q."""
-    return tuple(value.numerator * pow(value.denominator, -1, prime) % prime for prime in (P, Q))  # type: ignore[return-value]
+    return tuple(
+        value.numerator * pow(value.denominator, -1, prime) % prime for prime in (P, Q)
+    )  # type: ignore[return-value]
 
 
 def times(a: Residues, b: Residues) -> Residues:
-    return Residues(a.p * b.p % P, None if a.q is None or b.q is None else a.q * b.q % Q)
+    return Residues(
+        a.p * b.p % P, None if a.q is None or b.q is None else a.q * b.q % Q
+    )
 
 
 def one_minus(a: Residues) -> Residues:
@@ -98,14 +111,18 @@ def inverse(a: Residues) -> Residues:
     """Raises ``NotExact`` where an entry is zero."""
     if not a.p.all() or (a.q is not None and not a.q.all()):
         raise NotExact("a division by zero")
-    return Residues(_power(a.p, P - 2, P), None if a.q is None else _power(a.q, Q - 2, Q))
+    return Residues(
+        _power(a.p, P - 2, P), None if a.q is None else _power(a.q, Q - 2, Q)
+    )
 
 
 def power(a: Residues, exponent: int) -> Residues:
     """To a whole power."""
     if exponent < 0:
         return power(inverse(a), -exponent)
-    return Residues(_power(a.p, exponent, P), None if a.q is None else _power(a.q, exponent, Q))
+    return Residues(
+        _power(a.p, exponent, P), None if a.q is None else _power(a.q, exponent, Q)
+    )
 
 
 def _power(array: Host, exponent: int, prime: int) -> Host:
@@ -147,7 +164,9 @@ def linear(function: Any, arguments: list[Residues]) -> list[Residues]:
 def bilinear(function: Any, a: Residues, b: Residues) -> Residues:
     """A sum of products of two operands; ``function`` takes it of floats that are small enough to be exact."""
     p = _in_halves(function, a.p, b.p, P)
-    return Residues(p, None if a.q is None or b.q is None else _in_halves(function, a.q, b.q, Q))
+    return Residues(
+        p, None if a.q is None or b.q is None else _in_halves(function, a.q, b.q, Q)
+    )
 
 
 def _in_halves(function: Any, a: Host, b: Host, prime: int) -> Host:
@@ -195,13 +214,18 @@ def signature(tag: str, seed: int, one: Residues, place: Host | None = None) -> 
 
 def drawn_from(state: Host) -> Residues:
     first, second = _mixed(state), _mixed(state ^ _MIX[0])
-    return Residues((first % np.uint64(P)).astype(np.int64), (second % np.uint64(Q)).astype(np.int64))
+    return Residues(
+        (first % np.uint64(P)).astype(np.int64),
+        (second % np.uint64(Q)).astype(np.int64),
+    )
 
 
 def fresh(shape: tuple[int, ...], seed: int, whose: tuple[int, int]) -> Residues:
     """Numbers of which nothing is known; ``whose`` they are tells them from all others."""
     rng = np.random.default_rng([seed, *whose])
-    return Residues(rng.integers(0, P, shape, np.int64), rng.integers(0, Q, shape, np.int64))
+    return Residues(
+        rng.integers(0, P, shape, np.int64), rng.integers(0, Q, shape, np.int64)
+    )
 
 
 def _seeded(tag: str, seed: int) -> Host:

@@ -35,9 +35,20 @@ class Region:
     """Values of one program and of one device in exact arithmetic. ``left`` entries may still be computed."""
 
     def __init__(
-        self, many: Program, one: Program, single: OneDevice, sizes: Mapping[str, int], left: list[int]
+        self,
+        many: Program,
+        one: Program,
+        single: OneDevice,
+        sizes: Mapping[str, int],
+        left: list[int],
     ) -> None:
-        self.many, self.one, self.single, self.sizes, self.left = many, one, single, sizes, left
+        self.many, self.one, self.single, self.sizes, self.left = (
+            many,
+            one,
+            single,
+            sizes,
+            left,
+        )
         self.devices: dict[Name, list[Number]] = {}
         self.alone: dict[Name, list[Number]] = {}
         self.rests: dict[Name, frozenset[Step]] = {}
@@ -49,14 +60,23 @@ class Region:
         """An operation on devices, of which ``rests`` says on which others without a known relation it rests. Raises
         ``NotExact``."""
         found = [
-            Exactly(seed, self.left).step(step, [one[seed] for one in operands], self.many) for seed in range(DRAWS)
+            Exactly(seed, self.left).step(
+                step, [one[seed] for one in operands], self.many
+            )
+            for seed in range(DRAWS)
         ]
         for number, name in enumerate(step.results):
             self.devices[name] = [one[number] for one in found]
-            before = (self.rests.get(operand, frozenset()) for operand in step.operands if isinstance(operand, int))
+            before = (
+                self.rests.get(operand, frozenset())
+                for operand in step.operands
+                if isinstance(operand, int)
+            )
             self.rests[name] = frozenset({step}).union(*before)
 
-    def known(self, name: Name, state: State, partner: Operand, local: tuple[int, ...]) -> list[Number]:
+    def known(
+        self, name: Name, state: State, partner: Operand, local: tuple[int, ...]
+    ) -> list[Number]:
         """Any numbers on devices that are related as is known to those of one device. Raises ``NotExact``."""
         if any(monoid != "sum" for _, monoid in state.parts) and not state.zero:
             raise NotExact("a partial result that is no sum")
@@ -73,7 +93,9 @@ class Region:
     def maker(self, name: Name) -> Step | None:
         """The operation on devices that a value is a result of."""
         if not self._makers:
-            self._makers = {result: step for step in self.many.steps for result in step.results}
+            self._makers = {
+                result: step for step in self.many.steps for result in step.results
+            }
         return self._makers.get(name)
 
     def place(self, step: Step) -> int:
@@ -90,7 +112,9 @@ class Region:
             return [Held(constant(name))] * DRAWS
         if name in self.single.repeated:
             shape = self._shape(name)
-            return [Held(np.broadcast_to(np.ravel(self.single.repeated[name])[0], shape))] * DRAWS
+            return [
+                Held(np.broadcast_to(np.ravel(self.single.repeated[name])[0], shape))
+            ] * DRAWS
         if name not in self.alone:
             if state is not None:
                 self.alone[name] = self._fresh(name, state)
@@ -121,7 +145,11 @@ class Region:
         left: list[Operand] = [name]
         while left:
             one = self.single.resolved(left.pop())
-            if isinstance(one, Constant) or one in self.alone or self.single.value(one) is not None:
+            if (
+                isinstance(one, Constant)
+                or one in self.alone
+                or self.single.value(one) is not None
+            ):
                 continue
             if one in self.single.repeated:
                 continue
@@ -140,24 +168,39 @@ class Region:
                 continue
             operands = [self.whole(operand) for operand in step.operands]
             for seed in range(DRAWS):
-                found = Exactly(seed, self.left).step(step, [one[seed] for one in operands], self.one)
+                found = Exactly(seed, self.left).step(
+                    step, [one[seed] for one in operands], self.one
+                )
                 for result, number in zip(step.results, found, strict=True):
                     self.alone.setdefault(result, []).append(number)
 
-    def _on_devices(self, seed: int, name: Name, state: State, whole: Residues, local: tuple[int, ...]) -> Number:
+    def _on_devices(
+        self,
+        seed: int,
+        name: Name,
+        state: State,
+        whole: Residues,
+        local: tuple[int, ...],
+    ) -> Number:
         """The shards and parts of a value of one device."""
-        self.left[0] -= math.prod(local) * math.prod(self.sizes[axis] for axis in (*state.axes, *state.over))
+        self.left[0] -= math.prod(local) * math.prod(
+            self.sizes[axis] for axis in (*state.axes, *state.over)
+        )
         if self.left[0] < 0:
             raise NotExact("too large")
         if state.zero:
             zeros = np.zeros(local, np.int64)
             return Held(Residues(zeros, zeros))
         whole = field.scaled(whole, state.factor)
-        axes = tuple(axis for axis in self.sizes if axis in state.axes or axis in state.over)
+        axes = tuple(
+            axis for axis in self.sizes if axis in state.axes or axis in state.over
+        )
         p = self._shards(whole.p, state, local)
         q = None if whole.q is None else self._shards(whole.q, state, local)
         if state.over:
-            drawn = field.fresh((*(self.sizes[a] for a in axes), *local), seed, (1, name))
+            drawn = field.fresh(
+                (*(self.sizes[a] for a in axes), *local), seed, (1, name)
+            )
             p = self._parts(p, drawn.p, state, axes, field.P)
             q = None if q is None else self._parts(q, drawn.q, state, axes, field.Q)
         return Held(Residues(p, q), axes)
@@ -170,30 +213,46 @@ class Region:
                 at = len(axes) + dim
                 size = array.shape[at]
                 array = array.reshape(
-                    *array.shape[:at], self.sizes[name], size // self.sizes[name], *array.shape[at + 1 :]
+                    *array.shape[:at],
+                    self.sizes[name],
+                    size // self.sizes[name],
+                    *array.shape[at + 1 :],
                 )
                 array = np.moveaxis(array, at, len(axes))
                 axes.append(name)
         order = [axis for axis in self.sizes if axis in axes]
-        array = np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order)))
+        array = np.moveaxis(
+            array, [axes.index(axis) for axis in order], range(len(order))
+        )
         for dim, size in enumerate(local):
             at = len(order) + dim
             if array.shape[at] != size:  # all entries are the same
                 first = np.take(array, [0], axis=at)
                 if not np.array_equal(np.broadcast_to(first, array.shape), array):
                     raise NotExact("a constant dimension that is none")
-                array = np.broadcast_to(first, (*array.shape[:at], size, *array.shape[at + 1 :]))
-        for number, axis in enumerate(axis for axis in self.sizes if axis in axes or axis in state.over):
+                array = np.broadcast_to(
+                    first, (*array.shape[:at], size, *array.shape[at + 1 :])
+                )
+        for number, axis in enumerate(
+            axis for axis in self.sizes if axis in axes or axis in state.over
+        ):
             if axis not in order:
                 array = np.expand_dims(array, number)
         return array
 
-    def _parts(self, total: Any, drawn: Any, state: State, axes: tuple[str, ...], prime: int) -> Any:
+    def _parts(
+        self, total: Any, drawn: Any, state: State, axes: tuple[str, ...], prime: int
+    ) -> Any:
         """Numbers of which those of all devices along the axes of the parts add up to the total."""
         over = tuple(number for number, axis in enumerate(axes) if axis in state.over)
-        drawn = np.array(np.broadcast_to(drawn, np.broadcast_shapes(drawn.shape, total.shape)))
+        drawn = np.array(
+            np.broadcast_to(drawn, np.broadcast_shapes(drawn.shape, total.shape))
+        )
         rest = (total - np.sum(drawn, axis=over, keepdims=True)) % prime
-        last = tuple(slice(-1, None) if number in over else slice(None) for number in range(len(axes)))
+        last = tuple(
+            slice(-1, None) if number in over else slice(None)
+            for number in range(len(axes))
+        )
         drawn[last] = (drawn[last] + rest) % prime
         return drawn
 
@@ -201,7 +260,10 @@ class Region:
 
     def observed(self, name: Name, partner: Operand) -> State | None:
         """How a value on devices is related to one of one device; None if no relation holds. Raises ``NotExact``."""
-        held, wholes = [exact(one) for one in self.devices[name]], [exact(one) for one in self.whole(partner)]
+        held, wholes = (
+            [exact(one) for one in self.devices[name]],
+            [exact(one) for one in self.whole(partner)],
+        )
         arrays, axes = self._unlike(held)
         singles = [one.array.p for one in wholes]
         local, whole = arrays[0].shape[len(axes) :], singles[0].shape
@@ -214,7 +276,13 @@ class Region:
         ratios = [many // few for few, many in zip(local, whole, strict=True)]
         return self._guessed(arrays, axes, singles, ratios)
 
-    def _guessed(self, arrays: list[Any], axes: tuple[str, ...], singles: list[Any], ratios: list[int]) -> State | None:
+    def _guessed(
+        self,
+        arrays: list[Any],
+        axes: tuple[str, ...],
+        singles: list[Any],
+        ratios: list[int],
+    ) -> State | None:
         local = tuple(arrays[0].shape[len(axes) :])
         for dims, how in itertools.islice(guesses(axes, (), ratios, self.sizes), 200):
             if any(monoid != "sum" for monoid in how.values()):
@@ -226,11 +294,16 @@ class Region:
 
     def _unlike(self, held: list[Number]) -> tuple[list[Any], tuple[str, ...]]:
         """Without the axes along which all devices hold the same; and the axes that are left."""
-        axes = tuple(axis for axis in self.sizes if any(axis in one.axes for one in held))
+        axes = tuple(
+            axis for axis in self.sizes if any(axis in one.axes for one in held)
+        )
         arrays = [_aligned(one, axes, self.sizes) for one in held]
         for axis in axes:
             at = axes.index(axis)
-            if all(np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a) for a in arrays):
+            if all(
+                np.array_equal(np.broadcast_to(np.take(a, [0], axis=at), a.shape), a)
+                for a in arrays
+            ):
                 arrays = [np.take(a, 0, axis=at) for a in arrays]
                 axes = tuple(one for one in axes if one != axis)
         return arrays, axes
@@ -245,36 +318,55 @@ class Region:
     ) -> State | None:
         at = tuple(axes.index(axis) for axis in over)
         left = [axis for axis in axes if axis not in over]
-        found = [joined(np.sum(array, axis=at) % field.P, left, dims, 0) for array in arrays]
+        found = [
+            joined(np.sum(array, axis=at) % field.P, left, dims, 0) for array in arrays
+        ]
         for factor in self._factors():
             by, _ = field.scalar(factor)
-            if all(np.array_equal(a, b * by % field.P) for a, b in zip(found, singles, strict=True)):
+            if all(
+                np.array_equal(a, b * by % field.P)
+                for a, b in zip(found, singles, strict=True)
+            ):
                 whole = tuple(singles[0].shape)
                 names = tuple(tuple(dims.get(dim, ())) for dim in range(len(whole)))
-                return State(whole, names, tuple((axis, "sum") for axis in sorted(over)), factor)
+                return State(
+                    whole, names, tuple((axis, "sum") for axis in sorted(over)), factor
+                )
         return None
 
     def _factors(self) -> Iterator[Fraction]:
         yield Fraction(1)
         for powers in itertools.product((0, 1, -1, 2, -2), repeat=len(self.sizes)):
-            factor = math.prod(Fraction(size) ** power for size, power in zip(self.sizes.values(), powers, strict=True))
+            factor = math.prod(
+                Fraction(size) ** power
+                for size, power in zip(self.sizes.values(), powers, strict=True)
+            )
             if factor != 1:
                 yield Fraction(factor)
 
 
 def _shape_of(held: Number) -> tuple[int, ...]:
-    return tuple(held.array.shape) if isinstance(held.array, Residues) else tuple(np.shape(held.array))
+    return (
+        tuple(held.array.shape)
+        if isinstance(held.array, Residues)
+        else tuple(np.shape(held.array))
+    )
 
 
 def _each(one: Residues, shape: tuple[int, ...]) -> Residues:
     """The same along dimensions of size one."""
-    return Residues(np.broadcast_to(one.p, shape), None if one.q is None else np.broadcast_to(one.q, shape))
+    return Residues(
+        np.broadcast_to(one.p, shape),
+        None if one.q is None else np.broadcast_to(one.q, shape),
+    )
 
 
 def _aligned(held: Number, axes: tuple[str, ...], sizes: Mapping[str, int]) -> Any:
     """Held once for each device along the axes."""
     order = [axis for axis in axes if axis in held.axes]
-    array = np.moveaxis(held.array.p, [held.axes.index(axis) for axis in order], range(len(order)))
+    array = np.moveaxis(
+        held.array.p, [held.axes.index(axis) for axis in order], range(len(order))
+    )
     for number, axis in enumerate(axes):
         if axis not in held.axes:
             array = np.expand_dims(array, number)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from shardtypes.proving.rules import collectives, contractions, elementwise, indexing, reductions, structure
+from shardtypes.proving.rules import (
+    collectives,
+    contractions,
+    elementwise,
+    indexing,
+    reductions,
+    structure,
+)
 from shardtypes.proving.rules.case import Case, Rule
 
 RULES: dict[str, Rule] = {

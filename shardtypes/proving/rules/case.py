@@ -26,7 +26,10 @@ class Case:
     def agree(self, *names: str) -> None:
         """Parameters that have to be the same on one device. Raises ``Unknown``."""
         for name in names:
-            refuse(str(self.params.get(name)) != str(self.one.get(name)), f"{name} is another on one device")
+            refuse(
+                str(self.params.get(name)) != str(self.one.get(name)),
+                f"{name} is another on one device",
+            )
 
 
 Rule: TypeAlias = Callable[[Case], list[State]]
@@ -43,10 +46,17 @@ def unified(
     dims: list[tuple[str, ...]] = []
     uniform = []
     full = [i for i in chosen if states[i].rank == rank]
-    refuse(any(states[i].rank not in (0, rank) for i in chosen), "operands of different rank")
+    refuse(
+        any(states[i].rank not in (0, rank) for i in chosen),
+        "operands of different rank",
+    )
     for dim in range(rank):
         long = [i for i in full if not _is_stretched(case, i, dim)]
-        wanted = {states[i].dims[dim] for i in long if states[i].dims[dim] or dim not in states[i].uniform}
+        wanted = {
+            states[i].dims[dim]
+            for i in long
+            if states[i].dims[dim] or dim not in states[i].uniform
+        }
         refuse(len(wanted) > 1, "operands are sharded differently")
         axes = next(iter(wanted), ())
         for i in long:
@@ -56,23 +66,34 @@ def unified(
         if all(dim in states[i].uniform for i in long):
             uniform.append(dim)
     sharded = {axis for axes in dims for axis in axes}
-    refuse(any(states[i].over & sharded for i in chosen), "a partial result beside a sharded operand")
+    refuse(
+        any(states[i].over & sharded for i in chosen),
+        "a partial result beside a sharded operand",
+    )
     return [states[i] for i in chosen], tuple(dims), frozenset(uniform)
 
 
 def _is_stretched(case: Case, operand: int, dim: int) -> bool:
     """Whether an operand has one entry along a dimension, on devices and on one, beside operands that have more."""
     state = case.states[operand]
-    one = case.shapes[operand][dim] == 1 and state.whole[dim] == 1 and not state.dims[dim]
+    one = (
+        case.shapes[operand][dim] == 1 and state.whole[dim] == 1 and not state.dims[dim]
+    )
     return one and (case.results[0][dim] != 1 or case.wholes[0][dim] != 1)
 
 
 def no_parts(states: Sequence[State]) -> None:
     """Raises ``Unknown`` where an operand is a part."""
-    refuse(any(state.parts and not state.zero for state in states), "a partial result is used as if it were complete")
+    refuse(
+        any(state.parts and not state.zero for state in states),
+        "a partial result is used as if it were complete",
+    )
 
 
 def exact(states: Sequence[State]) -> None:
     """Raises ``Unknown`` where an operand is a part, or off by a factor."""
     no_parts(states)
-    refuse(any(state.factor != 1 and not state.zero for state in states), "an operand is off by a factor")
+    refuse(
+        any(state.factor != 1 and not state.zero for state in states),
+        "an operand is off by a factor",
+    )

@@ -14,8 +14,13 @@ from shardtypes.semantics.relation import Monoid
 def _names(case: Case) -> tuple[str, ...]:
     names = axis_names(case.params)
     refuse(names != axis_names(case.one), "a collective over other axes on one device")
-    refuse(any(not isinstance(name, str) for name in names), "a collective over positions")
-    refuse(case.params.get("axis_index_groups") is not None, "a collective in groups of devices")
+    refuse(
+        any(not isinstance(name, str) for name in names), "a collective over positions"
+    )
+    refuse(
+        case.params.get("axis_index_groups") is not None,
+        "a collective in groups of devices",
+    )
     return names
 
 
@@ -31,13 +36,20 @@ def _over(case: Case, state: State, names: Sequence[str], monoid: Monoid) -> Sta
     refuse(state.axes & set(names), "different shards are combined")
     if state.zero:
         return replace(state, parts=())
-    refuse(any(own != monoid for _, own in state.parts), "a partial result is combined otherwise")
+    refuse(
+        any(own != monoid for _, own in state.parts),
+        "a partial result is combined otherwise",
+    )
     factor = state.factor
     for name in names:
         if name not in state.over and monoid == "sum":
             factor *= case.sizes[name]
     refuse(factor <= 0 and monoid != "sum", "off by a negative factor")
-    return replace(state, parts=tuple(pair for pair in state.parts if pair[0] not in names), factor=factor)
+    return replace(
+        state,
+        parts=tuple(pair for pair in state.parts if pair[0] not in names),
+        factor=factor,
+    )
 
 
 def _gathered(case: Case) -> list[State]:
@@ -53,7 +65,11 @@ def _gathered(case: Case) -> list[State]:
 
 def _shard(case: Case, state: State, dim: int, names: tuple[str, ...]) -> State:
     """A constant dimension as the shard that is gathered."""
-    if dim in state.uniform and not state.dims[dim] and case.shapes[0][dim] != state.whole[dim]:
+    if (
+        dim in state.uniform
+        and not state.dims[dim]
+        and case.shapes[0][dim] != state.whole[dim]
+    ):
         return adopted(state, dim, names, case.shapes[0], case.sizes)
     return state
 
@@ -84,7 +100,10 @@ def _exchanged(case: Case) -> list[State]:
     case.agree("split_axis", "concat_axis")
     (state,) = case.states
     apart, together = case.params["split_axis"], case.params["concat_axis"]
-    refuse(apart == together or state.over & set(names), "devices exchange their parts of one dimension")
+    refuse(
+        apart == together or state.over & set(names),
+        "devices exchange their parts of one dimension",
+    )
     state = _shard(case, state, together, names)
     dims = list(state.dims)
     dims[together] = _minor(state, together, names)
@@ -97,7 +116,10 @@ def _permuted(case: Case) -> list[State]:
     count = 1
     for name in names:
         count *= case.sizes[name]
-    refuse(sorted(target for _, target in case.params["perm"]) != list(range(count)), "some devices receive nothing")
+    refuse(
+        sorted(target for _, target in case.params["perm"]) != list(range(count)),
+        "some devices receive nothing",
+    )
     (state,) = case.states
     refuse((state.axes | state.over) & set(names), "devices exchange their shards")
     refuse(sorted(case.one["perm"]) != [(0, 0)], "one device receives nothing")
@@ -108,7 +130,9 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("psum", "psum_invariant", "unreduced_psum"), _reduced("sum")),
     "pmax": _reduced("max"),
     "pmin": _reduced("min"),
-    **dict.fromkeys(("all_gather", "all_gather_invariant", "all_gather_reduced"), _gathered),
+    **dict.fromkeys(
+        ("all_gather", "all_gather_invariant", "all_gather_reduced"), _gathered
+    ),
     **dict.fromkeys(("reduce_scatter", "unreduced_reduce_scatter"), _scattered),
     "all_to_all": _exchanged,
     "ppermute": _permuted,

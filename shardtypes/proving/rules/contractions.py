@@ -10,16 +10,25 @@ from shardtypes.proving.state import State, adopted, refuse
 
 def _dot(case: Case) -> list[State]:
     case.agree("dimension_numbers")
-    (left_over, right_over), (left_batch, right_batch) = case.params["dimension_numbers"]
+    (left_over, right_over), (left_batch, right_batch) = case.params[
+        "dimension_numbers"
+    ]
     left, right = case.states
     factor = Fraction(1)
-    pairs = [*zip(left_over, right_over, strict=True), *zip(left_batch, right_batch, strict=True)]
+    pairs = [
+        *zip(left_over, right_over, strict=True),
+        *zip(left_batch, right_batch, strict=True),
+    ]
     contracted = set(left_over)
     for a, b in pairs:
         if left.dims[a] != right.dims[b]:
             left, right = _alike(case, left, right, a, b)
         few, many = case.shapes[0][a], left.whole[a]
-        if not left.dims[a] and few != many and (a in contracted or not (a in left.uniform and b in right.uniform)):
+        if (
+            not left.dims[a]
+            and few != many
+            and (a in contracted or not (a in left.uniform and b in right.uniform))
+        ):
             # Both are constant along it: so many times one product.
             refuse(
                 a not in left.uniform or b not in right.uniform or not few,
@@ -29,17 +38,31 @@ def _dot(case: Case) -> list[State]:
     return [_product(case, left, right, factor)]
 
 
-def _alike(case: Case, left: State, right: State, a: int, b: int) -> tuple[State, State]:
+def _alike(
+    case: Case, left: State, right: State, a: int, b: int
+) -> tuple[State, State]:
     if left.dims[a]:
         return left, adopted(right, b, left.dims[a], case.shapes[1], case.sizes)
     return adopted(left, a, right.dims[b], case.shapes[0], case.sizes), right
 
 
-def _kept(case: Case, left: State, right: State) -> tuple[list[tuple[str, ...]], set[int]]:
+def _kept(
+    case: Case, left: State, right: State
+) -> tuple[list[tuple[str, ...]], set[int]]:
     """The dimensions of the result: the axes of each, and which are uniform."""
-    (left_over, right_over), (left_batch, right_batch) = case.params["dimension_numbers"]
-    left_free = [dim for dim in range(left.rank) if dim not in left_over and dim not in left_batch]
-    right_free = [dim for dim in range(right.rank) if dim not in right_over and dim not in right_batch]
+    (left_over, right_over), (left_batch, right_batch) = case.params[
+        "dimension_numbers"
+    ]
+    left_free = [
+        dim
+        for dim in range(left.rank)
+        if dim not in left_over and dim not in left_batch
+    ]
+    right_free = [
+        dim
+        for dim in range(right.rank)
+        if dim not in right_over and dim not in right_batch
+    ]
     dims = [
         *(left.dims[d] for d in left_batch),
         *(left.dims[d] for d in left_free),
@@ -50,9 +73,15 @@ def _kept(case: Case, left: State, right: State) -> tuple[list[tuple[str, ...]],
         for number, (a, b) in enumerate(zip(left_batch, right_batch, strict=True))
         if a in left.uniform and b in right.uniform
     }
-    uniform |= {len(left_batch) + number for number, dim in enumerate(left_free) if dim in left.uniform}
+    uniform |= {
+        len(left_batch) + number
+        for number, dim in enumerate(left_free)
+        if dim in left.uniform
+    }
     first = len(left_batch) + len(left_free)
-    uniform |= {first + number for number, dim in enumerate(right_free) if dim in right.uniform}
+    uniform |= {
+        first + number for number, dim in enumerate(right_free) if dim in right.uniform
+    }
     return dims, uniform
 
 
@@ -63,18 +92,27 @@ def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
     if left.zero or right.zero:
         return State(whole, tuple(dims), uniform=frozenset(uniform), zero=True)
     refuse(
-        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}, "partial results are multiplied"
+        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"},
+        "partial results are multiplied",
     )
-    refuse(left.over & right.axes or right.over & left.axes, "a partial result is multiplied with a sharded operand")
+    refuse(
+        left.over & right.axes or right.over & left.axes,
+        "a partial result is multiplied with a sharded operand",
+    )
     parts = dict(left.parts) | dict(right.parts)
     # A dimension that both have, or that is added up, is one place of an axis; every other is one of its own.
     places = [axis for names in dims for axis in names]
     places += [axis for dim in left_over for axis in left.dims[dim]]
-    refuse(len(set(places)) != len(places), "operands are sharded over one axis along different dimensions")
+    refuse(
+        len(set(places)) != len(places),
+        "operands are sharded over one axis along different dimensions",
+    )
     for dim in left_over:
         parts |= dict.fromkeys(left.dims[dim], "sum")
     factor *= left.factor * right.factor
-    return State(whole, tuple(dims), tuple(sorted(parts.items())), factor, frozenset(uniform))
+    return State(
+        whole, tuple(dims), tuple(sorted(parts.items())), factor, frozenset(uniform)
+    )
 
 
 def _convolved(case: Case) -> list[State]:
@@ -101,22 +139,46 @@ def _convolved(case: Case) -> list[State]:
         case.params["batch_group_count"] != 1 and (left.axes or right.axes),
         "a convolution in groups of a sharded operand",
     )
-    refuse(grouped and (left.dims[in_features] or right.axes), "a convolution in groups of a sharded operand")
-    refuse(left.dims[in_features] != right.dims[in_kernel], "operands are sharded differently")
     refuse(
-        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"}, "partial results are multiplied"
+        grouped and (left.dims[in_features] or right.axes),
+        "a convolution in groups of a sharded operand",
     )
-    refuse(left.over & right.axes or right.over & left.axes, "a partial result is multiplied with a sharded operand")
+    refuse(
+        left.dims[in_features] != right.dims[in_kernel],
+        "operands are sharded differently",
+    )
+    refuse(
+        (left.parts and right.parts) or {left.monoid, right.monoid} - {None, "sum"},
+        "partial results are multiplied",
+    )
+    refuse(
+        left.over & right.axes or right.over & left.axes,
+        "a partial result is multiplied with a sharded operand",
+    )
     dims: list[tuple[str, ...]] = [()] * left.rank
     dims[numbers.out_spec[0]] = left.dims[batch]
     dims[numbers.out_spec[1]] = right.dims[out_features]
     places = [*left.dims[batch], *right.dims[out_features], *left.dims[in_features]]
-    refuse(len(set(places)) != len(places), "operands are sharded over one axis along different dimensions")
-    parts = dict(left.parts) | dict(right.parts) | dict.fromkeys(left.dims[in_features], "sum")
+    refuse(
+        len(set(places)) != len(places),
+        "operands are sharded over one axis along different dimensions",
+    )
+    parts = (
+        dict(left.parts)
+        | dict(right.parts)
+        | dict.fromkeys(left.dims[in_features], "sum")
+    )
     zero = left.zero or right.zero
     if zero:
         return [State(case.wholes[0], tuple(dims), zero=True)]
-    return [State(case.wholes[0], tuple(dims), tuple(sorted(parts.items())), left.factor * right.factor)]
+    return [
+        State(
+            case.wholes[0],
+            tuple(dims),
+            tuple(sorted(parts.items())),
+            left.factor * right.factor,
+        )
+    ]
 
 
 RULES: dict[str, Rule] = {"dot_general": _dot, "conv_general_dilated": _convolved}

@@ -21,7 +21,11 @@ def _dynamic_slice(case: Case) -> list[State]:
     here, there = tuple(case.params["slice_sizes"]), tuple(case.one["slice_sizes"])
     for dim in range(state.rank):
         full = here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim]
-        equal = here[dim] == there[dim] and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
+        equal = (
+            here[dim] == there[dim]
+            and case.shapes[0][dim] == state.whole[dim]
+            and not state.dims[dim]
+        )
         refuse(not full and not equal, "a slice of a sharded dimension")
     return [replace(state, whole=case.wholes[0], uniform=frozenset())]
 
@@ -30,10 +34,17 @@ def _dynamic_update(case: Case) -> list[State]:
     state, update, *starts = case.states
     _starts(starts)
     for dim in range(state.rank):
-        full = case.shapes[1][dim] == case.shapes[0][dim] and update.whole[dim] == state.whole[dim]
-        equal = case.shapes[1][dim] == update.whole[dim] and case.shapes[0][dim] == state.whole[dim]
+        full = (
+            case.shapes[1][dim] == case.shapes[0][dim]
+            and update.whole[dim] == state.whole[dim]
+        )
+        equal = (
+            case.shapes[1][dim] == update.whole[dim]
+            and case.shapes[0][dim] == state.whole[dim]
+        )
         refuse(
-            not full and (not equal or state.dims[dim] or update.dims[dim]), "a sharded dimension is written to in part"
+            not full and (not equal or state.dims[dim] or update.dims[dim]),
+            "a sharded dimension is written to in part",
         )
     return [_both(case, state, update)]
 
@@ -55,10 +66,14 @@ def _both(case: Case, state: State, update: State) -> State:
     if not rest:
         return State(case.wholes[0], tuple(dims), zero=True)
     refuse(
-        len({(one.parts, one.factor) for one in rest}) > 1 or any(one.over & sharded for one in rest),
+        len({(one.parts, one.factor) for one in rest}) > 1
+        or any(one.over & sharded for one in rest),
         "a partial result and a complete value",
     )
-    refuse(rest[0].monoid not in (None, "sum") and len(rest) == 1, "a partial result that is no sum")
+    refuse(
+        rest[0].monoid not in (None, "sum") and len(rest) == 1,
+        "a partial result that is no sum",
+    )
     return State(case.wholes[0], tuple(dims), rest[0].parts, rest[0].factor)
 
 
@@ -69,22 +84,40 @@ def _gather(case: Case) -> list[State]:
     settled(indices, case.shapes[1])
     numbers = case.params["dimension_numbers"]
     here, there = tuple(case.params["slice_sizes"]), tuple(case.one["slice_sizes"])
-    batching, inner = tuple(numbers.operand_batching_dims), tuple(numbers.start_indices_batching_dims)
+    batching, inner = (
+        tuple(numbers.operand_batching_dims),
+        tuple(numbers.start_indices_batching_dims),
+    )
     refuse(state.monoid not in (None, "sum"), "a partial result that is no sum")
     refuse(
-        "FILL" in str(case.params["mode"]) and (state.parts or state.factor != 1) and not _fills_with_nan(case),
+        "FILL" in str(case.params["mode"])
+        and (state.parts or state.factor != 1)
+        and not _fills_with_nan(case),
         "entries out of bounds are filled with a number",
     )
     settled(state, case.shapes[0])
     rank = len(case.wholes[0])
     dims: list[tuple[str, ...]] = [()] * rank
-    window = [d for d in range(state.rank) if d not in numbers.collapsed_slice_dims and d not in batching]
+    window = [
+        d
+        for d in range(state.rank)
+        if d not in numbers.collapsed_slice_dims and d not in batching
+    ]
     for dim in range(state.rank):
         full = (
-            here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim] and dim not in numbers.start_index_map
+            here[dim] == case.shapes[0][dim]
+            and there[dim] == state.whole[dim]
+            and dim not in numbers.start_index_map
         )
-        equal = here[dim] == there[dim] and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
-        refuse(dim not in batching and not full and not equal, "a sharded dimension is indexed")
+        equal = (
+            here[dim] == there[dim]
+            and case.shapes[0][dim] == state.whole[dim]
+            and not state.dims[dim]
+        )
+        refuse(
+            dim not in batching and not full and not equal,
+            "a sharded dimension is indexed",
+        )
     for dim, place in zip(window, numbers.offset_dims, strict=True):
         dims[place] = state.dims[dim]
     rest = [dim for dim in range(rank) if dim not in numbers.offset_dims]
@@ -92,7 +125,9 @@ def _gather(case: Case) -> list[State]:
         dims[place] = indices.dims[dim]
     refuse(indices.dims[-1], "an index vector that is sharded")
     for mine, his in zip(batching, inner, strict=True):
-        refuse(state.dims[mine] != indices.dims[his], "operands are sharded differently")
+        refuse(
+            state.dims[mine] != indices.dims[his], "operands are sharded differently"
+        )
     refuse(state.over & indices.axes, "a partial result beside sharded indices")
     return [
         State(
@@ -119,20 +154,32 @@ def _scatter_add(case: Case) -> list[State]:
             settled(one, shape)
     dims = _scattered(case)
     parts = dict(updates.parts)
-    refuse(updates.monoid not in (None, "sum") or state.monoid not in (None, "sum"), "a partial result that is no sum")
+    refuse(
+        updates.monoid not in (None, "sum") or state.monoid not in (None, "sum"),
+        "a partial result that is no sum",
+    )
     numbers = case.params["dimension_numbers"]
     rows = [dim for dim in range(updates.rank) if dim not in numbers.update_window_dims]
     kept = set(numbers.scatter_indices_batching_dims)
     for number, dim in enumerate(rows):
-        refuse(updates.dims[dim] != indices.dims[number], "indices and updates are sharded differently")
+        refuse(
+            updates.dims[dim] != indices.dims[number],
+            "indices and updates are sharded differently",
+        )
         if number not in kept:
             parts |= dict.fromkeys(updates.dims[dim], "sum")
-    refuse(indices.dims[-1] or updates.over & indices.axes, "a partial result beside sharded indices")
+    refuse(
+        indices.dims[-1] or updates.over & indices.axes,
+        "a partial result beside sharded indices",
+    )
     sharded = {axis for axes in dims for axis in axes}
     refuse(sharded & set(parts), "one axis in two places")
     found = tuple(sorted(parts.items()))
     if updates.zero:
-        refuse(any(mine != his for mine, his in zip(dims, state.dims, strict=True)), "operands are sharded differently")
+        refuse(
+            any(mine != his for mine, his in zip(dims, state.dims, strict=True)),
+            "operands are sharded differently",
+        )
         return [replace(state, uniform=frozenset())]
     refuse(
         not state.zero and (state.parts != found or state.factor != updates.factor),
@@ -146,7 +193,9 @@ def _beside(case: Case, updates: State, indices: State) -> State:
     numbers = case.params["dimension_numbers"]
     rows = [dim for dim in range(updates.rank) if dim not in numbers.update_window_dims]
     for number, dim in enumerate(rows):
-        updates = adopted(updates, dim, indices.dims[number], case.shapes[2], case.sizes)
+        updates = adopted(
+            updates, dim, indices.dims[number], case.shapes[2], case.sizes
+        )
     return updates
 
 
@@ -155,21 +204,37 @@ def _scattered(case: Case) -> list[tuple[str, ...]]:
     state, indices, updates = case.states
     numbers = case.params["dimension_numbers"]
     batching = tuple(numbers.operand_batching_dims)
-    window = [d for d in range(state.rank) if d not in numbers.inserted_window_dims and d not in batching]
+    window = [
+        d
+        for d in range(state.rank)
+        if d not in numbers.inserted_window_dims and d not in batching
+    ]
     dims: list[tuple[str, ...]] = list(state.dims)
     for dim, place in zip(window, numbers.update_window_dims, strict=True):
-        full = case.shapes[2][place] == case.shapes[0][dim] and updates.whole[place] == state.whole[dim]
+        full = (
+            case.shapes[2][place] == case.shapes[0][dim]
+            and updates.whole[place] == state.whole[dim]
+        )
         if dim in numbers.scatter_dims_to_operand_dims:
             full = False
-        equal = case.shapes[2][place] == updates.whole[place] and case.shapes[0][dim] == state.whole[dim]
+        equal = (
+            case.shapes[2][place] == updates.whole[place]
+            and case.shapes[0][dim] == state.whole[dim]
+        )
         if full:
             dims[dim] = _placed(state, dim, updates.dims[place])
         else:
-            refuse(not equal or state.dims[dim] or updates.dims[place], "a sharded dimension is written to in part")
+            refuse(
+                not equal or state.dims[dim] or updates.dims[place],
+                "a sharded dimension is written to in part",
+            )
     for dim, place in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
         dims[dim] = _placed(state, dim, indices.dims[place])
     for dim in numbers.inserted_window_dims:
-        refuse(state.dims[dim] or case.shapes[0][dim] != state.whole[dim], "a sharded dimension is indexed")
+        refuse(
+            state.dims[dim] or case.shapes[0][dim] != state.whole[dim],
+            "a sharded dimension is indexed",
+        )
     return dims
 
 
@@ -177,7 +242,9 @@ def _placed(state: State, dim: int, axes: tuple[str, ...]) -> tuple[str, ...]:
     if state.dims[dim] == axes:
         return axes
     refuse(
-        state.dims[dim] or dim not in state.uniform or set(axes) & (state.over | state.axes),
+        state.dims[dim]
+        or dim not in state.uniform
+        or set(axes) & (state.over | state.axes),
         "operands are sharded differently",
     )
     return axes

@@ -10,9 +10,13 @@ from shardtypes.proving.state import State, refuse, settled
 from shardtypes.semantics.relation import Monoid
 
 
-def _without(case: Case, state: State, axes: tuple[int, ...]) -> tuple[tuple[tuple[str, ...], ...], frozenset[int]]:
+def _without(
+    case: Case, state: State, axes: tuple[int, ...]
+) -> tuple[tuple[tuple[str, ...], ...], frozenset[int]]:
     kept = [dim for dim in range(state.rank) if dim not in axes]
-    uniform = frozenset(number for number, dim in enumerate(kept) if dim in state.uniform)
+    uniform = frozenset(
+        number for number, dim in enumerate(kept) if dim in state.uniform
+    )
     return tuple(state.dims[dim] for dim in kept), uniform
 
 
@@ -20,17 +24,32 @@ def _summed(case: Case) -> list[State]:
     case.agree("axes")
     (state,) = case.states
     axes = tuple(case.params["axes"])
-    refuse(state.monoid not in (None, "sum") and not state.zero, "a partial result that is no sum is added up")
+    refuse(
+        state.monoid not in (None, "sum") and not state.zero,
+        "a partial result that is no sum is added up",
+    )
     factor, parts = state.factor, dict(state.parts)
     for dim in axes:
         few, many = case.shapes[0][dim], state.whole[dim]
         if state.dims[dim]:
             parts |= dict.fromkeys(state.dims[dim], "sum")
         elif few != many:  # all the same: so many times one of them
-            refuse(dim not in state.uniform or not few, "a dimension whose size depends on the mesh")
+            refuse(
+                dim not in state.uniform or not few,
+                "a dimension whose size depends on the mesh",
+            )
             factor *= Fraction(few, many)
     dims, uniform = _without(case, state, axes)
-    return [State(case.wholes[0], dims, tuple(sorted(parts.items())), factor, uniform, state.zero)]
+    return [
+        State(
+            case.wholes[0],
+            dims,
+            tuple(sorted(parts.items())),
+            factor,
+            uniform,
+            state.zero,
+        )
+    ]
 
 
 def _combined(monoid: Monoid) -> Rule:
@@ -42,7 +61,10 @@ def _combined(monoid: Monoid) -> Rule:
             any(own != monoid for _, own in state.parts) and not state.zero,
             "a partial result is reduced as if it were complete",
         )
-        refuse(monoid not in ("max", "min") and state.factor != 1, "an operand is off by a factor")
+        refuse(
+            monoid not in ("max", "min") and state.factor != 1,
+            "an operand is off by a factor",
+        )
         refuse(state.factor <= 0, "an operand is off by a negative factor")
         if monoid == "prod" or state.zero:
             settled(state, case.shapes[0])
@@ -52,7 +74,16 @@ def _combined(monoid: Monoid) -> Rule:
                 parts |= dict.fromkeys(state.dims[dim], monoid)
         dims, uniform = _without(case, state, axes)
         zero = state.zero and monoid in ("max", "min", "and", "or")
-        return [State(case.wholes[0], dims, tuple(sorted(parts.items())), state.factor, uniform, zero)]
+        return [
+            State(
+                case.wholes[0],
+                dims,
+                tuple(sorted(parts.items())),
+                state.factor,
+                uniform,
+                zero,
+            )
+        ]
 
     return rule
 
@@ -64,7 +95,10 @@ def _position(case: Case) -> list[State]:
     state = settled(state, case.shapes[0])
     no_parts([state])
     axes = tuple(case.params["axes"])
-    refuse(state.factor <= 0 or any(state.dims[dim] for dim in axes), "a position along a sharded dimension")
+    refuse(
+        state.factor <= 0 or any(state.dims[dim] for dim in axes),
+        "a position along a sharded dimension",
+    )
     dims, uniform = _without(case, state, axes)
     return [State(case.wholes[0], dims, uniform=uniform)]
 
@@ -76,10 +110,19 @@ def _cumulative(case: Case) -> list[State]:
     axis = case.params["axis"]
     refuse(state.dims[axis], "a running total along a sharded dimension")
     if case.primitive == "cumsum":
-        refuse(state.monoid not in (None, "sum") and not state.zero, "a partial result that is no sum is added up")
+        refuse(
+            state.monoid not in (None, "sum") and not state.zero,
+            "a partial result that is no sum is added up",
+        )
     else:
         exact([state])
-    return [replace(state, uniform=state.uniform - {axis}, zero=state.zero and case.primitive == "cumsum")]
+    return [
+        replace(
+            state,
+            uniform=state.uniform - {axis},
+            zero=state.zero and case.primitive == "cumsum",
+        )
+    ]
 
 
 def _sorted(case: Case) -> list[State]:
@@ -99,7 +142,10 @@ def _top(case: Case) -> list[State]:
     exact([settled(state, case.shapes[0])])
     axis = case.params.get("axis", case.params.get("operand_axis", -1)) % state.rank
     refuse(state.dims[axis], "the largest along a sharded dimension")
-    return [State(whole, state.dims, uniform=state.uniform - {axis}) for whole in case.wholes]
+    return [
+        State(whole, state.dims, uniform=state.uniform - {axis})
+        for whole in case.wholes
+    ]
 
 
 RULES: dict[str, Rule] = {
@@ -111,7 +157,9 @@ RULES: dict[str, Rule] = {
     "reduce_or": _combined("or"),
     "argmax": _position,
     "argmin": _position,
-    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _cumulative),
+    **dict.fromkeys(
+        ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"), _cumulative
+    ),
     "sort": _sorted,
     "top_k": _top,
 }

@@ -14,8 +14,17 @@ def _transposed(case: Case) -> list[State]:
     case.agree("permutation")
     (state,) = case.states
     order = case.params["permutation"]
-    uniform = frozenset(number for number, dim in enumerate(order) if dim in state.uniform)
-    return [replace(state, whole=case.wholes[0], dims=tuple(state.dims[dim] for dim in order), uniform=uniform)]
+    uniform = frozenset(
+        number for number, dim in enumerate(order) if dim in state.uniform
+    )
+    return [
+        replace(
+            state,
+            whole=case.wholes[0],
+            dims=tuple(state.dims[dim] for dim in order),
+            uniform=uniform,
+        )
+    ]
 
 
 def _broadcast(case: Case) -> list[State]:
@@ -28,15 +37,25 @@ def _broadcast(case: Case) -> list[State]:
     for dim, place in enumerate(places):
         few, many = case.shapes[0][dim], state.whole[dim]
         grows = case.results[0][place] != few or case.wholes[0][place] != many
-        refuse(grows and (few != 1 or many != 1 or state.dims[dim]), "a dimension is repeated on one side alone")
+        refuse(
+            grows and (few != 1 or many != 1 or state.dims[dim]),
+            "a dimension is repeated on one side alone",
+        )
         if grows or dim in state.uniform:
             uniform.add(place)
         dims[place] = state.dims[dim]
-    return [replace(state, whole=case.wholes[0], dims=tuple(dims), uniform=frozenset(uniform))]
+    return [
+        replace(
+            state, whole=case.wholes[0], dims=tuple(dims), uniform=frozenset(uniform)
+        )
+    ]
 
 
 def _reshaped(case: Case) -> list[State]:
-    refuse(case.params.get("dimensions") is not None and case.primitive == "reshape", "a reshape in another order")
+    refuse(
+        case.params.get("dimensions") is not None and case.primitive == "reshape",
+        "a reshape in another order",
+    )
     (state,) = case.states
     if len(state.uniform) == state.rank and not state.axes:
         return [
@@ -52,8 +71,12 @@ def _reshaped(case: Case) -> list[State]:
     dims: list[tuple[str, ...]] = [()] * len(out_whole)
     uniform: set[int] = set()
     for before, after in _groups(whole, out_whole, local, out_local):
-        _regroup(state, before, after, (local, whole, out_local, out_whole), dims, uniform)
-    return [replace(state, whole=out_whole, dims=tuple(dims), uniform=frozenset(uniform))]
+        _regroup(
+            state, before, after, (local, whole, out_local, out_whole), dims, uniform
+        )
+    return [
+        replace(state, whole=out_whole, dims=tuple(dims), uniform=frozenset(uniform))
+    ]
 
 
 def _regroup(
@@ -84,20 +107,26 @@ def _regroup(
         )
         return
     (first, *more) = sharded
-    refuse(more or any(whole[dim] != 1 for dim in before if dim < first), "a sharded dimension becomes a minor factor")
+    refuse(
+        more or any(whole[dim] != 1 for dim in before if dim < first),
+        "a sharded dimension becomes a minor factor",
+    )
     leading = next((dim for dim in after if out_whole[dim] != 1), None)
     refuse(leading is None, "a sharded dimension disappears")
     assert leading is not None
     rest = [dim for dim in after if dim > leading]
     ratio = whole[first] // local[first]
     refuse(
-        out_local[leading] * ratio != out_whole[leading] or any(out_local[dim] != out_whole[dim] for dim in rest),
+        out_local[leading] * ratio != out_whole[leading]
+        or any(out_local[dim] != out_whole[dim] for dim in rest),
         "a reshape takes the sharded dimension apart",
     )
     dims[leading] = state.dims[first]
 
 
-def _groups(whole: Shape, out: Shape, local: Shape, out_local: Shape) -> list[tuple[list[int], list[int]]]:
+def _groups(
+    whole: Shape, out: Shape, local: Shape, out_local: Shape
+) -> list[tuple[list[int], list[int]]]:
     """Runs of dimensions with as many entries before as after, on one device and on devices."""
     groups = []
     i = j = 0
@@ -108,7 +137,9 @@ def _groups(whole: Shape, out: Shape, local: Shape, out_local: Shape) -> list[tu
         while True:
             if sizes[0] == sizes[1] and sizes[2] == sizes[3] and (before or after):
                 break
-            if i < len(whole) and ((sizes[0] <= sizes[1] and sizes[2] <= sizes[3]) or j >= len(out)):
+            if i < len(whole) and (
+                (sizes[0] <= sizes[1] and sizes[2] <= sizes[3]) or j >= len(out)
+            ):
                 sizes[0], sizes[2] = sizes[0] * whole[i], sizes[2] * local[i]
                 before.append(i)
                 i += 1
@@ -125,7 +156,8 @@ def _groups(whole: Shape, out: Shape, local: Shape, out_local: Shape) -> list[tu
             "a reshape that is another on one device",
         )
         refuse(
-            math.prod(local[d] for d in before) != math.prod(out_local[d] for d in after),
+            math.prod(local[d] for d in before)
+            != math.prod(out_local[d] for d in after),
             "a reshape that is another on one device",
         )
     return groups
@@ -148,8 +180,13 @@ def _concatenated(case: Case) -> list[State]:
     )
     if not rest:
         return [State(case.wholes[0], dims, uniform=uniform - {along}, zero=True)]
-    refuse(rest[0].monoid not in (None, "sum") and len(rest) < len(found), "a partial result that is no sum")
-    return [State(case.wholes[0], dims, rest[0].parts, rest[0].factor, uniform - {along})]
+    refuse(
+        rest[0].monoid not in (None, "sum") and len(rest) < len(found),
+        "a partial result that is no sum",
+    )
+    return [
+        State(case.wholes[0], dims, rest[0].parts, rest[0].factor, uniform - {along})
+    ]
 
 
 def _stacked(case: Case) -> list[State]:
@@ -160,9 +197,13 @@ def _stacked(case: Case) -> list[State]:
     found, dims, uniform = unified(replace_results(case, local, whole))
     rest = [state for state in found if not state.zero]
     refuse(
-        len({(state.parts, state.factor) for state in rest}) > 1, "a partial result and a complete value are stacked"
+        len({(state.parts, state.factor) for state in rest}) > 1,
+        "a partial result and a complete value are stacked",
     )
-    refuse(rest and rest[0].monoid not in (None, "sum") and len(rest) < len(found), "a partial result that is no sum")
+    refuse(
+        rest and rest[0].monoid not in (None, "sum") and len(rest) < len(found),
+        "a partial result that is no sum",
+    )
     dims = (*dims[:axis], (), *dims[axis:])
     shifted = frozenset(dim + (dim >= axis) for dim in uniform)
     if not rest:
@@ -179,15 +220,22 @@ def _unstacked(case: Case) -> list[State]:
     case.agree("axis")
     (state,) = case.states
     axis = case.params["axis"]
-    refuse(state.dims[axis] or case.shapes[0][axis] != state.whole[axis], "a sharded dimension is taken apart")
+    refuse(
+        state.dims[axis] or case.shapes[0][axis] != state.whole[axis],
+        "a sharded dimension is taken apart",
+    )
     dims = (*state.dims[:axis], *state.dims[axis + 1 :])
     uniform = frozenset(dim - (dim > axis) for dim in state.uniform if dim != axis)
-    return [replace(state, whole=whole, dims=dims, uniform=uniform) for whole in case.wholes]
+    return [
+        replace(state, whole=whole, dims=dims, uniform=uniform) for whole in case.wholes
+    ]
 
 
 def _tiled(case: Case) -> list[State]:
     (state,) = case.states
-    for dim, (here, there) in enumerate(zip(case.params["reps"], case.one["reps"], strict=True)):
+    for dim, (here, there) in enumerate(
+        zip(case.params["reps"], case.one["reps"], strict=True)
+    ):
         if here == there == 1 or (dim in state.uniform and not state.dims[dim]):
             continue
         refuse(
@@ -201,14 +249,26 @@ def _sliced(case: Case) -> list[State]:
     (state,) = case.states
     starts = case.params["start_indices"], case.one["start_indices"]
     limits = case.params["limit_indices"], case.one["limit_indices"]
-    strides = tuple((case_["strides"] or (1,) * state.rank) for case_ in (case.params, case.one))
+    strides = tuple(
+        (case_["strides"] or (1,) * state.rank) for case_ in (case.params, case.one)
+    )
     for dim in range(state.rank):
         here = starts[0][dim], limits[0][dim], strides[0][dim]
         there = starts[1][dim], limits[1][dim], strides[1][dim]
-        whole = here == (0, case.shapes[0][dim], 1) and there == (0, state.whole[dim], 1)
-        equal = here == there and case.shapes[0][dim] == state.whole[dim] and not state.dims[dim]
+        whole = here == (0, case.shapes[0][dim], 1) and there == (
+            0,
+            state.whole[dim],
+            1,
+        )
+        equal = (
+            here == there
+            and case.shapes[0][dim] == state.whole[dim]
+            and not state.dims[dim]
+        )
         uniform = dim in state.uniform and not state.dims[dim]
-        refuse(not whole and not equal and not uniform, "a slice of a sharded dimension")
+        refuse(
+            not whole and not equal and not uniform, "a slice of a sharded dimension"
+        )
     return [replace(state, whole=case.wholes[0])]
 
 
@@ -217,21 +277,35 @@ def _padded(case: Case) -> list[State]:
     state, value = case.states
     settled(state, case.shapes[0])
     refuse(value.parts and not value.zero, "padded with a partial result")
-    changed = [dim for dim, config in enumerate(case.params["padding_config"]) if tuple(config) != (0, 0, 0)]
+    changed = [
+        dim
+        for dim, config in enumerate(case.params["padding_config"])
+        if tuple(config) != (0, 0, 0)
+    ]
     refuse(any(state.dims[dim] for dim in changed), "a sharded dimension is padded")
     refuse(
         not value.zero and (state.parts or state.factor != value.factor) and changed,
         "a partial result is padded with a number",
     )
-    refuse(state.monoid not in (None, "sum") and changed, "a partial result that is no sum is padded")
+    refuse(
+        state.monoid not in (None, "sum") and changed,
+        "a partial result that is no sum is padded",
+    )
     zero = state.zero and (value.zero or not changed)
-    return [replace(state, whole=case.wholes[0], uniform=state.uniform - set(changed), zero=zero)]
+    return [
+        replace(
+            state, whole=case.wholes[0], uniform=state.uniform - set(changed), zero=zero
+        )
+    ]
 
 
 def _reversed(case: Case) -> list[State]:
     case.agree("dimensions")
     (state,) = case.states
-    refuse(any(state.dims[dim] for dim in case.params["dimensions"]), "a sharded dimension is reversed")
+    refuse(
+        any(state.dims[dim] for dim in case.params["dimensions"]),
+        "a sharded dimension is reversed",
+    )
     return [state]
 
 

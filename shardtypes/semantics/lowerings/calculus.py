@@ -21,7 +21,13 @@ from shardtypes.semantics.lowerings.creation import zeros
 from shardtypes.semantics.lowerings.elementwise import isnan, where
 from shardtypes.semantics.lowerings.indexing import searchsorted, take
 from shardtypes.semantics.lowerings.joining import concatenate
-from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
+from shardtypes.semantics.lowerings.operators import (
+    absolute,
+    divide,
+    multiply,
+    remainder,
+    subtract,
+)
 from shardtypes.semantics.lowerings.reductions import argsort, cumprod, cumsum, sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
@@ -43,14 +49,25 @@ _JNP = "jax.numpy"
 
 @lowering(f"{_JNP}.diff")
 def diff(
-    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Array:
     array = asarray(a)
     at = axis_of(axis, array.rank)
-    items = [one for one in (_edge(prepend, array, at), array, _edge(append, array, at)) if one is not None]
+    items = [
+        one
+        for one in (_edge(prepend, array, at), array, _edge(append, array, at))
+        if one is not None
+    ]
     array = concatenate(items, at) if len(items) > 1 else array
     for _ in range(int(n)):
-        later, earlier = slice_in_dim(array, 1, None, axis=at), slice_in_dim(array, None, -1, axis=at)
+        later, earlier = (
+            slice_in_dim(array, 1, None, axis=at),
+            slice_in_dim(array, None, -1, axis=at),
+        )
         array = e.ne(later, earlier) if array.dtype == "bool" else e.sub(later, earlier)
     return array
 
@@ -62,27 +79,41 @@ def _edge(given: ArrayLike | None, array: Array, axis: int) -> Array | None:
     edge = asarray(given)
     if edge.rank:
         return edge
-    return broadcast_to(edge, [1 if k == axis else size for k, size in enumerate(sizes_of(array))])
+    return broadcast_to(
+        edge, [1 if k == axis else size for k, size in enumerate(sizes_of(array))]
+    )
 
 
 @lowering(f"{_JNP}.ediff1d")
-def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     array = ravel(ary)
     items = [to_begin, diff(array), to_end]
-    return concatenate([cast(ravel(item), array.dtype or "") for item in items if item is not None])
+    return concatenate(
+        [cast(ravel(item), array.dtype or "") for item in items if item is not None]
+    )
 
 
 @lowering(f"{_JNP}.gradient")
-def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Any = None, edge_order: int | None = None) -> Any:
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: Any = None, edge_order: int | None = None
+) -> Any:
     if edge_order is not None:
         raise Unsupported("a gradient with edge_order")
     (array,) = inexact(asarray(f))
     axes = axes_of(axis, array.rank)
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError("Invalid number of spacing arguments")
-    spacings = [asarray(one) for one in varargs] * (len(axes) if len(varargs) == 1 else 1) or [asarray(1.0)] * len(axes)
-    found = [_slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)]
-    return found[0] if len(found) == 1 and not isinstance(axis, (tuple, list)) else found
+    spacings = [asarray(one) for one in varargs] * (
+        len(axes) if len(varargs) == 1 else 1
+    ) or [asarray(1.0)] * len(axes)
+    found = [
+        _slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)
+    ]
+    return (
+        found[0] if len(found) == 1 and not isinstance(axis, (tuple, list)) else found
+    )
 
 
 def _slope(array: Array, spacing: Array, axis: int) -> Array:
@@ -108,7 +139,12 @@ def _uneven(steps: Array, widths: Array) -> Array:
 
 
 @lowering(f"{_JNP}.unwrap")
-def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
+def unwrap(
+    p: ArrayLike,
+    discont: ArrayLike | None = None,
+    axis: int = -1,
+    period: ArrayLike = 2 * math.pi,
+) -> Array:
     array = asarray(p)
     if dtypes.is_kind(array.dtype, "signed", "unsigned", "bool"):
         raise Unsupported("unwrap of whole numbers")
@@ -117,7 +153,9 @@ def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, perio
     steps = diff(array, axis=at)
     wrapped = remainder(steps + half, period) - half
     wrapped = where(e.and_(wrapped == -half, steps > 0), half, wrapped)
-    correction = where(absolute(steps) < (half if discont is None else discont), 0.0, wrapped - steps)
+    correction = where(
+        absolute(steps) < (half if discont is None else discont), 0.0, wrapped - steps
+    )
     first = slice_in_dim(array, 0, 1, axis=at)
     later = slice_in_dim(array, 1, None, axis=at) + cumsum(correction, axis=at)
     return concatenate([first, later], at)
@@ -135,7 +173,9 @@ def _spaced(x: ArrayLike | None, dx: ArrayLike, axis: int) -> Any:
 
 
 @lowering(f"{_JNP}.trapezoid", "jax.scipy.integrate.trapezoid")
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     (array,) = inexact(asarray(y))
     heights = moveaxis(array, axis, -1)
     pairs = e.add(heights[..., 1:], heights[..., :-1])
@@ -151,7 +191,12 @@ def _with_initial(cumulated: Array, axis: int, value: int, wanted: bool) -> Arra
 
 @lowering(f"{_JNP}.cumulative_sum")
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
     at = 0 if axis is None else axis_of(axis, array.rank)
@@ -160,7 +205,12 @@ def cumulative_sum(
 
 @lowering(f"{_JNP}.cumulative_prod")
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: Any = None,
+    include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
     at = 0 if axis is None else axis_of(axis, array.rank)
@@ -168,12 +218,16 @@ def cumulative_prod(
 
 
 @lowering(f"{_JNP}.nancumsum")
-def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def nancumsum(
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None
+) -> Array:
     return cumsum(where(isnan(a), 0, a), axis, dtype)
 
 
 @lowering(f"{_JNP}.nancumprod")
-def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def nancumprod(
+    a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None
+) -> Array:
     return cumprod(where(isnan(a), 1, a), axis, dtype)
 
 
@@ -182,7 +236,12 @@ def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = No
 
 @lowering(f"{_JNP}.interp")
 def interp(
-    x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: ArrayLike | None = None
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: Any = None,
+    right: Any = None,
+    period: ArrayLike | None = None,
 ) -> Array:
     places, known, heights = inexact(asarray(x), asarray(xp), asarray(fp))
     if period is not None:
@@ -201,12 +260,16 @@ def _clipped(index: Array, low: int, high: int) -> Array:
     return e.clamp(*promoted(asarray(low), index, asarray(high)))
 
 
-def _beyond(places: Array, known: Array, heights: Array, inside: Array, left: Any, right: Any) -> Array:
+def _beyond(
+    places: Array, known: Array, heights: Array, inside: Array, left: Any, right: Any
+) -> Array:
     """The values outside of the known places: the first and the last one, what is given, or the line's."""
     if left != "extrapolate":
         inside = where(places < known[0], heights[0] if left is None else left, inside)
     if right != "extrapolate":
-        inside = where(places > known[-1], heights[-1] if right is None else right, inside)
+        inside = where(
+            places > known[-1], heights[-1] if right is None else right, inside
+        )
     return inside
 
 
@@ -223,7 +286,12 @@ def _periodic(places: Array, known: Array, heights: Array, period: ArrayLike) ->
 
 @lowering(f"{_JNP}.cross")
 def cross(
-    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> Array:
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -233,8 +301,13 @@ def cross(
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     if sizes != (3, 3):
         raise Unsupported("a cross product of two and three components")
-    parts = [x[..., i] * y[..., j] - x[..., j] * y[..., i] for i, j in ((1, 2), (2, 0), (0, 1))]
-    return moveaxis(concatenate([expand_dims(part, -1) for part in parts], -1), -1, axisc)
+    parts = [
+        x[..., i] * y[..., j] - x[..., j] * y[..., i]
+        for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    return moveaxis(
+        concatenate([expand_dims(part, -1) for part in parts], -1), -1, axisc
+    )
 
 
 @lowering(f"{_JNP}.linalg.cross")
@@ -303,4 +376,6 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     array = asarray(x)
     count = sizes_of(array)[0] if N is None else int(N)
     powers = range(count) if increasing else range(count - 1, -1, -1)
-    return concatenate([expand_dims(e.integer_pow(array, y=power), -1) for power in powers], -1)
+    return concatenate(
+        [expand_dims(e.integer_pow(array, y=power), -1) for power in powers], -1
+    )

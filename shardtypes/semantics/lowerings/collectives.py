@@ -85,7 +85,11 @@ def axes_named(axis_name: Any) -> tuple[Axis, ...]:
 
 
 def _groups(given: Any) -> Any:
-    return None if given is None else tuple(tuple(int(i) for i in group) for group in given)
+    return (
+        None
+        if given is None
+        else tuple(tuple(int(i) for i in group) for group in given)
+    )
 
 
 def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
@@ -105,8 +109,14 @@ def size_of(axis_name: Any) -> int:
 def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
     def function(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         axes, groups = axes_named(axis_name), _groups(axis_index_groups)
-        if isinstance(x, (int, float)) and not isinstance(x, bool) and primitive is p.psum:
-            return x * (size_of(axis_name) if groups is None else len(groups[0]))  # a constant, as in JAX
+        if (
+            isinstance(x, (int, float))
+            and not isinstance(x, bool)
+            and primitive is p.psum
+        ):
+            return x * (
+                size_of(axis_name) if groups is None else len(groups[0])
+            )  # a constant, as in JAX
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function
@@ -119,8 +129,12 @@ pmin = collective("pmin", "combines")(_reduction(p.pmin))
 
 @collective("pmean", "combines")
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    count = size_of(axis_name) if axis_index_groups is None else len(axis_index_groups[0])
-    total = psum(_mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups)
+    count = (
+        size_of(axis_name) if axis_index_groups is None else len(axis_index_groups[0])
+    )
+    total = psum(
+        _mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups
+    )
     return _mapped(total, lambda leaf: divide(leaf, count))
 
 
@@ -134,46 +148,78 @@ def pvary(x: Any, axis_name: Any, **options: Any) -> Any:
 
 @collective("all_gather", "exchanges")
 def all_gather(
-    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, **options: Any
+    x: Any,
+    axis_name: Any,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
+    **options: Any,
 ) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def gather(leaf: Array) -> Array:
         at = axis_of(axis, leaf.rank + (not tiled))
-        return p.all_gather(leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups)
+        return p.all_gather(
+            leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups
+        )
 
     return _mapped(x, gather)
 
 
 @collective("psum_scatter", "exchanges")
 def psum_scatter(
-    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
+    x: Any,
+    axis_name: Any,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
 ) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def scatter(leaf: Array) -> Array:
         at = axis_of(scatter_dimension, leaf.rank)
-        return p.reduce_scatter(leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups)
+        return p.reduce_scatter(
+            leaf, axes=axes, dimension=at, tiled=bool(tiled), groups=groups
+        )
 
     return _mapped(x, scatter)
 
 
 @collective("all_to_all", "exchanges")
 def all_to_all(
-    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
+    x: Any,
+    axis_name: Any,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: Any = None,
+    tiled: bool = False,
 ) -> Any:
     axes, groups = axes_named(axis_name), _groups(axis_index_groups)
 
     def exchange(leaf: Array) -> Array:
-        apart, together = axis_of(split_axis, leaf.rank), axis_of(concat_axis, leaf.rank)
+        apart, together = (
+            axis_of(split_axis, leaf.rank),
+            axis_of(concat_axis, leaf.rank),
+        )
         if tiled:
-            return p.all_to_all(leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
+            return p.all_to_all(
+                leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups
+            )
         # the split dimension, one entry for each device, goes; a new one stands where the parts are put together
         if apart == together:
-            return p.all_to_all(leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
-        together, apart = (together + 1, apart) if apart < together else (together, apart + 1)
+            return p.all_to_all(
+                leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups
+            )
+        together, apart = (
+            (together + 1, apart) if apart < together else (together, apart + 1)
+        )
         wide = s.expand_dims(leaf, axes=(together,))
-        found = p.all_to_all(wide, axes=axes, split_axis=apart, concat_axis=together, groups=groups)
+        found = p.all_to_all(
+            wide, axes=axes, split_axis=apart, concat_axis=together, groups=groups
+        )
         return s.squeeze(found, axes=(apart,))
 
     return _mapped(x, exchange)
@@ -182,7 +228,9 @@ def all_to_all(
 @collective("ppermute", "exchanges")
 def ppermute(x: Any, axis_name: Any, perm: Any) -> Any:
     pairs = tuple((int(source), int(target)) for source, target in perm)
-    return _mapped(x, lambda leaf: p.ppermute(leaf, axes=axes_named(axis_name), perm=pairs))
+    return _mapped(
+        x, lambda leaf: p.ppermute(leaf, axes=axes_named(axis_name), perm=pairs)
+    )
 
 
 @collective("pshuffle", "exchanges")

@@ -31,12 +31,22 @@ def parsed(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     left, arrow, right = text.partition("->")
     inputs = left.split(",")
     spare = [letter for letter in string.ascii_letters if letter not in text]
-    extra = [rank - len(one.replace("...", "")) if "..." in one else 0 for one, rank in zip(inputs, ranks, strict=True)]
+    extra = [
+        rank - len(one.replace("...", "")) if "..." in one else 0
+        for one, rank in zip(inputs, ranks, strict=True)
+    ]
     dots = "".join(spare[: max(extra, default=0)])
-    written = [one.replace("...", dots[len(dots) - more :]) for one, more in zip(inputs, extra, strict=True)]
+    written = [
+        one.replace("...", dots[len(dots) - more :])
+        for one, more in zip(inputs, extra, strict=True)
+    ]
     if not arrow:
         letters = "".join(written)
-        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1 and letter not in dots)
+        once = sorted(
+            letter
+            for letter in set(letters)
+            if letters.count(letter) == 1 and letter not in dots
+        )
         return written, dots + "".join(once)
     return written, right.replace("...", dots)
 
@@ -61,7 +71,9 @@ def einsum(
 
 def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> Array:
     """An einsum, two operands at a time."""
-    terms = [_diagonal(array, letters) for array, letters in zip(arrays, inputs, strict=True)]
+    terms = [
+        _diagonal(array, letters) for array, letters in zip(arrays, inputs, strict=True)
+    ]
     while len(terms) > 1:
         (a, first), (b, second), *rest = terms
         kept = set(output).union(*(letters for _, letters in rest))
@@ -71,7 +83,11 @@ def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> A
     array = reduce_sum(array, axes=gone) if gone else array
     letters = "".join(letter for letter in letters if letter in output)
     order = tuple(letters.index(letter) for letter in output)
-    return array if order == tuple(range(len(order))) else transpose(array, permutation=order)
+    return (
+        array
+        if order == tuple(range(len(order)))
+        else transpose(array, permutation=order)
+    )
 
 
 def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
@@ -89,7 +105,9 @@ def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
     return array, letters
 
 
-def _pair(a: Array, first: str, b: Array, second: str, kept: set[str]) -> tuple[Array, str]:
+def _pair(
+    a: Array, first: str, b: Array, second: str, kept: set[str]
+) -> tuple[Array, str]:
     a, first = _alone_summed(a, first, set(second) | kept)
     b, second = _alone_summed(b, second, set(first) | kept)
     a, first, b, second = _stretched(a, first, b, second)
@@ -100,7 +118,11 @@ def _pair(a: Array, first: str, b: Array, second: str, kept: set[str]) -> tuple[
         (tuple(map(first.index, summed)), tuple(map(second.index, summed))),
         (tuple(map(first.index, batch)), tuple(map(second.index, batch))),
     )
-    letters = [*batch, *(x for x in first if x not in shared), *(x for x in second if x not in shared)]
+    letters = [
+        *batch,
+        *(x for x in first if x not in shared),
+        *(x for x in second if x not in shared),
+    ]
     return dot_general(a, b, dimension_numbers=numbers), "".join(letters)
 
 
@@ -109,10 +131,14 @@ def _alone_summed(array: Array, letters: str, others: set[str]) -> tuple[Array, 
     gone = tuple(k for k, letter in enumerate(letters) if letter not in others)
     if not gone:
         return array, letters
-    return reduce_sum(array, axes=gone), "".join(letter for letter in letters if letter in others)
+    return reduce_sum(array, axes=gone), "".join(
+        letter for letter in letters if letter in others
+    )
 
 
-def _stretched(a: Array, first: str, b: Array, second: str) -> tuple[Array, str, Array, str]:
+def _stretched(
+    a: Array, first: str, b: Array, second: str
+) -> tuple[Array, str, Array, str]:
     """A dimension of size 1 beside a larger one of the same letter is taken out: it broadcasts."""
     for letter in list(first):
         if letter not in second:
@@ -130,7 +156,12 @@ def _stretched(a: Array, first: str, b: Array, second: str) -> tuple[Array, str,
 
 @lowering(f"{_JNP}.matmul", f"{_JNP}.linalg.matmul")
 def matmul(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
 ) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
@@ -144,7 +175,12 @@ def matmul(
 
 @lowering(f"{_JNP}.dot")
 def dot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None, **options: Any
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
 ) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     if not x.rank or not y.rank:
@@ -156,7 +192,11 @@ def dot(
 
 @lowering(f"{_LAX}.dot")
 def lax_dot(
-    lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None, **options: Any
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    **options: Any,
 ) -> Array:
     return dot(lhs, rhs, preferred_element_type=preferred_element_type)
 
@@ -170,7 +210,10 @@ def lax_dot_general(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    numbers = tuple(tuple(tuple(int(k) for k in side) for side in pair) for pair in dimension_numbers)
+    numbers = tuple(
+        tuple(tuple(int(k) for k in side) for side in pair)
+        for pair in dimension_numbers
+    )
     x, y = promoted(asarray(lhs), asarray(rhs))
     return _as(dot_general(x, y, dimension_numbers=numbers), preferred_element_type)
 
@@ -185,7 +228,9 @@ def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     if not x.rank or not y.rank:
         return e.mul(x, y)
-    return dot_general(x, y, dimension_numbers=(((x.rank - 1,), (y.rank - 1,)), ((), ())))
+    return dot_general(
+        x, y, dimension_numbers=(((x.rank - 1,), (y.rank - 1,)), ((), ()))
+    )
 
 
 @lowering(f"{_JNP}.outer", f"{_JNP}.linalg.outer")
@@ -213,7 +258,9 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Arra
     if isinstance(axes, int):
         left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
     else:
-        first, second = (one if isinstance(one, (tuple, list)) else (one,) for one in axes)
+        first, second = (
+            one if isinstance(one, (tuple, list)) else (one,) for one in axes
+        )
         left = tuple(axis_of(k, x.rank) for k in first)
         right = tuple(axis_of(k, y.rank) for k in second)
     return dot_general(x, y, dimension_numbers=((left, right), ((), ())))
@@ -234,7 +281,14 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @lowering(f"{_JNP}.trace", f"{_JNP}.linalg.trace")
-def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Array:
+def trace(
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: None = None,
+) -> Array:
     found = diagonal(a, offset, axis1, axis2)
     return reduce_sum(found, axes=(found.rank - 1,))
 

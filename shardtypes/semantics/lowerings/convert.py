@@ -11,7 +11,11 @@ from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.primitives.elementwise import convert_element_type, truncate
-from shardtypes.semantics.primitives.structure import broadcast_in_dim, concatenate, expand_dims
+from shardtypes.semantics.primitives.structure import (
+    broadcast_in_dim,
+    concatenate,
+    expand_dims,
+)
 from shardtypes.semantics.registry import Unsupported
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
@@ -46,7 +50,13 @@ class DType:
 
     @property
     def kind(self) -> str:
-        return {"bool": "b", "signed": "i", "unsigned": "u", "floating": "f", "complex": "c"}[dtypes.KIND_OF[self.name]]
+        return {
+            "bool": "b",
+            "signed": "i",
+            "unsigned": "u",
+            "floating": "f",
+            "complex": "c",
+        }[dtypes.KIND_OF[self.name]]
 
 
 _PYTHON = {bool: "bool", int: "int32", float: "float32", complex: "complex64"}
@@ -58,7 +68,11 @@ def dtype_name(given: Any) -> str:
         return given.name
     if isinstance(given, type) and given in _PYTHON:
         return _PYTHON[given]
-    text = given if isinstance(given, str) else getattr(given, "name", None) or getattr(given, "__name__", "")
+    text = (
+        given
+        if isinstance(given, str)
+        else getattr(given, "name", None) or getattr(given, "__name__", "")
+    )
     found = dtypes.dtype_from_name(str(text))
     if found is None:
         raise Unsupported(f"the dtype {given!r}")
@@ -79,7 +93,9 @@ def _array_of(x: Any) -> Array:
     if isinstance(x, (bool, int, float, complex)):
         kind = next(name for cls, name in _PYTHON.items() if isinstance(x, cls))
         own = capacity_axes(x)
-        return Array((), kind, not isinstance(x, bool), value=Simulated.everywhere(x), own=own)
+        return Array(
+            (), kind, not isinstance(x, bool), value=Simulated.everywhere(x), own=own
+        )
     if hasattr(x, "__jax_array__"):
         return _array_of(x.__jax_array__())
     if isinstance(x, (list, tuple)):
@@ -91,7 +107,9 @@ def _of_numpy(x: Any) -> Array:
     name = dtypes.canonical(np.asarray(x).dtype.name)
     if name not in dtypes.CONCRETE:
         raise Unsupported(f"an array of dtype {name}")
-    return Array(tuple(x.shape), name, value=Simulated.everywhere(held(np.asarray(x), name)))
+    return Array(
+        tuple(x.shape), name, value=Simulated.everywhere(held(np.asarray(x), name))
+    )
 
 
 def _of_items(items: Sequence[Any]) -> Array:
@@ -104,13 +122,19 @@ def _of_items(items: Sequence[Any]) -> Array:
 
 def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
     """An array of one number."""
-    number = Array((), dtype, value=Simulated.everywhere(held(np.asarray(value), dtype)))
+    number = Array(
+        (), dtype, value=Simulated.everywhere(held(np.asarray(value), dtype))
+    )
     return broadcast_in_dim(number, shape=tuple(shape), broadcast_dimensions=())
 
 
 def like(value: complex, array: Array) -> Array:
     """A number as an array of rank 0, of another array's dtype."""
-    numbers = np.asarray(value) if array.dtype is None else held(np.asarray(value), array.dtype)
+    numbers = (
+        np.asarray(value)
+        if array.dtype is None
+        else held(np.asarray(value), array.dtype)
+    )
     return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
 
 
@@ -119,7 +143,11 @@ def cast(array: Array, dtype: str) -> Array:
     if array.dtype == dtype and not array.weak:
         return array
     whole = dtypes.is_kind(dtype, "signed", "unsigned")
-    primitive = truncate if whole and dtypes.is_kind(array.dtype, "floating", "complex") else convert_element_type
+    primitive = (
+        truncate
+        if whole and dtypes.is_kind(array.dtype, "floating", "complex")
+        else convert_element_type
+    )
     made: Array = primitive(array, new_dtype=dtype)
     return strong(made)
 

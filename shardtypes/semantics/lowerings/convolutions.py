@@ -15,9 +15,24 @@ from typing import Any
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.contractions import einsum
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    inexact,
+    like,
+    promoted,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.indexing import indexed
-from shardtypes.semantics.lowerings.shapes import expand_dims, flip, ravel, reshape, slice_in_dim, transpose
+from shardtypes.semantics.lowerings.shapes import (
+    expand_dims,
+    flip,
+    ravel,
+    reshape,
+    slice_in_dim,
+    transpose,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import LOWERINGS, Unsupported, lowering
@@ -35,7 +50,9 @@ class ConvDimensionNumbers:
 
 
 @lowering(f"{_LAX}.conv_dimension_numbers")
-def conv_dimension_numbers(lhs_shape: Any, rhs_shape: Any, dimension_numbers: Any) -> ConvDimensionNumbers:
+def conv_dimension_numbers(
+    lhs_shape: Any, rhs_shape: Any, dimension_numbers: Any
+) -> ConvDimensionNumbers:
     return _dimension_numbers(dimension_numbers, len(lhs_shape))
 
 
@@ -44,7 +61,9 @@ def _dimension_numbers(given: Any, rank: int) -> ConvDimensionNumbers:
         plain = tuple(range(rank))
         return ConvDimensionNumbers(plain, plain, plain)
     if hasattr(given, "lhs_spec"):
-        return ConvDimensionNumbers(tuple(given.lhs_spec), tuple(given.rhs_spec), tuple(given.out_spec))
+        return ConvDimensionNumbers(
+            tuple(given.lhs_spec), tuple(given.rhs_spec), tuple(given.out_spec)
+        )
     lhs, rhs, out = given
     places = [letter for letter in rhs if letter not in "OI"]
 
@@ -77,14 +96,21 @@ def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -
     if window == 1 and stride == 1:
         return expand_dims(array, axis + 1)
     count = (sizes_of(array)[axis] - (window - 1) * dilation - 1) // stride + 1
-    places = np.arange(max(count, 0))[:, None] * stride + np.arange(window)[None, :] * dilation
+    places = (
+        np.arange(max(count, 0))[:, None] * stride
+        + np.arange(window)[None, :] * dilation
+    )
     return indexed(array, (*(slice(None),) * axis, places))
 
 
 def _ints(given: Any, count: int) -> tuple[int, ...]:
     if given is None:
         return (1,) * count
-    return tuple(int(one) for one in given) if isinstance(given, (tuple, list)) else (int(given),) * count
+    return (
+        tuple(int(one) for one in given)
+        if isinstance(given, (tuple, list))
+        else (int(given),) * count
+    )
 
 
 @lowering(f"{_LAX}.conv_general_dilated")
@@ -106,21 +132,40 @@ def conv_general_dilated(
     numbers = _dimension_numbers(dimension_numbers, left.rank)
     x, kernel = transpose(left, numbers.lhs_spec), transpose(right, numbers.rhs_spec)
     count = left.rank - 2
-    strides, spread, dilation = (_ints(one, count) for one in (window_strides, lhs_dilation, rhs_dilation))
+    strides, spread, dilation = (
+        _ints(one, count) for one in (window_strides, lhs_dilation, rhs_dilation)
+    )
     x = _padded_places(x, kernel, padding, strides, spread, dilation)
     for k in range(count):
         x = _windows(x, 2 + 2 * k, sizes_of(kernel)[2 + k], strides[k], dilation[k])
     found = _product(x, kernel, int(feature_group_count), int(batch_group_count))
-    found = transpose(found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k])))
-    return found if preferred_element_type is None else asarray(found, preferred_element_type)
+    found = transpose(
+        found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))
+    )
+    return (
+        found
+        if preferred_element_type is None
+        else asarray(found, preferred_element_type)
+    )
 
 
 def _padded_places(
-    x: Array, kernel: Array, padding: Any, strides: Sequence[int], spread: Sequence[int], dilation: Sequence[int]
+    x: Array,
+    kernel: Array,
+    padding: Any,
+    strides: Sequence[int],
+    spread: Sequence[int],
+    dilation: Sequence[int],
 ) -> Array:
-    reach = [(size - 1) * step + 1 for size, step in zip(sizes_of(kernel)[2:], dilation, strict=True)]
+    reach = [
+        (size - 1) * step + 1
+        for size, step in zip(sizes_of(kernel)[2:], dilation, strict=True)
+    ]
     edges = _paddings(padding, sizes_of(x)[2:], reach, strides)
-    inner = [(low, high, between - 1) for (low, high), between in zip(edges, spread, strict=True)]
+    inner = [
+        (low, high, between - 1)
+        for (low, high), between in zip(edges, spread, strict=True)
+    ]
     if not any(one != (0, 0, 0) for one in inner):
         return x
     return s.pad(x, like(0, x), padding_config=((0, 0, 0), (0, 0, 0), *inner))
@@ -131,7 +176,9 @@ def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
     outputs, inputs = sizes_of(kernel)[:2]
     batch = sizes_of(x)[0]
     x = reshape(x, (batches, batch // batches, groups, inputs, *x.dims[2:]))
-    kernel = reshape(kernel, (batches, groups, outputs // (groups * batches), *kernel.dims[1:]))
+    kernel = reshape(
+        kernel, (batches, groups, outputs // (groups * batches), *kernel.dims[1:])
+    )
     count = kernel.rank - 4
     places, inside = string.ascii_lowercase[:count], string.ascii_uppercase[:count]
     both = "".join(a + b for a, b in zip(places, inside, strict=True))
@@ -141,7 +188,12 @@ def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
 
 @lowering(f"{_LAX}.conv")
 def conv(
-    lhs: ArrayLike, rhs: ArrayLike, window_strides: Any, padding: Any, precision: Any = None, **options: Any
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Any,
+    padding: Any,
+    precision: Any = None,
+    **options: Any,
 ) -> Array:
     return conv_general_dilated(lhs, rhs, window_strides, padding, **options)
 
@@ -157,7 +209,9 @@ def conv_with_general_padding(
     precision: Any = None,
     **options: Any,
 ) -> Array:
-    return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, **options)
+    return conv_general_dilated(
+        lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, **options
+    )
 
 
 @lowering(f"{_LAX}.conv_transpose")
@@ -175,15 +229,22 @@ def conv_transpose(
     if transpose_kernel:
         raise Unsupported("a transposed convolution with its kernel turned round")
     if dimension_numbers is None:
-        dimension_numbers = {3: ("NHC", "HIO", "NHC"), 4: ("NHWC", "HWIO", "NHWC"), 5: ("NHWDC", "HWDIO", "NHWDC")}[
-            left.rank
-        ]
+        dimension_numbers = {
+            3: ("NHC", "HIO", "NHC"),
+            4: ("NHWC", "HWIO", "NHWC"),
+            5: ("NHWDC", "HWDIO", "NHWDC"),
+        }[left.rank]
     numbers = _dimension_numbers(dimension_numbers, left.rank)
     steps, dilation = _ints(strides, left.rank - 2), _ints(rhs_dilation, left.rank - 2)
     if isinstance(padding, str):
         sizes = [sizes_of(right)[k] for k in numbers.rhs_spec[2:]]
-        reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
-        padding = [_transposed_padding(size, step, padding) for size, step in zip(reach, steps, strict=True)]
+        reach = [
+            (size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)
+        ]
+        padding = [
+            _transposed_padding(size, step, padding)
+            for size, step in zip(reach, steps, strict=True)
+        ]
     ones = (1,) * (left.rank - 2)
     return conv_general_dilated(left, right, ones, padding, steps, dilation, numbers)
 
@@ -209,7 +270,9 @@ def _convolved(x: Array, kernel: Array) -> Array:
     return reshape(found, found.dims[2:])
 
 
-def _part(whole: Array, first: Sequence[int], second: Sequence[int], mode: str) -> Array:
+def _part(
+    whole: Array, first: Sequence[int], second: Sequence[int], mode: str
+) -> Array:
     """The part of a whole convolution that a mode asks for: as large as the first, or where both overlap wholly."""
     if mode == "full":
         return whole
@@ -223,7 +286,14 @@ def _part(whole: Array, first: Sequence[int], second: Sequence[int], mode: str) 
 
 
 @lowering(f"{_JNP}.convolve")
-def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None, **options: Any) -> Array:
+def convolve(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
+    **options: Any,
+) -> Array:
     x, kernel = inexact(asarray(a), asarray(v))
     if sizes_of(x)[0] < sizes_of(kernel)[0]:
         x, kernel = kernel, x
@@ -231,35 +301,60 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any =
 
 
 @lowering(f"{_JNP}.correlate")
-def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None, **options: Any) -> Array:
+def correlate(
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
+    **options: Any,
+) -> Array:
     x, kernel = inexact(asarray(a), asarray(v))
     if sizes_of(x)[0] < sizes_of(kernel)[0]:
         return flip(e.conj(correlate(kernel, x, mode)))
-    return _part(_convolved(x, flip(e.conj(kernel))), sizes_of(x), sizes_of(kernel), mode)
+    return _part(
+        _convolved(x, flip(e.conj(kernel))), sizes_of(x), sizes_of(kernel), mode
+    )
 
 
 def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
     x, kernel = inexact(asarray(in1), asarray(in2))
     kernel = flip(e.conj(kernel)) if turned else kernel
-    if mode == "valid" and any(m < n for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)):
+    if mode == "valid" and any(
+        m < n for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
+    ):
         raise Unsupported("a valid convolution with a larger kernel")
     return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
 
 
 @lowering(f"{_SIGNAL}.convolve")
-def signal_convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", **options: Any) -> Array:
+def signal_convolve(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    **options: Any,
+) -> Array:
     return _signal(in1, in2, mode, False)
 
 
 @lowering(f"{_SIGNAL}.fftconvolve")
-def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = None) -> Array:
+def fftconvolve(
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = None
+) -> Array:
     if axes is not None:
         raise Unsupported("a convolution along some dimensions")
     return _signal(in1, in2, mode, False)
 
 
 @lowering(f"{_SIGNAL}.correlate")
-def signal_correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", **options: Any) -> Array:
+def signal_correlate(
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    **options: Any,
+) -> Array:
     return _signal(in1, in2, mode, True)
 
 
@@ -270,7 +365,12 @@ def _filled(boundary: str, fillvalue: Any) -> None:
 
 @lowering(f"{_SIGNAL}.convolve2d")
 def convolve2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0, **options: Any
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    **options: Any,
 ) -> Array:
     _filled(boundary, fillvalue)
     return _signal(in1, in2, mode, False)
@@ -278,7 +378,12 @@ def convolve2d(
 
 @lowering(f"{_SIGNAL}.correlate2d")
 def correlate2d(
-    in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0, **options: Any
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: Any = 0,
+    **options: Any,
 ) -> Array:
     _filled(boundary, fillvalue)
     if mode != "same":
@@ -321,18 +426,36 @@ def reduce_window(
         raise Unsupported("a window over several arrays")
     array = asarray(operand)
     sizes = _ints(window_dimensions, array.rank)
-    strides, spread, dilation = (_ints(x, array.rank) for x in (window_strides, base_dilation, window_dilation))
+    strides, spread, dilation = (
+        _ints(x, array.rank) for x in (window_strides, base_dilation, window_dilation)
+    )
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     edges = _paddings(padding, sizes_of(array), reach, strides)
-    config = tuple((low, high, between - 1) for (low, high), between in zip(edges, spread, strict=True))
+    config = tuple(
+        (low, high, between - 1)
+        for (low, high), between in zip(edges, spread, strict=True)
+    )
     first = cast(asarray(init_value), array.dtype or "float32")
-    wide = s.pad(array, first, padding_config=config) if any(one != (0, 0, 0) for one in config) else array
-    counts = [(n - r) // step + 1 for n, r, step in zip(sizes_of(wide), reach, strides, strict=True)]
+    wide = (
+        s.pad(array, first, padding_config=config)
+        if any(one != (0, 0, 0) for one in config)
+        else array
+    )
+    counts = [
+        (n - r) // step + 1
+        for n, r, step in zip(sizes_of(wide), reach, strides, strict=True)
+    ]
     found = first
     for place in np.ndindex(*sizes):
         starts = tuple(k * step for k, step in zip(place, dilation, strict=True))
-        limits = tuple(a + (n - 1) * step + 1 for a, n, step in zip(starts, counts, strides, strict=True))
-        found = computation(found, s.slice_(wide, start_indices=starts, limit_indices=limits, strides=strides))
+        limits = tuple(
+            a + (n - 1) * step + 1
+            for a, n, step in zip(starts, counts, strides, strict=True)
+        )
+        found = computation(
+            found,
+            s.slice_(wide, start_indices=starts, limit_indices=limits, strides=strides),
+        )
     return found
 
 
@@ -347,12 +470,19 @@ _COMPUTATIONS = {
 
 
 @lowering(f"{_LAX}.reduce")
-def reduce(operands: Any, init_values: Any, computation: Any, dimensions: Any, **options: Any) -> Array:
+def reduce(
+    operands: Any, init_values: Any, computation: Any, dimensions: Any, **options: Any
+) -> Array:
     name = getattr(computation, "qualname", None)
-    known = next((one for one in _COMPUTATIONS if one == name or LOWERINGS[one] is computation), None)
+    known = next(
+        (one for one in _COMPUTATIONS if one == name or LOWERINGS[one] is computation),
+        None,
+    )
     if known is None or isinstance(operands, (tuple, list)):
         raise Unsupported("a reduction by a function of its own, or of several arrays")
     array = asarray(operands)
     found: Array = LOWERINGS[_COMPUTATIONS[known]](array, tuple(dimensions))
-    combined: Array = LOWERINGS[known](cast(asarray(init_values), array.dtype or "float32"), found)
+    combined: Array = LOWERINGS[known](
+        cast(asarray(init_values), array.dtype or "float32"), found
+    )
     return combined

@@ -7,7 +7,15 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, dtype_name, int_of, shape_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    constant,
+    dtype_name,
+    int_of,
+    shape_of,
+)
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.operators import add, multiply
 from shardtypes.semantics.lowerings.shapes import broadcast_to
@@ -43,27 +51,42 @@ def full(shape: Any, fill_value: ArrayLike, dtype: Any = None, **options: Any) -
 
 
 @lowering(f"{_JNP}.zeros_like", f"{_JNP}.empty_like", f"{_LAX}.zeros_like_array")
-def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any) -> Array:
+def zeros_like(
+    a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any
+) -> Array:
     return full_like(a, 0, dtype, shape)
 
 
 @lowering(f"{_JNP}.ones_like")
-def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any) -> Array:
+def ones_like(
+    a: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any
+) -> Array:
     return full_like(a, 1, dtype, shape)
 
 
 @lowering(f"{_JNP}.full_like", f"{_LAX}.full_like")
-def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Any = None, **options: Any) -> Array:
+def full_like(
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: Any = None,
+    shape: Any = None,
+    **options: Any,
+) -> Array:
     like = asarray(a)
     sizes = like.dims if shape is None else shape_of(shape)
     return broadcast_to(asarray(fill_value, dtype or like.dtype), sizes)
 
 
 @lowering(f"{_JNP}.arange")
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any) -> Array:
+def arange(
+    start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any
+) -> Array:
     low, high = (0, start) if stop is None else (start, stop)
     by = 1 if step is None else step
-    bounds = [one if isinstance(one, (int, float)) else _number(one) for one in (low, high, by)]
+    bounds = [
+        one if isinstance(one, (int, float)) else _number(one)
+        for one in (low, high, by)
+    ]
     made = np.arange(*bounds)
     name = dtype_name(dtype) if dtype is not None else dtypes.canonical(made.dtype.name)
     return Array(made.shape, name, value=Simulated.everywhere(held(made, name)))
@@ -84,7 +107,9 @@ def lax_iota(dtype: Any, size: int) -> Array:
 
 @lowering(f"{_LAX}.broadcasted_iota")
 def broadcasted_iota(dtype: Any, shape: Any, dimension: int, **options: Any) -> Array:
-    return iota(shape=shape_of(shape), dimension=int(dimension), dtype=dtype_name(dtype))
+    return iota(
+        shape=shape_of(shape), dimension=int(dimension), dtype=dtype_name(dtype)
+    )
 
 
 @lowering(f"{_JNP}.linspace")
@@ -102,14 +127,18 @@ def linspace(
         raise Unsupported("linspace with its step, or along another axis")
     low, high = asarray(start, float), asarray(stop, float)
     parts = max(num - 1, 1) if endpoint else num
-    fractions = multiply(iota(shape=(int(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1))
+    fractions = multiply(
+        iota(shape=(int(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1)
+    )
     wide = expand_dims(fractions, axes=tuple(range(1, 1 + max(low.rank, high.rank))))
     made = add(low, multiply(high - low, wide))
     return made if dtype is None else asarray(made, dtype)
 
 
 @lowering(f"{_JNP}.eye", f"{_LAX}.eye")
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, **options: Any) -> Array:
+def eye(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = None, **options: Any
+) -> Array:
     shape = (int(N), int(N if M is None else M))
     rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
     return cast(e.eq(add(rows, int_of(k)), columns), dtype_name(dtype or "float32"))
@@ -130,23 +159,31 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
 @lowering(f"{_JNP}.tril")
 def tril(m: ArrayLike, k: int = 0) -> Array:
     given = asarray(m)
-    return where(tri(given.dims[-2], given.dims[-1], k, bool), given, zeros_like(given))  # type: ignore[arg-type]
+    rows, columns = given.dims[-2:]
+    kept = tri(rows, columns, k, bool)  # type: ignore[arg-type]
+    return where(kept, given, zeros_like(given))
 
 
 @lowering(f"{_JNP}.triu")
 def triu(m: ArrayLike, k: int = 0) -> Array:
     given = asarray(m)
-    return where(tri(given.dims[-2], given.dims[-1], k - 1, bool), zeros_like(given), given)  # type: ignore[arg-type]
+    rows, columns = given.dims[-2:]
+    below = tri(rows, columns, k - 1, bool)  # type: ignore[arg-type]
+    return where(below, zeros_like(given), given)
 
 
 @lowering(f"{_JNP}.meshgrid")
-def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> list[Array]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     arrays = [asarray(x) for x in xi]
     swap = indexing == "xy" and len(arrays) > 1
     order = [1, 0, *range(2, len(arrays))] if swap else list(range(len(arrays)))
     shape = [int(arrays[k].dims[0]) for k in order]  # type: ignore[arg-type]  # a number, as values are
     found = []
     for place, given in zip(order, arrays, strict=True):
-        wide = expand_dims(given, axes=tuple(k for k in range(len(arrays)) if k != place))
+        wide = expand_dims(
+            given, axes=tuple(k for k in range(len(arrays)) if k != place)
+        )
         found.append(wide if sparse else broadcast_to(wide, shape))
     return found

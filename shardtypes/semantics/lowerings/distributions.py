@@ -11,10 +11,28 @@ from collections.abc import Callable
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, like, sizes_of
-from shardtypes.semantics.lowerings.elementwise import clip, logit, softplus, where, xlogy
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    inexact,
+    like,
+    sizes_of,
+)
+from shardtypes.semantics.lowerings.elementwise import (
+    clip,
+    logit,
+    softplus,
+    where,
+    xlogy,
+)
 from shardtypes.semantics.lowerings.reductions import sum_
-from shardtypes.semantics.lowerings.special import betaln, log_ndtr, ndtr, ndtri, xlog1py
+from shardtypes.semantics.lowerings.special import (
+    betaln,
+    log_ndtr,
+    ndtr,
+    ndtri,
+    xlog1py,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering
 
@@ -36,8 +54,15 @@ def _standardised(function: Function, shapes: str, density: bool) -> Function:
     names = [*shapes.split(), "loc", "scale"]
 
     def made(x: ArrayLike, *rest: ArrayLike, **named: ArrayLike) -> Array:
-        given_by_name = {"loc": 0, "scale": 1, **dict(zip(names, rest, strict=False)), **named}
-        array, *given, middle, width = _floats(x, *(given_by_name[name] for name in names))
+        given_by_name = {
+            "loc": 0,
+            "scale": 1,
+            **dict(zip(names, rest, strict=False)),
+            **named,
+        }
+        array, *given, middle, width = _floats(
+            x, *(given_by_name[name] for name in names)
+        )
         found = function(e.div(e.sub(array, middle), width), *given)
         return e.sub(found, e.log(width)) if density else found
 
@@ -146,10 +171,23 @@ def _gumbel(sign: int) -> dict[str, Function]:
         return e.neg(e.exp(x if sign < 0 else e.neg(x)))
 
     def quantile(q: Array) -> Array:
-        return e.neg(e.log(e.neg(e.log(q)))) if sign > 0 else e.log(e.neg(e.log1p(e.neg(q))))
+        return (
+            e.neg(e.log(e.neg(e.log(q))))
+            if sign > 0
+            else e.log(e.neg(e.log1p(e.neg(q))))
+        )
 
-    far = ("logcdf", "cdf", "logsf", "sf") if sign > 0 else ("logsf", "sf", "logcdf", "cdf")
-    own = (tail, _exponential(tail), lambda x: _log_of_rest(tail(x)), lambda x: e.neg(e.expm1(tail(x))))
+    far = (
+        ("logcdf", "cdf", "logsf", "sf")
+        if sign > 0
+        else ("logsf", "sf", "logcdf", "cdf")
+    )
+    own = (
+        tail,
+        _exponential(tail),
+        lambda x: _log_of_rest(tail(x)),
+        lambda x: e.neg(e.expm1(tail(x))),
+    )
     density = lambda x: (x if sign < 0 else e.neg(x)) + tail(x)  # noqa: E731 - one line of a table
     return {"logpdf": density, "ppf": quantile, **dict(zip(far, own, strict=True))}
 
@@ -228,7 +266,9 @@ def _unit(x: Array) -> Array:
 
 def _beta_log_density(x: Array, a: Array, b: Array) -> Array:
     place = _safe(x, _unit(x), 0.5)
-    return _inside(_unit(x), xlogy(a - 1.0, place) + xlog1py(b - 1.0, e.neg(place)) - betaln(a, b))
+    return _inside(
+        _unit(x), xlogy(a - 1.0, place) + xlog1py(b - 1.0, e.neg(place)) - betaln(a, b)
+    )
 
 
 def _beta_cdf(x: Array, a: Array, b: Array) -> Array:
@@ -251,7 +291,9 @@ _declare(
 
 
 def _pareto_tail(x: Array, b: Array) -> Array:
-    return where(e.lt(x, like(1.0, x)), 0.0, e.neg(b * e.log(_safe(x, e.ge(x, like(1.0, x))))))
+    return where(
+        e.lt(x, like(1.0, x)), 0.0, e.neg(b * e.log(_safe(x, e.ge(x, like(1.0, x)))))
+    )
 
 
 def _pareto_below(x: Array, b: Array) -> Array:
@@ -264,11 +306,15 @@ def _pareto_log_density(x: Array, b: Array) -> Array:
     return _inside(inside, e.log(b) - (b + 1.0) * e.log(_safe(x, inside)))
 
 
-_declare("pareto", "b", logpdf=_pareto_log_density, logcdf=_pareto_below, logsf=_pareto_tail)
+_declare(
+    "pareto", "b", logpdf=_pareto_log_density, logcdf=_pareto_below, logsf=_pareto_tail
+)
 
 
 @lowering(f"{_STATS}.pareto.ppf")
-def pareto_ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+def pareto_ppf(
+    q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
+) -> Array:
     array, power, middle, width = _floats(q, b, loc, scale)
     return middle + width * e.exp(e.neg(e.log1p(e.neg(array)) / power))
 
@@ -325,13 +371,19 @@ def gennorm_logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
 @lowering(f"{_STATS}.gennorm.cdf")
 def gennorm_cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     array, power = _floats(x, beta)
-    return 0.5 * (1.0 + e.sign(array) * e.igamma(1.0 / power, e.pow_(e.abs_(array), power)))
+    return 0.5 * (
+        1.0 + e.sign(array) * e.igamma(1.0 / power, e.pow_(e.abs_(array), power))
+    )
 
 
 @lowering(f"{_STATS}.vonmises.logpdf")
 def vonmises_logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     array, strength = _floats(x, kappa)
-    return strength * (e.cos(array) - 1.0) - math.log(2 * math.pi) - e.log(e.bessel_i0e(strength))
+    return (
+        strength * (e.cos(array) - 1.0)
+        - math.log(2 * math.pi)
+        - e.log(e.bessel_i0e(strength))
+    )
 
 
 @lowering(f"{_STATS}.wrapcauchy.logpdf")
@@ -339,7 +391,9 @@ def wrapcauchy_logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     array, strength = _floats(x, c)
     square = e.square(strength)
     inside = e.and_(_positive(array), e.le(array, like(2 * math.pi, array)))
-    found = e.log((1.0 - square) / (2 * math.pi * (1.0 + square - 2.0 * strength * e.cos(array))))
+    found = e.log(
+        (1.0 - square) / (2 * math.pi * (1.0 + square - 2.0 * strength * e.cos(array)))
+    )
     return _inside(inside, found)
 
 
@@ -384,26 +438,38 @@ def binom_logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -
 
 
 @lowering(f"{_STATS}.betabinom.logpmf")
-def betabinom_logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
+def betabinom_logpmf(
+    k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0
+) -> Array:
     array, count, first, second, middle = _floats(k, n, a, b, loc)
     x = array - middle
-    found = _choices(count, x) + betaln(x + first, count - x + second) - betaln(first, second)
+    found = (
+        _choices(count, x)
+        + betaln(x + first, count - x + second)
+        - betaln(first, second)
+    )
     return _inside(e.and_(_positive(x), e.le(x, count)), found)
 
 
 @lowering(f"{_STATS}.nbinom.logpmf")
-def nbinom_logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+def nbinom_logpmf(
+    k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0
+) -> Array:
     array, count, chance, middle = _floats(k, n, p, loc)
     x = array - middle
     ways = e.lgamma(x + count) - e.lgamma(x + 1.0) - e.lgamma(count)
-    return _inside(_positive(x), ways + xlogy(count, chance) + xlog1py(x, e.neg(chance)))
+    return _inside(
+        _positive(x), ways + xlogy(count, chance) + xlog1py(x, e.neg(chance))
+    )
 
 
 @lowering(f"{_STATS}.geom.logpmf")
 def geom_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, chance, middle = _floats(k, p, loc)
     x = array - middle
-    return _inside(e.gt(x, like(0.0, x)), xlog1py(x - 1.0, e.neg(chance)) + e.log(chance))
+    return _inside(
+        e.gt(x, like(0.0, x)), xlog1py(x - 1.0, e.neg(chance)) + e.log(chance)
+    )
 
 
 @lowering(f"{_STATS}.poisson.logpmf")
@@ -418,7 +484,9 @@ def poisson_logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 def poisson_cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, rate, middle = _floats(k, mu, loc)
     x = array - middle
-    return _inside(_positive(x), e.igammac(e.floor(_safe(x, _positive(x))) + 1.0, rate), 0.0)
+    return _inside(
+        _positive(x), e.igammac(e.floor(_safe(x, _positive(x))) + 1.0, rate), 0.0
+    )
 
 
 # --- of vectors -----------------------------------------------------------------------------------------------------
@@ -427,15 +495,23 @@ def poisson_cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 @lowering(f"{_STATS}.multinomial.logpmf")
 def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     counts, chances, total = _floats(x, p, n)
-    found = e.lgamma(total + 1.0) + sum_(xlogy(counts, chances) - e.lgamma(counts + 1.0), axis=-1)
+    found = e.lgamma(total + 1.0) + sum_(
+        xlogy(counts, chances) - e.lgamma(counts + 1.0), axis=-1
+    )
     return _inside(e.eq(sum_(counts), total), found)
 
 
 @lowering(f"{_STATS}.dirichlet.logpdf")
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     places, weights = _floats(x, alpha)
-    if weights.rank != 1 or places.rank < 1 or sizes_of(places)[0] != sizes_of(weights)[0]:
-        raise Unsupported("a Dirichlet density whose first dimension leaves the last share out")
+    if (
+        weights.rank != 1
+        or places.rank < 1
+        or sizes_of(places)[0] != sizes_of(weights)[0]
+    ):
+        raise Unsupported(
+            "a Dirichlet density whose first dimension leaves the last share out"
+        )
     scale = e.lgamma(sum_(weights)) - sum_(e.lgamma(weights))
     column = weights[(slice(None), *(None,) * (places.rank - 1))]
     total = sum_(places, axis=0)
@@ -450,12 +526,16 @@ def _all_positive(places: Array) -> Array:
 
 
 @lowering(f"{_STATS}.multivariate_normal.logpdf")
-def multivariate_normal_logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
+def multivariate_normal_logpdf(
+    x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
+) -> Array:
     from shardtypes.semantics.lowerings.linalg import inv, slogdet
 
     places, middle, spread = _floats(x, mean, cov)
     if allow_singular is not None or spread.rank != 2:
-        raise Unsupported("a normal density whose covariance is a number, a vector or singular")
+        raise Unsupported(
+            "a normal density whose covariance is a number, a vector or singular"
+        )
     rest = places - middle
     distance = einsum("...i,ij,...j->...", rest, inv(spread), rest)
     size = sizes_of(spread)[0]

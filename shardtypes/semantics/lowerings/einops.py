@@ -41,7 +41,9 @@ def _dotted(groups: Groups, names: Sequence[str]) -> Groups:
         if group == ["..."]:
             found.extend([name] for name in names)
         else:
-            found.append([one for name in group for one in (names if name == "..." else [name])])
+            found.append(
+                [one for name in group for one in (names if name == "..." else [name])]
+            )
     return found
 
 
@@ -63,7 +65,9 @@ def _sizes(groups: Groups, array: Array, given: dict[str, int]) -> dict[str, int
     return sizes
 
 
-def _prepared(tensor: Any, pattern: str, given: dict[str, Any]) -> tuple[Array, list[str], Groups, dict[str, int]]:
+def _prepared(
+    tensor: Any, pattern: str, given: dict[str, Any]
+) -> tuple[Array, list[str], Groups, dict[str, int]]:
     """The array with a dimension for each name of the left side, these names, the right side, and the sizes."""
     array = stack(tensor) if isinstance(tensor, (list, tuple)) else asarray(tensor)
     left, arrow, right = pattern.partition("->")
@@ -79,7 +83,9 @@ def _prepared(tensor: Any, pattern: str, given: dict[str, Any]) -> tuple[Array, 
     return flat, names, after, sizes
 
 
-def _made(array: Array, names: Sequence[str], after: Groups, sizes: dict[str, int]) -> Array:
+def _made(
+    array: Array, names: Sequence[str], after: Groups, sizes: dict[str, int]
+) -> Array:
     """The array, a dimension for each name, in the form of the right side."""
     order = [name for group in after for name in group]
     array = s.transpose(array, permutation=tuple(names.index(name) for name in order))
@@ -111,7 +117,9 @@ def reduce(tensor: Any, pattern: str, reduction: Any, **axes_lengths: Any) -> Ar
         "prod": reductions.prod,
     }
     function = functions[reduction] if isinstance(reduction, str) else reduction
-    return _made(function(array, gone), [name for name in names if name in kept], after, sizes)
+    return _made(
+        function(array, gone), [name for name in names if name in kept], after, sizes
+    )
 
 
 @lowering("einops.repeat")
@@ -120,7 +128,9 @@ def repeat(tensor: Any, pattern: str, **axes_lengths: Any) -> Array:
     new = [name for group in after for name in group if name not in names]
     sizes.update({name: int(name) for name in new if name.isdigit()})
     shape = (*array.dims, *(sizes[name] for name in new))
-    spread = s.broadcast_in_dim(array, shape=shape, broadcast_dimensions=tuple(range(array.rank)))
+    spread = s.broadcast_in_dim(
+        array, shape=shape, broadcast_dimensions=tuple(range(array.rank))
+    )
     return _made(spread, [*names, *new], after, sizes)
 
 

@@ -8,8 +8,21 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
-from shardtypes.semantics.lowerings.operators import absolute, divide, multiply, remainder, subtract
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    inexact,
+    like,
+    promoted,
+)
+from shardtypes.semantics.lowerings.operators import (
+    absolute,
+    divide,
+    multiply,
+    remainder,
+    subtract,
+)
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering, register
@@ -222,7 +235,10 @@ def rint(x: ArrayLike) -> Array:
 
 @lowering(f"{_LAX}.round")
 def lax_round(x: ArrayLike, rounding_method: Any = 0) -> Array:
-    return e.round_(asarray(x), rounding_method=int(getattr(rounding_method, "value", rounding_method)))
+    return e.round_(
+        asarray(x),
+        rounding_method=int(getattr(rounding_method, "value", rounding_method)),
+    )
 
 
 @lowering(f"{_LAX}.integer_pow")
@@ -236,17 +252,27 @@ def convert_element_type(operand: ArrayLike, new_dtype: Any) -> Array:
 
 
 @lowering(f"{_LAX}.reduce_precision")
-def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+def reduce_precision(
+    operand: ArrayLike, exponent_bits: int, mantissa_bits: int
+) -> Array:
     return asarray(operand)
 
 
 @lowering(f"{_JNP}.astype")
-def astype(x: ArrayLike, dtype: Any, /, *, copy: bool = False, device: object = None) -> Array:
+def astype(
+    x: ArrayLike, dtype: Any, /, *, copy: bool = False, device: object = None
+) -> Array:
     return asarray(x, dtype)
 
 
 @lowering(f"{_JNP}.clip")
-def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None, **names: Any) -> Array:
+def clip(
+    arr: ArrayLike,
+    /,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    **names: Any,
+) -> Array:
     array = asarray(arr)
     low, high = names.get("a_min", min), names.get("a_max", max)
     if low is not None:
@@ -271,7 +297,9 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 
 @lowering(f"{_LAX}.select_n")
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    return e.select_n(asarray(which), *promoted(*[asarray(case) for case in cases]), cases=len(cases))
+    return e.select_n(
+        asarray(which), *promoted(*[asarray(case) for case in cases]), cases=len(cases)
+    )
 
 
 def truth(x: ArrayLike) -> Array:
@@ -318,12 +346,24 @@ def isinf(x: ArrayLike) -> Array:
 
 
 @lowering(f"{_JNP}.nan_to_num")
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: Any = None,
+    neginf: Any = None,
+) -> Array:
     array = asarray(x)
     largest = 3.4028234663852886e38
     array = where(isnan(array), nan, array)
-    array = where(e.eq(array, like(math.inf, array)), largest if posinf is None else posinf, array)
-    return where(e.eq(array, like(-math.inf, array)), -largest if neginf is None else neginf, array)
+    array = where(
+        e.eq(array, like(math.inf, array)), largest if posinf is None else posinf, array
+    )
+    return where(
+        e.eq(array, like(-math.inf, array)),
+        -largest if neginf is None else neginf,
+        array,
+    )
 
 
 @lowering(f"{_JNP}.reciprocal")
@@ -397,7 +437,13 @@ def heaviside(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 @lowering(f"{_JNP}.isclose")
-def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     bound = multiply(absolute(y), rtol) + atol
     return e.le(absolute(subtract(x, y)), bound)
@@ -454,7 +500,9 @@ def log_sigmoid(x: ArrayLike) -> Array:
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     (array,) = inexact(asarray(x))
     if approximate:
-        inner = multiply(math.sqrt(2 / math.pi), array + 0.044715 * e.integer_pow(array, y=3))
+        inner = multiply(
+            math.sqrt(2 / math.pi), array + 0.044715 * e.integer_pow(array, y=3)
+        )
         return multiply(0.5, multiply(array, 1.0 + e.tanh(inner)))
     return multiply(0.5, multiply(array, e.erfc(divide(e.neg(array), math.sqrt(2)))))
 
@@ -516,7 +564,9 @@ def identity(x: ArrayLike) -> Array:
 
 
 @lowering(f"{_NN}.one_hot")
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -1) -> Array:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -1
+) -> Array:
     from shardtypes.semantics.lowerings.shapes import moveaxis
     from shardtypes.semantics.primitives.structure import expand_dims, iota
 
@@ -524,7 +574,10 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = float, axis: int = -
     if dtypes.is_kind(array.dtype, "floating"):
         raise Unsupported("one_hot of floats")
     wide = expand_dims(array, axes=(array.rank,))
-    classes = cast(iota(shape=(int(num_classes),), dimension=0, dtype="int32"), array.dtype or "int32")
+    classes = cast(
+        iota(shape=(int(num_classes),), dimension=0, dtype="int32"),
+        array.dtype or "int32",
+    )
     made = asarray(e.eq(wide, classes), dtype)
     return made if axis in (-1, array.rank) else moveaxis(made, -1, axis)
 

@@ -9,7 +9,16 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, int_of, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    cast,
+    inexact,
+    int_of,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.joining import concatenate
 from shardtypes.semantics.lowerings.shapes import flip, pad, roll, slice_in_dim
 from shardtypes.semantics.primitives import elementwise as e
@@ -30,7 +39,9 @@ def _resized(array: Array, axis: int, size: int | None) -> Array:
         return array
     if size < sizes_of(array)[axis]:
         return slice_in_dim(array, 0, size, axis=axis)
-    more = [(0, size - sizes_of(array)[axis] if k == axis else 0) for k in range(array.rank)]
+    more = [
+        (0, size - sizes_of(array)[axis] if k == axis else 0) for k in range(array.rank)
+    ]
     return pad(array, more)
 
 
@@ -45,7 +56,9 @@ def _scale(sizes: Sequence[int], norm: str | None, inverse: bool) -> float:
     return float(count**power if inverse else count**-power)
 
 
-def _transformed(array: Array, axes: Sequence[int], sizes: Any, norm: str | None, inverse: bool) -> Array:
+def _transformed(
+    array: Array, axes: Sequence[int], sizes: Any, norm: str | None, inverse: bool
+) -> Array:
     given = [None] * len(axes) if sizes is None else list(sizes)
     for axis, size in zip(axes, given, strict=True):
         array = _resized(array, axis, None if size is None else int_of(size))
@@ -70,9 +83,17 @@ def _mirrored(array: Array, axis: int, size: int | None) -> Array:
 
 
 def _one(inverse: bool) -> Callable[..., Array]:
-    def function(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Array:
+    def function(
+        a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None
+    ) -> Array:
         array = _complex(a)
-        return _transformed(array, [axis_of(axis, array.rank)], None if n is None else [n], norm, inverse)
+        return _transformed(
+            array,
+            [axis_of(axis, array.rank)],
+            None if n is None else [n],
+            norm,
+            inverse,
+        )
 
     return function
 
@@ -95,13 +116,20 @@ def rfft(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) -
 
 
 @lowering(f"{_FFT}.irfft")
-def irfft(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Array:
+def irfft(
+    a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None
+) -> Array:
     array = _complex(a)
     whole = _mirrored(array, axis_of(axis, array.rank), n)
     return e.real(ifft(whole, None, axis, norm))
 
 
-_SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+_SWAPPED = {
+    None: "forward",
+    "backward": "forward",
+    "ortho": "ortho",
+    "forward": "backward",
+}
 
 
 @lowering(f"{_FFT}.hfft")
@@ -110,7 +138,9 @@ def hfft(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) -
 
 
 @lowering(f"{_FFT}.ihfft")
-def ihfft(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Array:
+def ihfft(
+    a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None
+) -> Array:
     return e.conj(rfft(a, n, axis, _SWAPPED[norm]))
 
 
@@ -120,11 +150,17 @@ def ihfft(a: ArrayLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 def _ordered(array: Array, axes: Any, s: Any) -> tuple[int, ...]:
     if axes is not None:
         return tuple(axis_of(axis, array.rank) for axis in axes)
-    return tuple(range(array.rank)) if s is None else tuple(range(array.rank - len(s), array.rank))
+    return (
+        tuple(range(array.rank))
+        if s is None
+        else tuple(range(array.rank - len(s), array.rank))
+    )
 
 
 def _several(inverse: bool, default: Any) -> Callable[..., Array]:
-    def function(a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None) -> Array:
+    def function(
+        a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None
+    ) -> Array:
         array = _complex(a)
         return _transformed(array, _ordered(array, axes, s), s, norm, inverse)
 
@@ -132,7 +168,9 @@ def _several(inverse: bool, default: Any) -> Callable[..., Array]:
 
 
 def _several_real(default: Any) -> Callable[..., Array]:
-    def function(a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None) -> Array:
+    def function(
+        a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None
+    ) -> Array:
         array = _complex(_real(a))
         places = _ordered(array, axes, s)
         return _half(_transformed(array, places, s, norm, False), places[-1])
@@ -141,7 +179,9 @@ def _several_real(default: Any) -> Callable[..., Array]:
 
 
 def _several_to_real(default: Any) -> Callable[..., Array]:
-    def function(a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None) -> Array:
+    def function(
+        a: ArrayLike, s: Any = None, axes: Any = default, norm: str | None = None
+    ) -> Array:
         array = _complex(a)
         *first, last = _ordered(array, axes, s)
         found = _transformed(array, first, None if s is None else s[:-1], norm, True)

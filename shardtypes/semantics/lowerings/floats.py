@@ -6,9 +6,23 @@ import math
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, inexact, like, promoted
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    constant,
+    inexact,
+    like,
+    promoted,
+)
 from shardtypes.semantics.lowerings.elementwise import isinf, isnan, truth, where
-from shardtypes.semantics.lowerings.operators import absolute, divide, equal, floor_divide, multiply
+from shardtypes.semantics.lowerings.operators import (
+    absolute,
+    divide,
+    equal,
+    floor_divide,
+    multiply,
+)
 from shardtypes.semantics.lowerings.reductions import all_
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import lowering
@@ -81,7 +95,9 @@ def signbit(x: ArrayLike) -> Array:
     negative = e.lt(array, zero)
     if not dtypes.is_kind(array.dtype, "floating"):
         return negative
-    return e.or_(negative, e.and_(e.eq(array, zero), e.lt(e.div(like(1, array), array), zero)))
+    return e.or_(
+        negative, e.and_(e.eq(array, zero), e.lt(e.div(like(1, array), array), zero))
+    )
 
 
 @lowering(f"{_JNP}.isposinf")
@@ -140,7 +156,13 @@ def reciprocal(x: ArrayLike) -> Array:
 
 
 @lowering(f"{_JNP}.allclose")
-def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
+def allclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     near = e.le(absolute(x - y), multiply(absolute(y), rtol) + atol)
     same = e.or_(near, e.and_(e.eq(x, y), isinf(x)))
@@ -152,7 +174,9 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     x, y = promoted(asarray(a1), asarray(a2))
     if x.dims != y.dims:
         return asarray(False)
-    return all_(e.or_(e.eq(x, y), e.and_(isnan(x), isnan(y))) if equal_nan else e.eq(x, y))
+    return all_(
+        e.or_(e.eq(x, y), e.and_(isnan(x), isnan(y))) if equal_nan else e.eq(x, y)
+    )
 
 
 @lowering(f"{_JNP}.array_equiv")
@@ -162,7 +186,12 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.isin")
 def isin(
-    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *, method: str = ""
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    method: str = "",
 ) -> Array:
     from shardtypes.semantics.lowerings.reductions import any_
     from shardtypes.semantics.lowerings.shapes import expand_dims, ravel

@@ -10,7 +10,15 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, int_of, like, promoted
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    cast,
+    int_of,
+    like,
+    promoted,
+)
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.operators import remainder
 from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
@@ -55,7 +63,11 @@ def _is_mask(one: Any) -> bool:
         raise Unsupported("a bool as an index")
     if isinstance(one, Array):
         return one.dtype == "bool"
-    return isinstance(one, (list, np.ndarray)) and np.asarray(one).dtype == bool if _is_numbers(one) else False
+    return (
+        isinstance(one, (list, np.ndarray)) and np.asarray(one).dtype == bool
+        if _is_numbers(one)
+        else False
+    )
 
 
 def _is_numbers(one: Any) -> bool:
@@ -95,7 +107,9 @@ def _behind(positions: Array, size: int) -> Array:
 
 
 def _is_inside(positions: Array, size: int) -> Array:
-    return e.and_(e.ge(positions, like(0, positions)), e.lt(positions, like(size, positions)))
+    return e.and_(
+        e.ge(positions, like(0, positions)), e.lt(positions, like(size, positions))
+    )
 
 
 def _any_outside(positions: Array, size: int) -> bool:
@@ -118,10 +132,14 @@ def _unwrapped(positions: Array, size: int) -> Array:
 
 def _from_start(positions: Array, size: int) -> Array:
     whole = _whole(positions)
-    return e.select_n(e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2)
+    return e.select_n(
+        e.lt(whole, like(0, whole)), whole, e.add(whole, like(size, whole)), cases=2
+    )
 
 
-def _parse(array: Array, index: Any, place: Callable[[Array, int], Array] = _in_range) -> _Parsed:
+def _parse(
+    array: Array, index: Any, place: Callable[[Array, int], Array] = _in_range
+) -> _Parsed:
     """An index of an array; ``place`` says where positions that are out of range are."""
     entries: list[Any] = []
     arrays: list[Array] = []
@@ -133,8 +151,17 @@ def _parse(array: Array, index: Any, place: Callable[[Array, int], Array] = _in_
         size = int(array.dims[k])  # type: ignore[arg-type]  # a number, as values are
         k += 1
         if isinstance(one, slice):
-            entries.append(slice(*(None if part is None else int_of(part) for part in (one.start, one.stop, one.step))))
-        elif isinstance(one, int) or (not isinstance(one, (Array, list)) and np.ndim(one) == 0):
+            entries.append(
+                slice(
+                    *(
+                        None if part is None else int_of(part)
+                        for part in (one.start, one.stop, one.step)
+                    )
+                )
+            )
+        elif isinstance(one, int) or (
+            not isinstance(one, (Array, list)) and np.ndim(one) == 0
+        ):
             entries.append(axis_of(one, size))
         else:
             entries.append((len(arrays),))
@@ -146,8 +173,13 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
     """NumPy's rule: positions side by side leave their dimensions in place, those apart move them to the front. A
     number
     beside positions counts as a position."""
-    advanced = [isinstance(one, tuple) or (bool(arrays) and isinstance(one, int)) for one in entries]
-    entries = [np.intp(one) if isinstance(one, int) and arrays else one for one in entries]
+    advanced = [
+        isinstance(one, tuple) or (bool(arrays) and isinstance(one, int))
+        for one in entries
+    ]
+    entries = [
+        np.intp(one) if isinstance(one, int) and arrays else one for one in entries
+    ]
     spread = common_shape([one.dims for one in arrays])
     dims: list[int] = []
     at: int | None = None
@@ -176,10 +208,14 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
 def indexed(array: Array, index: Any) -> Array:
     """``array[index]``."""
     parsed = _parse(array, index)
-    return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+    return p.indexed(
+        array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
+    )
 
 
-def _filled(array: Array, index: Any, fill_value: Any, place: Callable[[Array, int], Array]) -> Array:
+def _filled(
+    array: Array, index: Any, fill_value: Any, place: Callable[[Array, int], Array]
+) -> Array:
     """``array[index]`` with another value where positions, as ``place`` counts them, are out of range."""
     inside: list[Array] = []
 
@@ -189,14 +225,23 @@ def _filled(array: Array, index: Any, fill_value: Any, place: Callable[[Array, i
         return clip(placed, 0, size - 1)
 
     parsed = _parse(array, index, noted)
-    found = p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+    found = p.indexed(
+        array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
+    )
     if all(map(_holds, inside)):
         return found
     spread = common_shape([one.dims for one in inside])
     is_there = reduce(e.and_, [broadcast_to(one, spread) for one in inside])
     behind = found.rank - parsed.at - len(spread)
-    mask = broadcast_to(reshape(is_there, new_sizes=(*spread, *[1] * behind)), found.dims)
-    return e.select_n(mask, broadcast_to(like(_fill(array, fill_value), found), found.dims), found, cases=2)
+    mask = broadcast_to(
+        reshape(is_there, new_sizes=(*spread, *[1] * behind)), found.dims
+    )
+    return e.select_n(
+        mask,
+        broadcast_to(like(_fill(array, fill_value), found), found.dims),
+        found,
+        cases=2,
+    )
 
 
 def _holds(mask: Array) -> bool:
@@ -218,7 +263,11 @@ def _fill(array: Array, fill_value: Any) -> Any:
 
 def _name(mode: Any) -> str:
     """How positions out of range are read: a name, or a member of ``jax.lax.GatherScatterMode``."""
-    text = mode if isinstance(mode, str) else str(getattr(mode, "qualname", mode)).rpartition(".")[2]
+    text = (
+        mode
+        if isinstance(mode, str)
+        else str(getattr(mode, "qualname", mode)).rpartition(".")[2]
+    )
     return _MODES.get(text.lower(), text.lower())
 
 
@@ -243,17 +292,34 @@ class At:
         return At(self.array, index, True)
 
     def get(
-        self, *, mode: Any = None, fill_value: Any = None, wrap_negative_indices: bool = True, **options: Any
+        self,
+        *,
+        mode: Any = None,
+        fill_value: Any = None,
+        wrap_negative_indices: bool = True,
+        **options: Any,
     ) -> Array:
         place = _from_start if wrap_negative_indices else _unwrapped
         if _name(mode) == "fill":
             return _filled(self.array, self.index, fill_value, place)
-        parsed = _parse(self.array, self.index, lambda positions, size: clip(place(positions, size), 0, size - 1))
-        return p.indexed(self.array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+        parsed = _parse(
+            self.array,
+            self.index,
+            lambda positions, size: clip(place(positions, size), 0, size - 1),
+        )
+        return p.indexed(
+            self.array,
+            *parsed.arrays,
+            index=parsed.entries,
+            at=parsed.at,
+            shape=parsed.shape,
+        )
 
     def _updated(self, values: ArrayLike, kind: str) -> Array:
         outside: list[bool] = []
-        parsed = _parse(self.array, self.index, lambda x, size: _noted(x, size, outside))
+        parsed = _parse(
+            self.array, self.index, lambda x, size: _noted(x, size, outside)
+        )
         new = cast(asarray(values), self.array.dtype or "float32")
         if any(outside):
             return self._dropping(new, kind)
@@ -267,7 +333,12 @@ class At:
         more += [(0, 0, 0)] * (self.array.rank - len(more))
         wide = pad(self.array, like(0, self.array), padding_config=tuple(more))
         made = self._written(wide, parsed, new, kind)
-        return slice_(made, start_indices=(0,) * made.rank, limit_indices=self.array.dims, strides=None)
+        return slice_(
+            made,
+            start_indices=(0,) * made.rank,
+            limit_indices=self.array.dims,
+            strides=None,
+        )
 
     def _written(self, array: Array, parsed: _Parsed, new: Array, kind: str) -> Array:
         return p.update(
@@ -332,7 +403,9 @@ def take(
     if mode not in _PLACES:
         return _filled(array, index, fill_value, _from_start)
     parsed = _parse(array, index, _PLACES[mode])
-    return p.indexed(array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape)
+    return p.indexed(
+        array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
+    )
 
 
 _PLACES = {"clip": _clipped, "wrap": _wrapped}
@@ -340,7 +413,11 @@ _PLACES = {"clip": _clipped, "wrap": _wrapped}
 
 @lowering(f"{_JNP}.take_along_axis")
 def take_along_axis(
-    arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: Any = "fill", fill_value: Any = None
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = -1,
+    mode: Any = "fill",
+    fill_value: Any = None,
 ) -> Array:
     array, places = asarray(arr), asarray(indices)
     if axis is None:
@@ -352,7 +429,12 @@ def take_along_axis(
     if _name(mode or "fill") != "fill" or _holds(is_inside):
         return found
     mask = broadcast_to(is_inside, found.dims)
-    return e.select_n(mask, broadcast_to(like(_fill(array, fill_value), found), found.dims), found, cases=2)
+    return e.select_n(
+        mask,
+        broadcast_to(like(_fill(array, fill_value), found), found.dims),
+        found,
+        cases=2,
+    )
 
 
 def _taken_along(array: Array, places: Array, at: int) -> Array:
@@ -361,11 +443,19 @@ def _taken_along(array: Array, places: Array, at: int) -> Array:
     whole, sizes = list(shape), list(shape)
     whole[at] = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
     sizes[at] = int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    return p.take_along(broadcast_to(array, whole), broadcast_to(places, sizes), axis=at)
+    return p.take_along(
+        broadcast_to(array, whole), broadcast_to(places, sizes), axis=at
+    )
 
 
 @lowering(f"{_JNP}.put_along_axis")
-def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, **options: Any) -> Array:
+def put_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: int | None,
+    **options: Any,
+) -> Array:
     array, places = asarray(arr), asarray(indices)
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
@@ -376,19 +466,29 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
 
 
 @lowering("jax.ops.segment_sum")
-def segment_sum(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, **options: Any) -> Array:
+def segment_sum(
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    **options: Any,
+) -> Array:
     if num_segments is None:
         raise Unsupported("segment_sum without num_segments")
     array = asarray(data)
     zeros = broadcast_to(like(0, array), (int(num_segments), *array.dims[1:]))
     ids = asarray(segment_ids)
     inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(int(num_segments), ids)))
-    mask = reshape(cast(inside, array.dtype or "float32"), new_sizes=(*ids.dims, *[1] * (array.rank - 1)))
+    mask = reshape(
+        cast(inside, array.dtype or "float32"),
+        new_sizes=(*ids.dims, *[1] * (array.rank - 1)),
+    )
     return At(zeros, ids).add(e.mul(array, mask))
 
 
 @lowering(f"{_JNP}.searchsorted")
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", **options: Any) -> Array:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, side: str = "left", **options: Any
+) -> Array:
     from shardtypes.semantics.lowerings.reductions import sum_
     from shardtypes.semantics.primitives.structure import expand_dims
 
@@ -399,11 +499,19 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", **options: Any)
 
 
 @lowering(f"{_JNP}.bincount")
-def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
+def bincount(
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    *,
+    length: int | None = None,
+) -> Array:
     array = asarray(x)
     if length is None:
         if array.value is None or array.value.axes:
             raise Unsupported("bincount without a length")
         length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
-    given = broadcast_to(asarray(1), array.dims) if weights is None else asarray(weights)
+    given = (
+        broadcast_to(asarray(1), array.dims) if weights is None else asarray(weights)
+    )
     return segment_sum(given, array, length)

@@ -6,8 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, int_of, promoted, shape_of
-from shardtypes.semantics.lowerings.shapes import atleast_1d, atleast_2d, ravel, slice_in_dim
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    int_of,
+    promoted,
+    shape_of,
+)
+from shardtypes.semantics.lowerings.shapes import (
+    atleast_1d,
+    atleast_2d,
+    ravel,
+    slice_in_dim,
+)
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
 
@@ -25,7 +37,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     items = promoted(*_items(arrays))
     if axis is None:
         items, axis = [ravel(item) for item in items], 0
-    found = s.concatenate(*items, dimension=axis_of(axis, items[0].rank), count=len(items))
+    found = s.concatenate(
+        *items, dimension=axis_of(axis, items[0].rank), count=len(items)
+    )
     return found if dtype is None else asarray(found, dtype)
 
 
@@ -56,7 +70,10 @@ def vstack(tup: Any, dtype: Any = None) -> Array:
 
 @lowering(f"{_JNP}.column_stack")
 def column_stack(tup: Any) -> Array:
-    items = [s.expand_dims(item, axes=(1,)) if item.rank == 1 else item for item in _items(tup)]
+    items = [
+        s.expand_dims(item, axes=(1,)) if item.rank == 1 else item
+        for item in _items(tup)
+    ]
     return concatenate(items, 1)
 
 
@@ -105,23 +122,34 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     array = asarray(x)
     at = axis_of(axis, array.rank)
     count = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    return tuple(s.squeeze(slice_in_dim(array, i, i + 1, axis=at), axes=(at,)) for i in range(count))
+    return tuple(
+        s.squeeze(slice_in_dim(array, i, i + 1, axis=at), axes=(at,))
+        for i in range(count)
+    )
 
 
 @lowering(f"{_JNP}.repeat")
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any) -> Array:
+def repeat(
+    a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any
+) -> Array:
     array = asarray(a)
     if axis is None:
         array, axis = ravel(array), 0
     at = axis_of(axis, array.rank)
-    if isinstance(repeats, (tuple, list)) or (isinstance(repeats, Array) and repeats.rank):
+    if isinstance(repeats, (tuple, list)) or (
+        isinstance(repeats, Array) and repeats.rank
+    ):
         raise Unsupported("repeat with a number for each entry")
     times = int_of(repeats)
     wide = s.expand_dims(array, axes=(at + 1,))
     sizes = (*array.dims[: at + 1], times, *array.dims[at + 1 :])
-    spread = s.broadcast_in_dim(wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank)))
+    spread = s.broadcast_in_dim(
+        wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank))
+    )
     size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    return s.reshape(spread, new_sizes=(*array.dims[:at], size * times, *array.dims[at + 1 :]))
+    return s.reshape(
+        spread, new_sizes=(*array.dims[:at], size * times, *array.dims[at + 1 :])
+    )
 
 
 @lowering(f"{_JNP}.tile")
@@ -132,5 +160,9 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     times = (1,) * (rank - len(times)) + times
     for k, number in enumerate(times):
         if number != 1:
-            array = concatenate([array] * number, k) if number else slice_in_dim(array, 0, 0, axis=k)
+            array = (
+                concatenate([array] * number, k)
+                if number
+                else slice_in_dim(array, 0, 0, axis=k)
+            )
     return array

@@ -51,7 +51,11 @@ def ndim(a: ArrayLike) -> int:
 @lowering(f"{_JNP}.size")
 def size(a: ArrayLike, axis: int | None = None) -> Any:
     array = asarray(a)
-    return entries_of(array) if axis is None else plain(array.dims[axis_of(axis, array.rank)])
+    return (
+        entries_of(array)
+        if axis is None
+        else plain(array.dims[axis_of(axis, array.rank)])
+    )
 
 
 @lowering(f"{_JNP}.atleast_3d")
@@ -99,7 +103,11 @@ def lax_tile(operand: ArrayLike, reps: Any) -> Array:
 @lowering(f"{_LAX}.broadcast_to_rank")
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     array = asarray(x)
-    return expand_dims(array, tuple(range(rank - array.rank))) if rank > array.rank else array
+    return (
+        expand_dims(array, tuple(range(rank - array.rank)))
+        if rank > array.rank
+        else array
+    )
 
 
 @lowering(f"{_JNP}.block")
@@ -117,7 +125,11 @@ def _block(arrays: Any, depth: int) -> tuple[Array, int]:
     if not isinstance(arrays, list):
         array = asarray(arrays)
         rank = max(array.rank, depth, 1)
-        return (expand_dims(array, tuple(range(rank - array.rank))) if rank > array.rank else array), 0
+        return (
+            expand_dims(array, tuple(range(rank - array.rank)))
+            if rank > array.rank
+            else array
+        ), 0
     made = [_block(one, depth) for one in arrays]
     level = 1 + max(below for _, below in made)
     return concatenate([one for one, _ in made], -level), level
@@ -146,7 +158,9 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
 
 
 @lowering(f"{_JNP}.fill_diagonal")
-def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     array = asarray(a)
     if wrap or inplace:
         raise Unsupported("fill_diagonal in place, or wrapped")
@@ -171,7 +185,13 @@ def _static(obj: Any, size: int, what: str) -> Any:
 
 
 @lowering(f"{_JNP}.delete")
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+def delete(
+    arr: ArrayLike,
+    obj: Any,
+    axis: int | None = None,
+    *,
+    assume_unique_indices: bool = False,
+) -> Array:
     array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
     at = axis_of(at, array.rank)
     places = np.arange(sizes_of(array)[at])
@@ -179,7 +199,9 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_i
 
 
 @lowering(f"{_JNP}.insert")
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
+) -> Array:
     array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
     at = axis_of(at, array.rank)
     count = sizes_of(array)[at]
@@ -207,7 +229,9 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
     array = asarray(filt)
     if array.rank != 1 or array.value is None or array.value.axes:
-        raise Unsupported("trim_zeros of what differs between devices, or has several dimensions")
+        raise Unsupported(
+            "trim_zeros of what differs between devices, or has several dimensions"
+        )
     (there,) = np.nonzero(np.asarray(array.numbers()))
     start = int(there[0]) if len(there) and "f" in trim.lower() else 0
     stop = int(there[-1]) + 1 if len(there) and "b" in trim.lower() else size_of(array)
@@ -256,7 +280,10 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     name = "int32" if dtype is None else dtype_name(dtype)
     if sparse:
-        return tuple(cast(_numbers(one), name) for one in np.indices(shape_of(dimensions), sparse=True))
+        return tuple(
+            cast(_numbers(one), name)
+            for one in np.indices(shape_of(dimensions), sparse=True)
+        )
     return cast(_numbers(np.indices(shape_of(dimensions))), name)
 
 
@@ -267,15 +294,20 @@ def ix_(*args: ArrayLike) -> tuple[Array, ...]:
         raise Unsupported("ix_ of masks")
     count = len(arrays)
     return tuple(
-        expand_dims(x, tuple(j for j in range(count) if j != k)) if count > 1 else x for k, x in enumerate(arrays)
+        expand_dims(x, tuple(j for j in range(count) if j != k)) if count > 1 else x
+        for k, x in enumerate(arrays)
     )
 
 
 @lowering(f"{_JNP}.fromfunction")
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+) -> Any:
     """The function is of the positions of each entry, as if it were mapped over them."""
     made = np.indices(shape_of(shape))
-    found = function(*(cast(_numbers(one), dtype_name(dtype)) for one in made), **kwargs)
+    found = function(
+        *(cast(_numbers(one), dtype_name(dtype)) for one in made), **kwargs
+    )
     if not isinstance(found, Array) or found.dims != shape_of(shape):
         raise Unsupported("fromfunction of no function of each entry")
     return found
@@ -300,13 +332,20 @@ def logspace(
 
 @lowering(f"{_JNP}.geomspace")
 def geomspace(
-    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
 ) -> Array:
     from shardtypes.semantics.primitives import elementwise as e
 
     low, high = promoted(asarray(start, float), asarray(stop, float))
     sign = e.sign(low)
-    made = sign * e.exp(linspace(e.log(low * sign), e.log(high * sign), num, endpoint, axis=axis))
+    made = sign * e.exp(
+        linspace(e.log(low * sign), e.log(high * sign), num, endpoint, axis=axis)
+    )
     return made if dtype is None else asarray(made, dtype)
 
 

@@ -57,7 +57,9 @@ def _adjoint(array: Array) -> Array:
 # --- norms ----------------------------------------------------------------------------------------------------------
 
 
-def _entries_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _entries_norm(
+    array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool
+) -> Array:
     size = e.abs_(array)
     if ord in (None, 2):
         return e.sqrt(sum_(e.square(size), axes, keepdims=keepdims))
@@ -73,7 +75,9 @@ def _entries_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool)
     return e.pow_(total, like(1.0 / float(ord), total))
 
 
-def _matrix_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:
+def _matrix_norm(
+    array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool
+) -> Array:
     if ord in (None, "fro"):
         return _entries_norm(array, None, axes, keepdims)
     found = _of_matrices(moveaxis(array, axes, (-2, -1)), ord)
@@ -83,7 +87,11 @@ def _matrix_norm(array: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) 
 def _of_matrices(matrices: Array, ord: Any) -> Array:
     if ord in ("nuc", 2, -2):
         values = svdvals(matrices)
-        return sum_(values, axis=-1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
+        return (
+            sum_(values, axis=-1)
+            if ord == "nuc"
+            else values[..., 0 if ord == 2 else -1]
+        )
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(f"Invalid order '{ord}' for matrix norm.")
     sums = sum_(e.abs_(matrices), axis=-2 if abs(ord) == 1 else -1)
@@ -91,12 +99,17 @@ def _of_matrices(matrices: Array, ord: Any) -> Array:
 
 
 @lowering(f"{_LINALG}.norm")
-def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def norm(
+    x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Array:
     (array,) = inexact(asarray(x))
     if axis is None and ord is None:
         return _entries_norm(array, None, axes_of(None, array.rank), keepdims)
     given = tuple(range(array.rank)) if axis is None else axis
-    axes = tuple(axis_of(one, array.rank) for one in (given if isinstance(given, (tuple, list)) else (given,)))
+    axes = tuple(
+        axis_of(one, array.rank)
+        for one in (given if isinstance(given, (tuple, list)) else (given,))
+    )
     if len(axes) == 1:
         return _entries_norm(array, ord, axes, keepdims)
     if len(axes) == 2:
@@ -105,7 +118,9 @@ def norm(x: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False
 
 
 @lowering(f"{_LINALG}.vector_norm")
-def vector_norm(x: ArrayLike, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
     (array,) = inexact(asarray(x))
     return _entries_norm(array, ord, axes_of(axis, array.rank), keepdims)
 
@@ -185,7 +200,13 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 @lowering(f"{_SCIPY}.solve")
-def scipy_solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen", **options: Any) -> Array:
+def scipy_solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    assume_a: str = "gen",
+    **options: Any,
+) -> Array:
     if assume_a == "pos":
         return cho_solve((scipy_cholesky(a, lower), lower), b)
     if assume_a not in ("gen", "sym", "her"):
@@ -195,7 +216,12 @@ def scipy_solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str =
 
 @lowering(f"{_SCIPY}.solve_triangular")
 def solve_triangular(
-    a: ArrayLike, b: ArrayLike, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **options: Any
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: Any = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    **options: Any,
 ) -> Array:
     matrix = _matrix(a)
     kept = tril(matrix) if lower else triu(matrix)
@@ -208,16 +234,23 @@ def solve_triangular(
 
 @lowering(f"{_SCIPY}.cho_factor")
 def cho_factor(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
 ) -> tuple[Array, bool]:
     return scipy_cholesky(a, lower), lower
 
 
 @lowering(f"{_SCIPY}.cho_solve")
-def cho_solve(c_and_lower: Any, b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True) -> Array:
+def cho_solve(
+    c_and_lower: Any, b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
+) -> Array:
     factor, lower = c_and_lower
     first, second = (0, 2) if lower else (2, 0)
-    return solve_triangular(factor, solve_triangular(factor, b, first, lower), second, lower)
+    return solve_triangular(
+        factor, solve_triangular(factor, b, first, lower), second, lower
+    )
 
 
 @lowering(f"{_LINALG}.tensorsolve")
@@ -238,19 +271,27 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 @lowering(f"{_LINALG}.pinv")
-def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+def pinv(
+    a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
+) -> Array:
     array = _matrix(a)
     left, values, right = p.svd(array, full_matrices=False)
     largest = max(sizes_of(array)[-2:])
     given = rcond if rtol is None else rtol
-    bound = (10.0 * largest * float(np.finfo(np.float32).eps)) if given is None else given
+    bound = (
+        (10.0 * largest * float(np.finfo(np.float32).eps)) if given is None else given
+    )
     small = e.le(values, values[..., :1] * bound)
     inverse = where(small, 0.0, divide(1.0, where(small, 1.0, values)))
-    return matmul(_adjoint(right) * expand_dims(asarray(inverse, array.dtype), -2), _adjoint(left))
+    return matmul(
+        _adjoint(right) * expand_dims(asarray(inverse, array.dtype), -2), _adjoint(left)
+    )
 
 
 @lowering(f"{_LINALG}.lstsq")
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Array, ...]:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: Any = None, *, numpy_resid: bool = False
+) -> tuple[Array, ...]:
     matrix, right = inexact(asarray(a), asarray(b))
     if numpy_resid or rcond is not None:
         raise Unsupported("lstsq with rcond or NumPy's residuals")
@@ -259,21 +300,38 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None, *, numpy_resid: bool = 
     found = matmul(pinv(matrix), columns)
     missing = matmul(matrix, found) - columns
     residuals = sum_(e.square(e.abs_(missing)), axis=0)
-    return found if right.rank == 2 else squeeze(found, -1), residuals, matrix_rank(matrix), values
+    return (
+        found if right.rank == 2 else squeeze(found, -1),
+        residuals,
+        matrix_rank(matrix),
+        values,
+    )
 
 
 @lowering(f"{_LINALG}.matrix_rank")
-def matrix_rank(M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+def matrix_rank(
+    M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: Any = None
+) -> Array:
     array = _matrix(M)
     values = svdvals(array)
     given = tol if rtol is None else rtol
-    bound = max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps) if given is None else given
+    bound = (
+        max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps)
+        if given is None
+        else given
+    )
     return sum_(e.gt(values, values[..., :1] * bound), axis=-1)
 
 
 @lowering("jax.numpy.polyfit")
 def polyfit(
-    x: ArrayLike, y: ArrayLike, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: Any = None,
+    full: bool = False,
+    w: Any = None,
+    cov: Any = False,
 ) -> Array:
     from shardtypes.semantics.lowerings.calculus import vander
 
@@ -287,7 +345,9 @@ def polyfit(
         heights = heights * (weights if heights.rank == 1 else expand_dims(weights, -1))
     scale = e.sqrt(sum_(powers * powers, axis=0))
     columns = heights if heights.rank == 2 else expand_dims(heights, -1)
-    found = matmul(pinv(powers / scale, float(np.finfo(np.float32).eps)), columns) / expand_dims(scale, -1)
+    found = matmul(
+        pinv(powers / scale, float(np.finfo(np.float32).eps)), columns
+    ) / expand_dims(scale, -1)
     return found if heights.rank == 2 else squeeze(found, -1)
 
 
@@ -325,14 +385,23 @@ def slogdet(a: ArrayLike, *, method: Any = None) -> tuple[Array, ...]:
 
 
 @lowering(f"{_LINALG}.cholesky")
-def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+def cholesky(
+    a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
+) -> Array:
     array = _matrix(a)
-    factor = p.cholesky(_adjoint(array) if upper else array, symmetrize=bool(symmetrize_input))
+    factor = p.cholesky(
+        _adjoint(array) if upper else array, symmetrize=bool(symmetrize_input)
+    )
     return _adjoint(factor) if upper else factor
 
 
 @lowering(f"{_SCIPY}.cholesky")
-def scipy_cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+def scipy_cholesky(
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> Array:
     return cholesky(a, upper=not lower, symmetrize_input=False)
 
 
@@ -340,7 +409,9 @@ def scipy_cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "complete", "r", "full"):
         raise Unsupported(f"qr in mode {mode}")
-    found = p.qr(_matrix(a), mode="reduced" if mode == "r" else mode.replace("full", "complete"))
+    found = p.qr(
+        _matrix(a), mode="reduced" if mode == "r" else mode.replace("full", "complete")
+    )
     return found[1] if mode == "r" else found
 
 
@@ -355,13 +426,19 @@ def scipy_qr(
 ) -> Any:
     if pivoting:
         raise Unsupported("qr with pivoting")
-    found = qr(a, {"economic": "reduced", "full": "complete", "r": "complete"}.get(mode, mode))
+    found = qr(
+        a, {"economic": "reduced", "full": "complete", "r": "complete"}.get(mode, mode)
+    )
     return (found[1],) if mode == "r" else found
 
 
 @lowering(f"{_LINALG}.svd")
 def svd(
-    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, **options: Any
+    a: ArrayLike,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
+    **options: Any,
 ) -> Any:
     if any(option is not None for option in options.values()):
         raise Unsupported("some of the singular values")
@@ -370,7 +447,9 @@ def svd(
 
 
 @lowering(f"{_SCIPY}.svd")
-def scipy_svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, **options: Any) -> Any:
+def scipy_svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, **options: Any
+) -> Any:
     return svd(a, full_matrices, compute_uv)
 
 
@@ -380,7 +459,9 @@ def svdvals(x: ArrayLike, /) -> Array:
 
 
 @lowering(f"{_LINALG}.eigh")
-def eigh(a: ArrayLike, UPLO: Any = None, symmetrize_input: bool = True) -> tuple[Array, ...]:
+def eigh(
+    a: ArrayLike, UPLO: Any = None, symmetrize_input: bool = True
+) -> tuple[Array, ...]:
     if not symmetrize_input:
         raise Unsupported("eigh that reads one half")
     return p.eigh(_matrix(a))
@@ -392,7 +473,13 @@ def eigvalsh(a: ArrayLike, UPLO: Any = "L", *, symmetrize_input: bool = True) ->
 
 
 @lowering(f"{_SCIPY}.eigh")
-def scipy_eigh(a: ArrayLike, b: Any = None, lower: bool = True, eigvals_only: bool = False, **options: Any) -> Any:
+def scipy_eigh(
+    a: ArrayLike,
+    b: Any = None,
+    lower: bool = True,
+    eigvals_only: bool = False,
+    **options: Any,
+) -> Any:
     if b is not None or options.get("eigvals") is not None:
         raise Unsupported("a generalised problem, or some of the eigenvalues")
     found = p.eigh(_matrix(a))
@@ -410,13 +497,19 @@ def eigvals(a: ArrayLike) -> Array:
 
 
 @lowering(f"{_SCIPY}.lu_factor")
-def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, ...]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, ...]:
     return p.lu(_matrix(a))
 
 
 @lowering(f"{_SCIPY}.lu_solve")
 def lu_solve(
-    lu_and_piv: Any, b: ArrayLike, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+    lu_and_piv: Any,
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Array:
     factors, pivots = lu_and_piv
     if trans != 0 or factors.rank != 2:
@@ -448,7 +541,9 @@ def polar(a: ArrayLike, side: str = "right", **options: Any) -> tuple[Array, Arr
 
 
 @lowering(f"{_SCIPY}.expm")
-def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+def expm(
+    A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16
+) -> Array:
     """The series of a small fraction of the matrix, squared again and again."""
     array = _matrix(A)
     squarings, terms = 10, 12
@@ -499,14 +594,19 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
         raise Unsupported("several Hankel matrices")
     column, row = promoted(column, row)
     height, width = sizes_of(column)[0], sizes_of(row)[0]
-    return take(concatenate([column, row[1:]]), np.arange(height)[:, None] + np.arange(width)[None, :])
+    return take(
+        concatenate([column, row[1:]]),
+        np.arange(height)[:, None] + np.arange(width)[None, :],
+    )
 
 
 @lowering(f"{_SCIPY}.circulant")
 def circulant(c: ArrayLike) -> Array:
     column = asarray(c)
     size = sizes_of(column)[-1]
-    return take(column, (np.arange(size)[:, None] - np.arange(size)[None, :]) % size, -1)
+    return take(
+        column, (np.arange(size)[:, None] - np.arange(size)[None, :]) % size, -1
+    )
 
 
 @lowering(f"{_SCIPY}.companion")
@@ -514,7 +614,9 @@ def companion(a: ArrayLike) -> Array:
     (array,) = inexact(asarray(a))
     size = sizes_of(array)[-1] - 1
     row = -array[..., 1:] / array[..., :1]
-    below = broadcast_to(eye(size - 1, size, dtype=array.dtype), (*array.dims[:-1], size - 1, size))
+    below = broadcast_to(
+        eye(size - 1, size, dtype=array.dtype), (*array.dims[:-1], size - 1, size)
+    )
     return concatenate([expand_dims(row, -2), below], -2)
 
 
@@ -529,4 +631,6 @@ def dft(n: int, scale: str | None = None, **options: Any) -> Array:
     size = int_of(n)
     places = np.arange(size)
     factor = {None: 1.0, "sqrtn": size**-0.5, "n": 1.0 / size}[scale]
-    return asarray(np.exp(-2j * math.pi * places[:, None] * places[None, :] / size) * factor)
+    return asarray(
+        np.exp(-2j * math.pi * places[:, None] * places[None, :] / size) * factor
+    )

@@ -7,8 +7,22 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, inexact, like, sizes_of
-from shardtypes.semantics.lowerings.elementwise import clip, log_sigmoid, logaddexp, one_hot, where, xlogy
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    inexact,
+    like,
+    sizes_of,
+)
+from shardtypes.semantics.lowerings.elementwise import (
+    clip,
+    log_sigmoid,
+    logaddexp,
+    one_hot,
+    where,
+    xlogy,
+)
 from shardtypes.semantics.lowerings.reductions import log_softmax, max_, sum_
 from shardtypes.semantics.lowerings.shapes import moveaxis
 from shardtypes.semantics.primitives import elementwise as e
@@ -46,7 +60,9 @@ def l2_loss(predictions: ArrayLike, targets: ArrayLike | None = None) -> Array:
 
 
 @_loss("huber_loss")
-def huber_loss(predictions: ArrayLike, targets: ArrayLike | None = None, *, delta: ArrayLike = 1.0) -> Array:
+def huber_loss(
+    predictions: ArrayLike, targets: ArrayLike | None = None, *, delta: ArrayLike = 1.0
+) -> Array:
     """Quadratic up to ``delta``, linear from there on."""
     size = e.abs_(_errors(predictions, targets))
     near = clip(size, None, delta)
@@ -98,19 +114,27 @@ def softmax_cross_entropy_with_integer_labels(
 @_loss("safe_softmax_cross_entropy")
 def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     scores, weights = _floats(logits, labels)
-    products = where(e.eq(weights, like(0, weights)), 0.0, e.mul(weights, log_softmax(scores)))
+    products = where(
+        e.eq(weights, like(0, weights)), 0.0, e.mul(weights, log_softmax(scores))
+    )
     return e.neg(sum_(products, axis=-1))
 
 
 @_loss("sigmoid_binary_cross_entropy")
 def sigmoid_binary_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     scores, weights = _floats(logits, labels)
-    return e.neg(weights * log_sigmoid(scores) + (1.0 - weights) * log_sigmoid(e.neg(scores)))
+    return e.neg(
+        weights * log_sigmoid(scores) + (1.0 - weights) * log_sigmoid(e.neg(scores))
+    )
 
 
 @_loss("sigmoid_focal_loss")
 def sigmoid_focal_loss(
-    logits: ArrayLike, labels: ArrayLike, *, alpha: ArrayLike | None = None, gamma: ArrayLike = 2.0
+    logits: ArrayLike,
+    labels: ArrayLike,
+    *,
+    alpha: ArrayLike | None = None,
+    gamma: ArrayLike = 2.0,
 ) -> Array:
     """The cross entropy, less where the prediction is good."""
     scores, weights = _floats(logits, labels)
@@ -141,7 +165,13 @@ def poly_loss_cross_entropy(
 
 
 @_loss("smooth_labels")
-def smooth_labels(labels: ArrayLike, alpha: ArrayLike, *, axis: Any = -1, where: ArrayLike | None = None) -> Array:
+def smooth_labels(
+    labels: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
+) -> Array:
     (weights,) = _floats(labels)
     if where is not None or isinstance(axis, (tuple, list)) or axis is None:
         raise Unsupported("labels smoothed over some entries, or several dimensions")
@@ -180,12 +210,17 @@ def multiclass_perceptron_loss(scores: ArrayLike, labels: ArrayLike) -> Array:
 
 
 def _divergence(targets: Array, logarithms: Array, kept: ArrayLike | None) -> Array:
-    return _products(like(1.0, targets), xlogy(targets, targets) - targets * logarithms, kept)
+    return _products(
+        like(1.0, targets), xlogy(targets, targets) - targets * logarithms, kept
+    )
 
 
 @_loss("kl_divergence")
 def kl_divergence(
-    log_predictions: ArrayLike, targets: ArrayLike, axis: Any = -1, where: ArrayLike | None = None
+    log_predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
 ) -> Array:
     logarithms, weights = _floats(log_predictions, targets)
     return sum_(_divergence(weights, logarithms, where), axis)
@@ -193,13 +228,21 @@ def kl_divergence(
 
 @lowering("optax.losses.kl_divergence_with_log_targets")
 def kl_divergence_with_log_targets(
-    log_predictions: ArrayLike, log_targets: ArrayLike, axis: Any = -1, where: ArrayLike | None = None
+    log_predictions: ArrayLike,
+    log_targets: ArrayLike,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
 ) -> Array:
     logarithms, wanted = _floats(log_predictions, log_targets)
     return sum_(_products(e.exp(wanted), wanted - logarithms, where), axis)
 
 
-def _convex(log_predictions: ArrayLike, targets: ArrayLike, axis: Any = -1, where: ArrayLike | None = None) -> Array:
+def _convex(
+    log_predictions: ArrayLike,
+    targets: ArrayLike,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
+) -> Array:
     """The divergence with the difference of both sums, which makes it convex in predictions that add up to no 1."""
     logarithms, weights = _floats(log_predictions, targets)
     more = _products(like(1.0, weights), e.exp(logarithms) - weights, where)
@@ -230,5 +273,7 @@ def cosine_similarity(
 
 
 @_loss("cosine_distance")
-def cosine_distance(predictions: ArrayLike, targets: ArrayLike, **options: Any) -> Array:
+def cosine_distance(
+    predictions: ArrayLike, targets: ArrayLike, **options: Any
+) -> Array:
     return 1.0 - cosine_similarity(predictions, targets, **options)

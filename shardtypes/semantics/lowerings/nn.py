@@ -8,7 +8,14 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, constant, dtype_name, shape_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    constant,
+    dtype_name,
+    shape_of,
+)
 from shardtypes.semantics.lowerings.creation import tri
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.random import normal, truncated_normal, uniform
@@ -31,7 +38,11 @@ def dot_product_attention(
     **options: Any,
 ) -> Array:
     q, k, v = asarray(query), asarray(key), asarray(value)
-    if q.rank != 4 or q.dims[2] != k.dims[2] or any(option is not None for option in options.values()):
+    if (
+        q.rank != 4
+        or q.dims[2] != k.dims[2]
+        or any(option is not None for option in options.values())
+    ):
         raise Unsupported("attention with grouped heads, a window or lengths")
     factor = 1 / math.sqrt(int(q.dims[-1])) if scale is None else scale  # type: ignore[arg-type]
     scores = einsum("bqhd,bkhd->bhqk", q, k) * factor
@@ -88,18 +99,26 @@ def uniform_initializer(scale: float = 1e-2, dtype: Any = float) -> Initializer:
 
 
 def _scaled(scale: float, mode: str, distribution: str) -> Callable[..., Initializer]:
-    def make(in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = float) -> Initializer:
+    def make(
+        in_axis: Any = -2, out_axis: Any = -1, batch_axis: Any = (), dtype: Any = float
+    ) -> Initializer:
         def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
             sizes = shape_of(shape)
             rest = math.prod(sizes) // (sizes[in_axis] * sizes[out_axis])
             fan_in, fan_out = sizes[in_axis] * rest, sizes[out_axis] * rest
-            fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[mode]
+            fan = {
+                "fan_in": fan_in,
+                "fan_out": fan_out,
+                "fan_avg": (fan_in + fan_out) / 2,
+            }[mode]
             deviation = math.sqrt(scale / fan)
             if distribution == "normal":
                 return normal(key, sizes, dtype) * deviation
             if distribution == "uniform":
                 return uniform(key, sizes, dtype, -1, 1) * (deviation * math.sqrt(3))
-            return truncated_normal(key, -2, 2, sizes, dtype) * (deviation / 0.87962566103423978)
+            return truncated_normal(key, -2, 2, sizes, dtype) * (
+                deviation / 0.87962566103423978
+            )
 
         return init
 

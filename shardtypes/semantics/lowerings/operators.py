@@ -6,7 +6,14 @@ from collections.abc import Callable
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, inexact, like, promoted
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    inexact,
+    like,
+    promoted,
+)
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import lowering

@@ -7,7 +7,15 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, cast, dtype_name, int_of, like, shape_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    cast,
+    dtype_name,
+    int_of,
+    like,
+    shape_of,
+)
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.indexing import take
 from shardtypes.semantics.lowerings.operators import add, multiply
@@ -50,13 +58,20 @@ def bits(key: Array, shape: Any = (), dtype: Any = None) -> Array:
 
 def unit(key: Array, shape: tuple[int, ...]) -> Array:
     """Floats from 0 up to 1, as JAX makes them of 32 bits."""
-    drawn = e.shift_right_logical(p.random_bits(key, shape=shape), cast(asarray(9), "uint32"))
+    drawn = e.shift_right_logical(
+        p.random_bits(key, shape=shape), cast(asarray(9), "uint32")
+    )
     return multiply(cast(drawn, "float32"), 2.0**-23)
 
 
 @lowering(f"{_RANDOM}.uniform")
 def uniform(
-    key: Array, shape: Any = (), dtype: Any = float, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0, **options: Any
+    key: Array,
+    shape: Any = (),
+    dtype: Any = float,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+    **options: Any,
 ) -> Array:
     low, high = asarray(minval), asarray(maxval)
     drawn = add(multiply(unit(key, shape_of(shape)), high - low), low)
@@ -72,7 +87,12 @@ def normal(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> A
 
 @lowering(f"{_RANDOM}.truncated_normal")
 def truncated_normal(
-    key: Array, lower: ArrayLike, upper: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+    key: Array,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: Any = None,
+    dtype: Any = float,
+    **options: Any,
 ) -> Array:
     low, high = asarray(lower, float), asarray(upper, float)
     sizes = common_shape([low.dims, high.dims]) if shape is None else shape_of(shape)
@@ -83,7 +103,14 @@ def truncated_normal(
 
 
 @lowering(f"{_RANDOM}.randint")
-def randint(key: Array, shape: Any, minval: ArrayLike, maxval: ArrayLike, dtype: Any = int, **options: Any) -> Array:
+def randint(
+    key: Array,
+    shape: Any,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: Any = int,
+    **options: Any,
+) -> Array:
     """JAX draws twice the bits, to be even for any span."""
     name = dtype_name(dtype)
     low, high = asarray(minval, name), asarray(maxval, name)
@@ -97,14 +124,18 @@ def randint(key: Array, shape: Any, minval: ArrayLike, maxval: ArrayLike, dtype:
 
 
 @lowering(f"{_RANDOM}.bernoulli")
-def bernoulli(key: Array, p: ArrayLike = 0.5, shape: Any = None, **options: Any) -> Array:
+def bernoulli(
+    key: Array, p: ArrayLike = 0.5, shape: Any = None, **options: Any
+) -> Array:
     chance = asarray(p, float)
     sizes = chance.dims if shape is None else shape_of(shape)
     return e.lt(unit(key, sizes), chance)  # type: ignore[arg-type]  # numbers, as values are
 
 
 @lowering(f"{_RANDOM}.exponential")
-def exponential(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+def exponential(
+    key: Array, shape: Any = (), dtype: Any = float, **options: Any
+) -> Array:
     return asarray(e.neg(e.log1p(e.neg(unit(key, shape_of(shape))))), dtype)
 
 
@@ -116,7 +147,9 @@ def gumbel(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> A
 
 
 @lowering(f"{_RANDOM}.categorical")
-def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: Any = None, **options: Any) -> Array:
+def categorical(
+    key: Array, logits: ArrayLike, axis: int = -1, shape: Any = None, **options: Any
+) -> Array:
     scores = asarray(logits, float)
     if shape is not None or options.get("replace") is False:
         raise Unsupported("a categorical draw of another shape")
@@ -124,7 +157,9 @@ def categorical(key: Array, logits: ArrayLike, axis: int = -1, shape: Any = None
 
 
 @lowering(f"{_RANDOM}.permutation")
-def permutation(key: Array, x: Any, axis: int = 0, independent: bool = False, **options: Any) -> Array:
+def permutation(
+    key: Array, x: Any, axis: int = 0, independent: bool = False, **options: Any
+) -> Array:
     """Which permutation is drawn is not the one of JAX: it is one, and the same for the same key."""
     if independent:
         raise Unsupported("a permutation of each row by itself")
@@ -137,7 +172,13 @@ def permutation(key: Array, x: Any, axis: int = 0, independent: bool = False, **
 
 @lowering(f"{_RANDOM}.choice")
 def choice(
-    key: Array, a: Any, shape: Any = (), replace: bool = True, p: ArrayLike | None = None, axis: int = 0, **options: Any
+    key: Array,
+    a: Any,
+    shape: Any = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+    **options: Any,
 ) -> Array:
     if p is not None or not replace:
         raise Unsupported("a choice with weights, or without replacement")

@@ -7,7 +7,16 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, like, promoted
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    cast,
+    inexact,
+    like,
+    promoted,
+)
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
 from shardtypes.semantics.primitive import Primitive
@@ -38,7 +47,12 @@ def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
 
 
 def _reduce(
-    primitive: Primitive, array: Array, axis: Any, keepdims: bool, initial: ArrayLike | None, combine: Primitive
+    primitive: Primitive,
+    array: Array,
+    axis: Any,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    combine: Primitive,
 ) -> Array:
     axes = axes_of(axis, array.rank)
     found = primitive(array, axes=axes)
@@ -60,7 +74,9 @@ def sum_(
 ) -> Array:
     array = asarray(a) if dtype is None else asarray(a, dtype)
     array = accumulated(array) if dtype is None and promote_integers else array
-    return _reduce(r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add)
+    return _reduce(
+        r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add
+    )
 
 
 @lowering(f"{_JNP}.prod")
@@ -76,7 +92,9 @@ def prod(
 ) -> Array:
     array = asarray(a) if dtype is None else asarray(a, dtype)
     array = accumulated(array) if dtype is None and promote_integers else array
-    return _reduce(r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul)
+    return _reduce(
+        r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul
+    )
 
 
 @lowering(f"{_JNP}.max", f"{_JNP}.amax")
@@ -90,7 +108,9 @@ def max_(
 ) -> Array:
     array = asarray(a)
     if where is not None and initial is not None:
-        array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
+        array = e.select_n(
+            truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2
+        )
     return _reduce(r.reduce_max, array, axis, keepdims, initial, e.max_)
 
 
@@ -105,22 +125,38 @@ def min_(
 ) -> Array:
     array = asarray(a)
     if where is not None and initial is not None:
-        array = e.select_n(truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2)
+        array = e.select_n(
+            truth(where), cast(asarray(initial), array.dtype or ""), array, cases=2
+        )
     return _reduce(r.reduce_min, array, axis, keepdims, initial, e.min_)
 
 
 @lowering(f"{_JNP}.any")
 def any_(
-    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
-    return _reduce(r.reduce_or, masked(truth(a), where, False), axis, keepdims, None, e.or_)
+    return _reduce(
+        r.reduce_or, masked(truth(a), where, False), axis, keepdims, None, e.or_
+    )
 
 
 @lowering(f"{_JNP}.all")
 def all_(
-    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+    a: ArrayLike,
+    axis: Any = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
-    return _reduce(r.reduce_and, masked(truth(a), where, True), axis, keepdims, None, e.and_)
+    return _reduce(
+        r.reduce_and, masked(truth(a), where, True), axis, keepdims, None, e.and_
+    )
 
 
 def count(array: Array, axes: tuple[int, ...]) -> int:
@@ -147,7 +183,12 @@ def mean(
     if where is None:
         return divide(total, like(count(array, axes), total))
     return divide(
-        total, sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims)
+        total,
+        sum_(
+            e.convert_element_type(_spread(where, array), new_dtype=array.dtype),
+            axes,
+            keepdims=keepdims,
+        ),
     )
 
 
@@ -173,13 +214,21 @@ def var(
 ) -> Array:
     (array,) = inexact(asarray(a))
     axes = axes_of(axis, array.rank)
-    middle = _mean(array, axis=axes, keepdims=True, where=where) if mean is None else asarray(mean)
+    middle = (
+        _mean(array, axis=axes, keepdims=True, where=where)
+        if mean is None
+        else asarray(mean)
+    )
     squares = e.square(e.abs_(subtract(array, middle)))
     total = sum_(squares, axis=axes, keepdims=keepdims, where=where)
     less = ddof if correction is None else correction
     if where is None:
         return divide(total, like(max(count(array, axes) - less, 0), total))
-    number = sum_(e.convert_element_type(_spread(where, array), new_dtype=array.dtype), axes, keepdims=keepdims)
+    number = sum_(
+        e.convert_element_type(_spread(where, array), new_dtype=array.dtype),
+        axes,
+        keepdims=keepdims,
+    )
     return divide(total, subtract(number, less))
 
 
@@ -199,11 +248,25 @@ def std(
     mean: ArrayLike | None = None,
     correction: int | None = None,
 ) -> Array:
-    return e.sqrt(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+    return e.sqrt(
+        var(
+            a,
+            axis,
+            dtype,
+            out,
+            ddof,
+            keepdims,
+            where=where,
+            mean=mean,
+            correction=correction,
+        )
+    )
 
 
 @lowering(f"{_JNP}.ptp")
-def ptp(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
+def ptp(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
+) -> Array:
     return subtract(max_(a, axis, keepdims=keepdims), min_(a, axis, keepdims=keepdims))
 
 
@@ -212,8 +275,16 @@ def count_nonzero(a: ArrayLike, axis: Any = None, keepdims: bool = False) -> Arr
     return sum_(truth(a), axis, keepdims=keepdims)
 
 
-def _ignoring_nan(reduction: Callable[..., Array], value: float) -> Callable[..., Array]:
-    def function(a: ArrayLike, axis: Any = None, *args: Any, keepdims: bool = False, **options: Any) -> Array:
+def _ignoring_nan(
+    reduction: Callable[..., Array], value: float
+) -> Callable[..., Array]:
+    def function(
+        a: ArrayLike,
+        axis: Any = None,
+        *args: Any,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         array = asarray(a)
         if dtypes.is_kind(array.dtype, "floating", "complex"):
             array = where(isnan(array), like(value, array), array)
@@ -245,16 +316,22 @@ def nanmean(
 
 
 def _position(primitive: Primitive, worst: float | None = None) -> Callable[..., Array]:
-    def function(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
+    def function(
+        a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool = False
+    ) -> Array:
         array = asarray(a)
         if worst is not None and dtypes.is_kind(array.dtype, "floating"):
             array = where(isnan(array), like(worst, array), array)
         if axis is None:
             flat = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),))
             found = primitive(flat, axes=(0,), index_dtype="int32")
-            return expand_dims(found, axes=tuple(range(array.rank))) if keepdims else found
+            return (
+                expand_dims(found, axes=tuple(range(array.rank))) if keepdims else found
+            )
         axes = (axis_of(axis, array.rank),)
-        return widened(primitive(array, axes=axes, index_dtype="int32"), axes, bool(keepdims))
+        return widened(
+            primitive(array, axes=axes, index_dtype="int32"), axes, bool(keepdims)
+        )
 
     return function
 
@@ -276,7 +353,9 @@ def lax_argmin(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
 
 def _lax_reduction(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
-    return lambda operand, axes: primitive(asarray(operand), axes=axes_of(tuple(axes), asarray(operand).rank))
+    return lambda operand, axes: primitive(
+        asarray(operand), axes=axes_of(tuple(axes), asarray(operand).rank)
+    )
 
 
 for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
@@ -284,12 +363,17 @@ for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
 
 
 def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
-    def function(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+    def function(
+        a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None
+    ) -> Array:
         array = asarray(a) if dtype is None else asarray(a, dtype)
         if array.dtype == "bool" and widen:
             array = cast(array, "int32")
         if axis is None:
-            array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+            array, axis = (
+                reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
+                0,
+            )
         return primitive(array, axis=axis_of(axis, array.rank), reverse=False)
 
     return function
@@ -337,7 +421,12 @@ _where = where
 
 
 @lowering("jax.nn.softmax", "jax.scipy.special.softmax")
-def softmax(x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None) -> Array:
+def softmax(
+    x: ArrayLike,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
+    initial: ArrayLike | None = None,
+) -> Array:
     array = _inexact(x)
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
@@ -353,12 +442,17 @@ def _inexact(x: ArrayLike) -> Array:
 
 @lowering("jax.nn.log_softmax", "jax.scipy.special.log_softmax")
 def log_softmax(
-    x: ArrayLike, axis: Any = -1, where: ArrayLike | None = None, initial: ArrayLike | None = None
+    x: ArrayLike,
+    axis: Any = -1,
+    where: ArrayLike | None = None,
+    initial: ArrayLike | None = None,
 ) -> Array:
     array = _inexact(x)
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
-    shifted = e.sub(array, expand_dims(e.stop_gradient(r.reduce_max(array, axes=axes)), axes=axes))
+    shifted = e.sub(
+        array, expand_dims(e.stop_gradient(r.reduce_max(array, axes=axes)), axes=axes)
+    )
     total = expand_dims(r.reduce_sum(e.exp(shifted), axes=axes), axes=axes)
     return e.sub(shifted, e.log(total))
 
@@ -372,9 +466,14 @@ def standardize(
     epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
 ) -> Array:
-    middle = _mean(x, axis, keepdims=True, where=where) if mean is None else asarray(mean)
+    middle = (
+        _mean(x, axis, keepdims=True, where=where) if mean is None else asarray(mean)
+    )
     if variance is None:
-        variance = subtract(_mean(e.square(_inexact(x)), axis, keepdims=True, where=where), e.square(middle))
+        variance = subtract(
+            _mean(e.square(_inexact(x)), axis, keepdims=True, where=where),
+            e.square(middle),
+        )
     return multiply(subtract(x, middle), e.rsqrt(asarray(variance) + epsilon))
 
 
@@ -390,7 +489,10 @@ def sort(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+        array, axis = (
+            reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
+            0,
+        )
     dimension = axis_of(axis, array.rank)
     (found,) = r.sort(array, dimension=dimension, num_keys=1, is_stable=True, count=1)
     return _flipped(found, dimension) if descending else found
@@ -414,18 +516,32 @@ def argsort(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)), 0
+        array, axis = (
+            reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
+            0,
+        )
     dimension = axis_of(axis, array.rank)
     key = e.neg(array) if descending else array
-    return r.sort(key, r.positions(array.dims, dimension), dimension=dimension, num_keys=1, is_stable=True, count=2)[1]
+    return r.sort(
+        key,
+        r.positions(array.dims, dimension),
+        dimension=dimension,
+        num_keys=1,
+        is_stable=True,
+        count=2,
+    )[1]
 
 
 @lowering(f"{_LAX}.sort")
-def lax_sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def lax_sort(
+    operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Any:
     several = isinstance(operand, (tuple, list))
     arrays = [asarray(x) for x in operand] if several else [asarray(operand)]
     at = axis_of(dimension, arrays[0].rank)
-    found = r.sort(*arrays, dimension=at, num_keys=num_keys, is_stable=is_stable, count=len(arrays))
+    found = r.sort(
+        *arrays, dimension=at, num_keys=num_keys, is_stable=is_stable, count=len(arrays)
+    )
     return tuple(found) if several else found[0]
 
 
@@ -436,13 +552,28 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
     array = asarray(operand)
     dimension = axis_of(axis, array.rank)
     places = r.positions(array.dims, dimension)
-    _, found, where_ = r.sort(e.neg(array), array, places, dimension=dimension, num_keys=1, is_stable=True, count=3)
-    return [slice_in_dim(found, 0, int(k), axis=dimension), slice_in_dim(where_, 0, int(k), axis=dimension)]
+    _, found, where_ = r.sort(
+        e.neg(array),
+        array,
+        places,
+        dimension=dimension,
+        num_keys=1,
+        is_stable=True,
+        count=3,
+    )
+    return [
+        slice_in_dim(found, 0, int(k), axis=dimension),
+        slice_in_dim(where_, 0, int(k), axis=dimension),
+    ]
 
 
 @lowering(f"{_JNP}.average")
 def average(
-    a: ArrayLike, axis: Any = None, weights: ArrayLike | None = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Any = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Array:
     if returned:
         raise Unsupported("average with the sum of weights")

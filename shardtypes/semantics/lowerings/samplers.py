@@ -11,12 +11,29 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, int_of, shape_of, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    inexact,
+    int_of,
+    shape_of,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.linalg import cholesky, norm, qr
-from shardtypes.semantics.lowerings.random import bernoulli, exponential, normal, split, uniform
+from shardtypes.semantics.lowerings.random import (
+    bernoulli,
+    exponential,
+    normal,
+    split,
+    uniform,
+)
 from shardtypes.semantics.lowerings.reductions import sum_
-from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, expand_dims
+from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
+    common_shape,
+    expand_dims,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import samples as p
 from shardtypes.semantics.registry import Unsupported, lowering
@@ -27,7 +44,11 @@ _RANDOM = "jax.random"
 def _spread(shape: Any, *given: ArrayLike) -> tuple[tuple[int, ...], list[Array]]:
     """The shape of the result, and the parameters in it."""
     arrays = inexact(*[asarray(one) for one in given])
-    sizes = common_shape([array.dims for array in arrays]) if shape is None else shape_of(shape)
+    sizes = (
+        common_shape([array.dims for array in arrays])
+        if shape is None
+        else shape_of(shape)
+    )
     return sizes, [broadcast_to(array, sizes) for array in arrays]
 
 
@@ -44,7 +65,9 @@ def cauchy(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> A
 @lowering(f"{_RANDOM}.laplace")
 def laplace(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
     drawn = uniform(key, shape, float, -1.0 + 1e-7, 1.0)
-    return asarray(e.neg(e.mul(e.sign(drawn), e.log1p(e.neg(e.abs_(drawn))))), dtype or float)
+    return asarray(
+        e.neg(e.mul(e.sign(drawn), e.log1p(e.neg(e.abs_(drawn))))), dtype or float
+    )
 
 
 @lowering(f"{_RANDOM}.logistic")
@@ -60,27 +83,42 @@ def rademacher(key: Array, shape: Any = (), dtype: Any = None, **options: Any) -
 
 
 @lowering(f"{_RANDOM}.lognormal")
-def lognormal(key: Array, sigma: ArrayLike = 1.0, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def lognormal(
+    key: Array,
+    sigma: ArrayLike = 1.0,
+    shape: Any = None,
+    dtype: Any = float,
+    **options: Any,
+) -> Array:
     sizes, (width,) = _spread(shape, sigma)
     return asarray(e.exp(normal(key, sizes) * width), dtype or float)
 
 
 @lowering(f"{_RANDOM}.rayleigh")
-def rayleigh(key: Array, scale: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def rayleigh(
+    key: Array, scale: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     sizes, (width,) = _spread(shape, scale)
     return asarray(width * e.sqrt(-2.0 * e.log(_unit(key, sizes))), dtype or float)
 
 
 @lowering(f"{_RANDOM}.weibull_min")
 def weibull_min(
-    key: Array, scale: ArrayLike, concentration: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
+    key: Array,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: Any = (),
+    dtype: Any = float,
+    **options: Any,
 ) -> Array:
     sizes, (width, power) = _spread(shape, scale, concentration)
     return asarray(width * e.pow_(exponential(key, sizes), 1.0 / power), dtype or float)
 
 
 @lowering(f"{_RANDOM}.pareto")
-def pareto(key: Array, b: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def pareto(
+    key: Array, b: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     sizes, (power,) = _spread(shape, b)
     return asarray(e.exp(exponential(key, sizes) / power), dtype or float)
 
@@ -109,7 +147,12 @@ def maxwell(key: Array, shape: Any = (), dtype: Any = float, **options: Any) -> 
 
 @lowering(f"{_RANDOM}.double_sided_maxwell")
 def double_sided_maxwell(
-    key: Array, loc: ArrayLike, scale: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
+    key: Array,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: Any = (),
+    dtype: Any = float,
+    **options: Any,
 ) -> Array:
     keys = split(key)
     sides = rademacher(keys[1], shape)
@@ -117,7 +160,9 @@ def double_sided_maxwell(
 
 
 @lowering(f"{_RANDOM}.geometric")
-def geometric(key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
+def geometric(
+    key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any
+) -> Array:
     sizes, (chance,) = _spread(shape, p)
     drawn = e.floor(e.log(_unit(key, sizes)) / e.log1p(e.neg(chance))) + 1
     return asarray(drawn, int if dtype is None else dtype)
@@ -127,24 +172,42 @@ def geometric(key: Array, p: ArrayLike, shape: Any = None, dtype: Any = None, **
 
 
 @lowering(f"{_RANDOM}.gamma")
-def gamma(key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def gamma(
+    key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     sizes, (concentration,) = _spread(shape, a)
-    return asarray(p.sample(key, concentration, shape=sizes, kind="gamma"), dtype or float)
+    return asarray(
+        p.sample(key, concentration, shape=sizes, kind="gamma"), dtype or float
+    )
 
 
 @lowering(f"{_RANDOM}.loggamma")
-def loggamma(key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def loggamma(
+    key: Array, a: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     return e.log(gamma(key, a, shape, dtype))
 
 
 @lowering(f"{_RANDOM}.poisson")
-def poisson(key: Array, lam: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any) -> Array:
+def poisson(
+    key: Array, lam: ArrayLike, shape: Any = None, dtype: Any = None, **options: Any
+) -> Array:
     sizes, (rate,) = _spread(shape, lam)
-    return asarray(p.sample(key, rate, shape=sizes, kind="poisson"), int if dtype is None else dtype)
+    return asarray(
+        p.sample(key, rate, shape=sizes, kind="poisson"),
+        int if dtype is None else dtype,
+    )
 
 
 @lowering(f"{_RANDOM}.binomial")
-def binomial(key: Array, n: ArrayLike, p: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def binomial(
+    key: Array,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: Any = None,
+    dtype: Any = float,
+    **options: Any,
+) -> Array:
     sizes, (count, chance) = _spread(shape, n, p)
     return asarray(_binomial(key, count, chance, sizes), dtype or float)
 
@@ -154,7 +217,14 @@ def _binomial(key: Array, count: Array, chance: Array, sizes: tuple[int, ...]) -
 
 
 @lowering(f"{_RANDOM}.beta")
-def beta(key: Array, a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def beta(
+    key: Array,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: Any = None,
+    dtype: Any = float,
+    **options: Any,
+) -> Array:
     sizes, (first, second) = _spread(shape, a, b)
     keys = split(key)
     x, y = gamma(keys[0], first, sizes), gamma(keys[1], second, sizes)
@@ -162,27 +232,45 @@ def beta(key: Array, a: ArrayLike, b: ArrayLike, shape: Any = None, dtype: Any =
 
 
 @lowering(f"{_RANDOM}.chisquare")
-def chisquare(key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def chisquare(
+    key: Array, df: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     return 2.0 * gamma(key, asarray(df) / 2, shape, dtype)
 
 
 @lowering(f"{_RANDOM}.f")
-def f(key: Array, dfnum: ArrayLike, dfden: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def f(
+    key: Array,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: Any = None,
+    dtype: Any = float,
+    **options: Any,
+) -> Array:
     sizes, (first, second) = _spread(shape, dfnum, dfden)
     keys = split(key)
-    ratio = (chisquare(keys[0], first, sizes) / first) / (chisquare(keys[1], second, sizes) / second)
+    ratio = (chisquare(keys[0], first, sizes) / first) / (
+        chisquare(keys[1], second, sizes) / second
+    )
     return asarray(ratio, dtype or float)
 
 
 @lowering(f"{_RANDOM}.t")
-def t(key: Array, df: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+def t(
+    key: Array, df: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
+) -> Array:
     sizes, (degrees,) = _spread(shape, df)
     keys = split(key)
-    return asarray(normal(keys[0], sizes) * e.rsqrt(chisquare(keys[1], degrees, sizes) / degrees), dtype or float)
+    return asarray(
+        normal(keys[0], sizes) * e.rsqrt(chisquare(keys[1], degrees, sizes) / degrees),
+        dtype or float,
+    )
 
 
 @lowering(f"{_RANDOM}.wald")
-def wald(key: Array, mean: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def wald(
+    key: Array, mean: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     """By the method of Michael, Schucany and Haas."""
     sizes, (middle,) = _spread(shape, mean)
     keys = split(key)
@@ -193,7 +281,9 @@ def wald(key: Array, mean: ArrayLike, shape: Any = None, dtype: Any = float, **o
 
 
 @lowering(f"{_RANDOM}.generalized_normal")
-def generalized_normal(key: Array, p: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+def generalized_normal(
+    key: Array, p: ArrayLike, shape: Any = (), dtype: Any = float, **options: Any
+) -> Array:
     sizes, (power,) = _spread(shape, p)
     keys = split(key)
     size = e.pow_(gamma(keys[0], 1.0 / power, sizes), 1.0 / power)
@@ -204,9 +294,15 @@ def generalized_normal(key: Array, p: ArrayLike, shape: Any = (), dtype: Any = f
 
 
 @lowering(f"{_RANDOM}.dirichlet")
-def dirichlet(key: Array, alpha: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any) -> Array:
+def dirichlet(
+    key: Array, alpha: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
+) -> Array:
     (weights,) = inexact(asarray(alpha))
-    sizes = sizes_of(weights) if shape is None else (*shape_of(shape), sizes_of(weights)[-1])
+    sizes = (
+        sizes_of(weights)
+        if shape is None
+        else (*shape_of(shape), sizes_of(weights)[-1])
+    )
     drawn = gamma(key, weights, sizes)
     return asarray(drawn / sum_(drawn, axis=-1, keepdims=True), dtype or float)
 
@@ -225,27 +321,52 @@ def multivariate_normal(
     if method != "cholesky":
         raise Unsupported(f"a normal draw by method {method}")
     size = sizes_of(middle)[-1]
-    batch = common_shape([middle.dims[:-1], spread.dims[:-2]]) if shape is None else shape_of(shape)
+    batch = (
+        common_shape([middle.dims[:-1], spread.dims[:-2]])
+        if shape is None
+        else shape_of(shape)
+    )
     drawn = normal(key, (*batch, size))
-    return asarray(middle + einsum("...ij,...j->...i", cholesky(spread), drawn), dtype or float)
+    return asarray(
+        middle + einsum("...ij,...j->...i", cholesky(spread), drawn), dtype or float
+    )
 
 
 @lowering(f"{_RANDOM}.ball")
-def ball(key: Array, d: int, p: ArrayLike = 2, shape: Any = (), dtype: Any = float, **options: Any) -> Array:
+def ball(
+    key: Array,
+    d: int,
+    p: ArrayLike = 2,
+    shape: Any = (),
+    dtype: Any = float,
+    **options: Any,
+) -> Array:
     keys = split(key)
     power, size = asarray(p, float), int_of(d)
     drawn = generalized_normal(keys[0], power, (*shape_of(shape), size))
     rest = exponential(keys[1], shape)
     total = sum_(e.pow_(e.abs_(drawn), broadcast_to(power, drawn.dims)), axis=-1) + rest
-    return asarray(drawn / expand_dims(e.pow_(total, broadcast_to(1.0 / power, total.dims)), -1), dtype or float)
+    return asarray(
+        drawn / expand_dims(e.pow_(total, broadcast_to(1.0 / power, total.dims)), -1),
+        dtype or float,
+    )
 
 
 @lowering(f"{_RANDOM}.orthogonal")
-def orthogonal(key: Array, n: int, shape: Any = (), dtype: Any = float, m: int | None = None, **options: Any) -> Array:
+def orthogonal(
+    key: Array,
+    n: int,
+    shape: Any = (),
+    dtype: Any = float,
+    m: int | None = None,
+    **options: Any,
+) -> Array:
     if m is not None and m != n:
         raise Unsupported("an orthogonal matrix that is not square")
     drawn = normal(key, (*shape_of(shape), int_of(n), int_of(n)))
     factor, upper = qr(drawn)
     from shardtypes.semantics.lowerings.contractions import diagonal
 
-    return asarray(factor * expand_dims(e.sign(diagonal(upper, 0, -2, -1)), -2), dtype or float)
+    return asarray(
+        factor * expand_dims(e.sign(diagonal(upper, 0, -2, -1)), -2), dtype or float
+    )

@@ -28,13 +28,20 @@ def _extreme(array: Array, largest: bool) -> float:
 
 
 def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array]:
-    def function(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None, **options: Any) -> Array:
+    def function(
+        data: ArrayLike,
+        segment_ids: ArrayLike,
+        num_segments: int | None = None,
+        **options: Any,
+    ) -> Array:
         if num_segments is None:
             raise Unsupported(f"segment_{name} without num_segments")
         array, ids = asarray(data), asarray(segment_ids)
         count = int(num_segments)
         inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(count, ids)))
-        row = where(inside, ids, count)  # rows of no segment are put behind the last one
+        row = where(
+            inside, ids, count
+        )  # rows of no segment are put behind the last one
         empty = broadcast_to(like(first(array), array), (count + 1, *array.dims[1:]))
         updated: Array = getattr(At(empty, row), name)(array)
         return updated[:count]

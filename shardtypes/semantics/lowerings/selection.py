@@ -7,13 +7,28 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, cast, like, promoted, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    cast,
+    like,
+    promoted,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.elementwise import clip, truth, where
 from shardtypes.semantics.lowerings.indexing import At, indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate, stack
 from shardtypes.semantics.lowerings.operators import floor_divide, remainder
 from shardtypes.semantics.lowerings.reductions import argsort, cumsum, sort, sum_
-from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, moveaxis, ravel, reshape, size_of
+from shardtypes.semantics.lowerings.shapes import (
+    broadcast_to,
+    common_shape,
+    moveaxis,
+    ravel,
+    reshape,
+    size_of,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.registry import Unsupported, lowering
@@ -35,13 +50,22 @@ def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
 
 
 @lowering(f"{_JNP}.piecewise")
-def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+def piecewise(
+    x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
+) -> Array:
     """The function of the last condition that holds, of each entry; one function more is for where none does."""
     array = asarray(x)
-    conditions = [truth(one) for one in (condlist if isinstance(condlist, (list, tuple)) else asarray(condlist))]
+    conditions = [
+        truth(one)
+        for one in (
+            condlist if isinstance(condlist, (list, tuple)) else asarray(condlist)
+        )
+    ]
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
-        raise ValueError("piecewise needs a function for each condition, and at most one more")
+        raise ValueError(
+            "piecewise needs a function for each condition, and at most one more"
+        )
     found = like(0, array)
     if len(functions) > len(conditions):
         found = _piece(functions.pop(), array, args, kw)
@@ -50,7 +74,9 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     return broadcast_to(found, array.dims)
 
 
-def _piece(function: Any, array: Array, args: Sequence[Any], kw: dict[str, Any]) -> Array:
+def _piece(
+    function: Any, array: Array, args: Sequence[Any], kw: dict[str, Any]
+) -> Array:
     if not callable(function):
         return cast(asarray(function), array.dtype or "float32")
     made = asarray(function(array, *args, **kw))
@@ -75,15 +101,26 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 
 
 @lowering(f"{_JNP}.place")
-def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
+def place(
+    arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True
+) -> Array:
     array, chosen = asarray(arr), ravel(truth(mask))
     new = ravel(vals)
     order = remainder(cumsum(chosen) - 1, size_of(new))
-    return where(reshape(chosen, array.dims), reshape(take(new, order), array.dims), array)
+    return where(
+        reshape(chosen, array.dims), reshape(take(new, order), array.dims), array
+    )
 
 
 @lowering(f"{_JNP}.put")
-def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
+def put(
+    a: ArrayLike,
+    ind: ArrayLike,
+    v: ArrayLike,
+    mode: str | None = None,
+    *,
+    inplace: bool = True,
+) -> Array:
     array, index, values = asarray(a), ravel(ind), ravel(v)
     if mode not in (None, "clip", "wrap"):
         raise Unsupported(f"put in mode {mode}")
@@ -103,22 +140,32 @@ def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Ar
     flat = ravel(mask)
     count = size_of(flat)
     order = argsort(e.not_(flat))
-    order = concatenate([order, broadcast_to(like(0, order), (max(int(size) - count, 0),))])[: int(size)]
+    order = concatenate(
+        [order, broadcast_to(like(0, order), (max(int(size) - count, 0),))]
+    )[: int(size)]
     there = e.lt(asarray(np.arange(int(size), dtype=np.int32)), sum_(flat))
     return order, there
 
 
 @lowering(f"{_JNP}.nonzero")
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
+def nonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, ...]:
     array = asarray(a)
     flat, there = _true_positions(truth(array), size, "nonzero")
-    fills = fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * array.rank
+    fills = (
+        fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * array.rank
+    )
     found = unravel_index(flat, sizes_of(array))
-    return tuple(where(there, one, fill) for one, fill in zip(found, fills, strict=True))
+    return tuple(
+        where(there, one, fill) for one, fill in zip(found, fills, strict=True)
+    )
 
 
 @lowering(f"{_JNP}.flatnonzero")
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     return nonzero(ravel(a), size=size, fill_value=fill_value)[0]
 
 
@@ -143,12 +190,22 @@ def compress(
         size = int(np.sum(chosen.numbers()))
     flat, there = _true_positions(chosen, size, "compress")
     rows = reshape(there, (*there.dims, *(1,) * (array.rank - 1)))
-    found = where(rows, indexed(array, (flat,)), cast(asarray(fill_value), array.dtype or "float32"))
+    found = where(
+        rows,
+        indexed(array, (flat,)),
+        cast(asarray(fill_value), array.dtype or "float32"),
+    )
     return found if axis is None else moveaxis(found, 0, axis)
 
 
 @lowering(f"{_JNP}.extract")
-def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
+def extract(
+    condition: ArrayLike,
+    arr: ArrayLike,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+) -> Array:
     return compress(ravel(condition), ravel(arr), size=size, fill_value=fill_value)
 
 
@@ -164,7 +221,11 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 
 @lowering(f"{_JNP}.ravel_multi_index")
 def ravel_multi_index(
-    multi_index: Any, dims: Sequence[int], mode: str = "raise", order: str = "C", **options: Any
+    multi_index: Any,
+    dims: Sequence[int],
+    mode: str = "raise",
+    order: str = "C",
+    **options: Any,
 ) -> Array:
     if mode == "raise" or order != "C":
         raise Unsupported(f"ravel_multi_index in mode {mode}, order {order}")
@@ -191,10 +252,16 @@ class _Unique:
         new = concatenate([np.ones(1, bool), self.ordered[1:] != self.ordered[:-1]])
         self.group = cumsum(new) - 1
         first = argsort(e.not_(new))
-        first = concatenate([first, broadcast_to(like(0, first), (max(self.size - self.total, 0),))])[: self.size]
+        first = concatenate(
+            [first, broadcast_to(like(0, first), (max(self.size - self.total, 0),))]
+        )[: self.size]
         there = np.arange(self.size) < sum_(new)
         self.first = where(there, first, 0)
-        fill = self.ordered[0] if fill_value is None else cast(asarray(fill_value), flat.dtype or "float32")
+        fill = (
+            self.ordered[0]
+            if fill_value is None
+            else cast(asarray(fill_value), flat.dtype or "float32")
+        )
         self.values = where(there, take(self.ordered, self.first), fill)
         self.there = there
 
@@ -245,18 +312,24 @@ def unique(
 
 
 @lowering(f"{_JNP}.unique_values")
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     return _Unique(x, size, fill_value).values
 
 
 @lowering(f"{_JNP}.unique_counts")
-def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, Array]:
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> tuple[Array, Array]:
     made = _Unique(x, size, fill_value)
     return made.values, made.counts
 
 
 @lowering(f"{_JNP}.union1d")
-def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     return _Unique(concatenate([ravel(ar1), ravel(ar2)]), size, fill_value).values
 
 
@@ -270,7 +343,9 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     at = axis_of(axis, array.rank)
     ordered = moveaxis(sort(array, at), at, -1)
     cut = axis_of(kth, sizes_of(ordered)[-1]) + 1
-    return moveaxis(concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at)
+    return moveaxis(
+        concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at
+    )
 
 
 @lowering(f"{_JNP}.lexsort")
@@ -278,11 +353,19 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     arrays = [asarray(keys[k]) for k in reversed(range(len(keys)))]
     at = axis_of(axis, arrays[0].rank)
     operands = [*arrays, r.positions(arrays[0].dims, at)]
-    return r.sort(*operands, dimension=at, num_keys=len(arrays), is_stable=True, count=len(operands))[-1]
+    return r.sort(
+        *operands,
+        dimension=at,
+        num_keys=len(arrays),
+        is_stable=True,
+        count=len(operands),
+    )[-1]
 
 
 @lowering("jax.lax.sort_key_val")
-def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> tuple[Array, ...]:
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, ...]:
     arrays = asarray(keys), asarray(values)
     at = axis_of(dimension, arrays[0].rank)
     return r.sort(*arrays, dimension=at, num_keys=1, is_stable=True, count=2)
@@ -296,7 +379,11 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Array:
     array = asarray(a)
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         made = asarray(func(array, axis))
-        array = made if made.rank == array.rank else _widened(made, axis_of(axis, array.rank))
+        array = (
+            made
+            if made.rank == array.rank
+            else _widened(made, axis_of(axis, array.rank))
+        )
     return array
 
 

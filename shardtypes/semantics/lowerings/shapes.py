@@ -8,7 +8,14 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import plain
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, int_of, shape_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    int_of,
+    shape_of,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
@@ -56,7 +63,9 @@ def method_reshape(a: Array, *args: Any, order: str = "C", **options: Any) -> Ar
 
 
 @lowering(f"{_LAX}.reshape")
-def lax_reshape(operand: ArrayLike, new_sizes: Any, dimensions: Any = None, **options: Any) -> Array:
+def lax_reshape(
+    operand: ArrayLike, new_sizes: Any, dimensions: Any = None, **options: Any
+) -> Array:
     array = asarray(operand)
     if dimensions is not None:
         array = s.transpose(array, permutation=tuple(dimensions))
@@ -64,7 +73,9 @@ def lax_reshape(operand: ArrayLike, new_sizes: Any, dimensions: Any = None, **op
 
 
 @lowering(f"{_LAX}.collapse")
-def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+def collapse(
+    operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None
+) -> Array:
     array = asarray(operand)
     start = start_dimension % max(array.rank, 1)
     stop = array.rank if stop_dimension is None else stop_dimension
@@ -80,13 +91,21 @@ def ravel(a: ArrayLike, order: str = "C", **options: Any) -> Array:
 @lowering(f"{_JNP}.transpose", f"{_JNP}.permute_dims")
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     array = asarray(a)
-    order = tuple(range(array.rank))[::-1] if axes is None else tuple(axis_of(axis, array.rank) for axis in axes)
+    order = (
+        tuple(range(array.rank))[::-1]
+        if axes is None
+        else tuple(axis_of(axis, array.rank) for axis in axes)
+    )
     return s.transpose(array, permutation=order)
 
 
 @lowering("jax.Array.transpose")
 def method_transpose(a: Array, *axes: Any) -> Array:
-    given = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes
+    given = (
+        axes[0]
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+        else axes
+    )
     return transpose(a, given or None)
 
 
@@ -136,7 +155,10 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 def expand_dims(a: ArrayLike, axis: Any) -> Array:
     array = asarray(a)
     given = _several(axis)
-    return s.expand_dims(array, axes=tuple(sorted(axis_of(one, array.rank + len(given)) for one in given)))
+    return s.expand_dims(
+        array,
+        axes=tuple(sorted(axis_of(one, array.rank + len(given)) for one in given)),
+    )
 
 
 @lowering(f"{_LAX}.expand_dims")
@@ -161,9 +183,14 @@ def lax_squeeze(array: ArrayLike, dimensions: Any) -> Array:
 
 @lowering(f"{_JNP}.broadcast_to")
 def broadcast_to(array: ArrayLike, shape: Any, **options: Any) -> Array:
-    given, wanted = asarray(array), tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given, wanted = (
+        asarray(array),
+        tuple(shape) if isinstance(shape, (tuple, list)) else (shape,),
+    )
     first = len(wanted) - given.rank
-    return s.broadcast_in_dim(given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted))))
+    return s.broadcast_in_dim(
+        given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted)))
+    )
 
 
 @lowering(f"{_LAX}.broadcast")
@@ -173,15 +200,23 @@ def broadcast(operand: ArrayLike, sizes: Any, **options: Any) -> Array:
 
 
 @lowering(f"{_LAX}.broadcast_in_dim")
-def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Any, **options: Any) -> Array:
-    return s.broadcast_in_dim(asarray(operand), shape=shape_of(shape), broadcast_dimensions=tuple(broadcast_dimensions))
+def broadcast_in_dim(
+    operand: ArrayLike, shape: Any, broadcast_dimensions: Any, **options: Any
+) -> Array:
+    return s.broadcast_in_dim(
+        asarray(operand),
+        shape=shape_of(shape),
+        broadcast_dimensions=tuple(broadcast_dimensions),
+    )
 
 
 def common_shape(shapes: Sequence[Sequence[Any]]) -> tuple[int, ...]:
     """The shape that shapes broadcast to."""
     rank = max((len(shape) for shape in shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
-    return tuple(next((shape[k] for shape in padded if shape[k] != 1), 1) for k in range(rank))
+    return tuple(
+        next((shape[k] for shape in padded if shape[k] != 1), 1) for k in range(rank)
+    )
 
 
 @lowering(f"{_JNP}.broadcast_arrays")
@@ -198,13 +233,18 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 @lowering(f"{_JNP}.atleast_1d")
 def atleast_1d(*arrays: ArrayLike) -> Any:
-    found = [s.expand_dims(x, axes=(0,)) if x.rank == 0 else x for x in map(asarray, arrays)]
+    found = [
+        s.expand_dims(x, axes=(0,)) if x.rank == 0 else x for x in map(asarray, arrays)
+    ]
     return found[0] if len(found) == 1 else found
 
 
 @lowering(f"{_JNP}.atleast_2d")
 def atleast_2d(*arrays: ArrayLike) -> Any:
-    found = [s.expand_dims(x, axes=tuple(range(2 - x.rank))) if x.rank < 2 else x for x in map(asarray, arrays)]
+    found = [
+        s.expand_dims(x, axes=tuple(range(2 - x.rank))) if x.rank < 2 else x
+        for x in map(asarray, arrays)
+    ]
     return found[0] if len(found) == 1 else found
 
 
@@ -212,7 +252,11 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 
 
 def slice_in_dim(
-    operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+    operand: ArrayLike,
+    start_index: int | None,
+    limit_index: int | None,
+    stride: int = 1,
+    axis: int = 0,
 ) -> Array:
     """A slice along one dimension."""
     array = asarray(operand)
@@ -223,22 +267,34 @@ def slice_in_dim(
     limits = list(array.dims)
     strides = [1] * array.rank
     starts[at], limits[at], strides[at] = low, max(high, low), stride
-    return s.slice_(array, start_indices=tuple(starts), limit_indices=tuple(limits), strides=tuple(strides))
+    return s.slice_(
+        array,
+        start_indices=tuple(starts),
+        limit_indices=tuple(limits),
+        strides=tuple(strides),
+    )
 
 
 lowering(f"{_LAX}.slice_in_dim")(slice_in_dim)
 
 
 @lowering(f"{_LAX}.slice")
-def lax_slice(operand: ArrayLike, start_indices: Any, limit_indices: Any, strides: Any = None) -> Array:
+def lax_slice(
+    operand: ArrayLike, start_indices: Any, limit_indices: Any, strides: Any = None
+) -> Array:
     steps = None if strides is None else tuple(strides)
     return s.slice_(
-        asarray(operand), start_indices=tuple(start_indices), limit_indices=tuple(limit_indices), strides=steps
+        asarray(operand),
+        start_indices=tuple(start_indices),
+        limit_indices=tuple(limit_indices),
+        strides=steps,
     )
 
 
 @lowering(f"{_LAX}.index_in_dim")
-def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+def index_in_dim(
+    operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True
+) -> Array:
     array = asarray(operand)
     at = axis_of(axis, array.rank)
     number = axis_of(index, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
@@ -252,40 +308,60 @@ def _starts(given: Any, rank: int) -> list[Array]:
 
 
 @lowering(f"{_LAX}.dynamic_slice")
-def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Any, **options: Any) -> Array:
+def dynamic_slice(
+    operand: ArrayLike, start_indices: Any, slice_sizes: Any, **options: Any
+) -> Array:
     array = asarray(operand)
-    return s.dynamic_slice(array, *_starts(start_indices, array.rank), slice_sizes=shape_of(slice_sizes))
+    return s.dynamic_slice(
+        array, *_starts(start_indices, array.rank), slice_sizes=shape_of(slice_sizes)
+    )
 
 
 @lowering(f"{_LAX}.dynamic_slice_in_dim")
 def dynamic_slice_in_dim(
-    operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, **options: Any
+    operand: ArrayLike,
+    start_index: ArrayLike,
+    slice_size: int,
+    axis: int = 0,
+    **options: Any,
 ) -> Array:
     array = asarray(operand)
     at = axis_of(axis, array.rank)
     starts: list[ArrayLike] = [0] * array.rank
     sizes = list(array.dims)
     starts[at], sizes[at] = start_index, int(slice_size)
-    return s.dynamic_slice(array, *_starts(starts, array.rank), slice_sizes=tuple(sizes))
+    return s.dynamic_slice(
+        array, *_starts(starts, array.rank), slice_sizes=tuple(sizes)
+    )
 
 
 @lowering(f"{_LAX}.dynamic_index_in_dim")
 def dynamic_index_in_dim(
-    operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, **options: Any
+    operand: ArrayLike,
+    index: ArrayLike,
+    axis: int = 0,
+    keepdims: bool = True,
+    **options: Any,
 ) -> Array:
     found = dynamic_slice_in_dim(operand, index, 1, axis)
     return found if keepdims else s.squeeze(found, axes=(axis_of(axis, found.rank),))
 
 
 @lowering(f"{_LAX}.dynamic_update_slice")
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, **options: Any) -> Array:
+def dynamic_update_slice(
+    operand: ArrayLike, update: ArrayLike, start_indices: Any, **options: Any
+) -> Array:
     array, new = asarray(operand), asarray(update)
     return s.dynamic_update_slice(array, new, *_starts(start_indices, array.rank))
 
 
 @lowering(f"{_LAX}.dynamic_update_slice_in_dim")
 def dynamic_update_slice_in_dim(
-    operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, **options: Any
+    operand: ArrayLike,
+    update: ArrayLike,
+    start_index: ArrayLike,
+    axis: int,
+    **options: Any,
 ) -> Array:
     array = asarray(operand)
     starts: list[ArrayLike] = [0] * array.rank
@@ -347,7 +423,9 @@ def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
     if not start:
         return array
     first = slice_in_dim(array, size - start, size, axis=axis)
-    return s.concatenate(first, slice_in_dim(array, 0, size - start, axis=axis), dimension=axis, count=2)
+    return s.concatenate(
+        first, slice_in_dim(array, 0, size - start, axis=axis), dimension=axis, count=2
+    )
 
 
 @lowering(f"{_JNP}.rot90")
@@ -372,7 +450,9 @@ def lax_pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -
 
 
 @lowering(f"{_JNP}.pad")
-def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Array:
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any
+) -> Array:
     given = asarray(array)
     if mode != "constant":
         raise Unsupported(f"padding in mode {mode}")
@@ -381,13 +461,20 @@ def pad(array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any
     if value.rank:
         raise Unsupported("padding with several values")
     number = e.convert_element_type(value, new_dtype=given.dtype)
-    return s.pad(given, number, padding_config=tuple((low, high, 0) for low, high in widths))
+    return s.pad(
+        given, number, padding_config=tuple((low, high, 0) for low, high in widths)
+    )
 
 
 def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
     if isinstance(given, int):
         return [(given, given)] * rank
-    pairs = [tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given]
+    pairs = [
+        tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given
+    ]
     if all(isinstance(one, int) for one in given) and len(given) == 2:
         pairs = [(given[0], given[1])]
-    return [(int(low), int(high)) for low, high in (pairs * rank if len(pairs) == 1 else pairs)]
+    return [
+        (int(low), int(high))
+        for low, high in (pairs * rank if len(pairs) == 1 else pairs)
+    ]

@@ -7,7 +7,13 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, inexact, int_of, like
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    inexact,
+    int_of,
+    like,
+)
 from shardtypes.semantics.lowerings.elementwise import where, xlogy
 from shardtypes.semantics.lowerings.floats import iscomplexobj
 from shardtypes.semantics.primitives import elementwise as e
@@ -90,13 +96,17 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.beta")
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = _floats(a, b)
-    return e.mul(e.mul(gammasgn(x), gammasgn(y)), e.mul(gammasgn(x + y), e.exp(betaln(x, y))))
+    return e.mul(
+        e.mul(gammasgn(x), gammasgn(y)), e.mul(gammasgn(x + y), e.exp(betaln(x, y)))
+    )
 
 
 @lowering(f"{_SPECIAL}.poch")
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     x, y = _floats(z, m)
-    ratio = e.mul(e.exp(e.sub(e.lgamma(x + y), e.lgamma(x))), e.mul(gammasgn(x + y), gammasgn(x)))
+    ratio = e.mul(
+        e.exp(e.sub(e.lgamma(x + y), e.lgamma(x))), e.mul(gammasgn(x + y), gammasgn(x))
+    )
     return where(e.eq(y, like(0.0, y)), 1.0, ratio)
 
 
@@ -267,16 +277,27 @@ def log1mexp(x: ArrayLike) -> Array:
     array = _float(x)
     near = e.lt(array, like(math.log(2), array))
     safe = where(near, array, 1.0)
-    return where(near, e.log(e.neg(e.expm1(e.neg(safe)))), e.log1p(e.neg(e.exp(e.neg(where(near, 1.0, array))))))
+    return where(
+        near,
+        e.log(e.neg(e.expm1(e.neg(safe)))),
+        e.log1p(e.neg(e.exp(e.neg(where(near, 1.0, array))))),
+    )
 
 
 @lowering("jax.nn.logmeanexp")
-def logmeanexp(x: ArrayLike, axis: Any = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
+def logmeanexp(
+    x: ArrayLike,
+    axis: Any = None,
+    where: ArrayLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     from shardtypes.semantics.lowerings.reductions import logsumexp, sum_
     from shardtypes.semantics.lowerings.shapes import broadcast_to
 
     array = asarray(x)
-    counted = broadcast_to(asarray(1.0 if where is None else asarray(where)), array.dims)
+    counted = broadcast_to(
+        asarray(1.0 if where is None else asarray(where)), array.dims
+    )
     total = logsumexp(array, axis, keepdims=keepdims, where=where)
     return total - e.log(asarray(sum_(counted, axis, keepdims=keepdims), total.dtype))
 
@@ -285,7 +306,11 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: ArrayLike | None = None, k
 def sparse_plus(x: ArrayLike) -> Array:
     array = _float(x)
     middle = 0.25 * e.square(array + 1)
-    return where(e.le(array, like(-1.0, array)), 0.0, where(e.ge(array, like(1.0, array)), array, middle))
+    return where(
+        e.le(array, like(-1.0, array)),
+        0.0,
+        where(e.ge(array, like(1.0, array)), array, middle),
+    )
 
 
 @lowering("jax.nn.sparse_sigmoid")

@@ -7,13 +7,32 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import matmul
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axes_of, axis_of, cast, inexact, like, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axes_of,
+    axis_of,
+    cast,
+    inexact,
+    like,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.creation import linspace
 from shardtypes.semantics.lowerings.elementwise import clip, isnan, where
 from shardtypes.semantics.lowerings.indexing import At, searchsorted, take_along_axis
 from shardtypes.semantics.lowerings.joining import concatenate, stack
 from shardtypes.semantics.lowerings.operators import divide, multiply
-from shardtypes.semantics.lowerings.reductions import any_, average, max_, mean, min_, sort, std, sum_, var
+from shardtypes.semantics.lowerings.reductions import (
+    any_,
+    average,
+    max_,
+    mean,
+    min_,
+    sort,
+    std,
+    sum_,
+    var,
+)
 from shardtypes.semantics.lowerings.shapes import (
     atleast_2d,
     broadcast_to,
@@ -75,11 +94,18 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
         rows, axes = _gathered(given, axis)
         ordered = sort(rows)
         if ignoring_nan:
-            known = sum_(cast(e.not_(isnan(rows)), given.dtype or ""), axis=-1, keepdims=True)
+            known = sum_(
+                cast(e.not_(isnan(rows)), given.dtype or ""), axis=-1, keepdims=True
+            )
         else:
             known = like(float(sizes_of(rows)[-1]), given)
-            ordered = where(any_(isnan(rows), axis=-1, keepdims=True), float("nan"), ordered)
-        found = [_quantile(ordered, known, ravel(wanted)[k], method) for k in range(size_of(wanted))]
+            ordered = where(
+                any_(isnan(rows), axis=-1, keepdims=True), float("nan"), ordered
+            )
+        found = [
+            _quantile(ordered, known, ravel(wanted)[k], method)
+            for k in range(size_of(wanted))
+        ]
         made = reshape(stack(found), (*wanted.dims, *found[0].dims))
         if not keepdims:
             return made
@@ -95,7 +121,9 @@ def _quantile(ordered: Array, known: Array, q: Array, method: str) -> Array:
     last = e.max_(known - 1, like(0, known))
     index = [cast(clip(one, 0, last), "int32") for one in (low, e.ceil(place))]
     rows = (*ordered.dims[:-1], 1)
-    first, second = (take_along_axis(ordered, broadcast_to(one, rows), -1) for one in index)
+    first, second = (
+        take_along_axis(ordered, broadcast_to(one, rows), -1) for one in index
+    )
     return squeeze(_between(first, second, place - low, method), -1)
 
 
@@ -113,7 +141,11 @@ lowering(f"{_JNP}.nanpercentile")(_in_percent(nanquantile))
 
 def _middle(function: Callable[..., Array]) -> Callable[..., Array]:
     def median(
-        a: ArrayLike, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+        a: ArrayLike,
+        axis: Any = None,
+        out: None = None,
+        overwrite_input: bool = False,
+        keepdims: bool = False,
     ) -> Array:
         return function(a, 0.5, axis, method="midpoint", keepdims=keepdims)
 
@@ -140,7 +172,9 @@ def _of_numbers(function: Callable[..., Array]) -> Callable[..., Array]:
     ) -> Array:
         known = e.not_(isnan(a))
         known = known if where is None else e.and_(known, asarray(where))
-        return function(_zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, **options)
+        return function(
+            _zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, **options
+        )
 
     return ignoring
 
@@ -154,7 +188,14 @@ lowering(f"{_JNP}.nanstd")(_of_numbers(std))
 
 
 @lowering("jax.scipy.stats.sem")
-def sem(a: ArrayLike, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Array:
+def sem(
+    a: ArrayLike,
+    axis: Any = 0,
+    ddof: int = 1,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Array:
     if nan_policy != "propagate":
         raise Unsupported(f"sem with nan_policy={nan_policy}")
     (array,) = inexact(asarray(a))
@@ -177,16 +218,26 @@ def cov(
     rows = _variables(m, rowvar)
     rows = rows if y is None else concatenate(inexact(rows, _variables(y, rowvar)), 0)
     less = (0 if bias else 1) if ddof is None else ddof
-    given = [inexact(asarray(one))[0] for one in (fweights, aweights) if one is not None]
+    given = [
+        inexact(asarray(one))[0] for one in (fweights, aweights) if one is not None
+    ]
     if not given:
         centred = rows - mean(rows, axis=1, keepdims=True)
         count = max(sizes_of(rows)[1] - less, 0)
-        return squeeze(divide(matmul(centred, e.conj(transpose(centred))), float(count)))
+        return squeeze(
+            divide(matmul(centred, e.conj(transpose(centred))), float(count))
+        )
     weights = given[0] if len(given) == 1 else given[0] * given[1]
     centred = rows - expand_dims(average(rows, 1, weights), 1)
     total = sum_(weights)
-    lost = asarray(less) if aweights is None else divide(less * sum_(weights * asarray(aweights)), total)
-    return squeeze(divide(matmul(centred * weights, e.conj(transpose(centred))), total - lost))
+    lost = (
+        asarray(less)
+        if aweights is None
+        else divide(less * sum_(weights * asarray(aweights)), total)
+    )
+    return squeeze(
+        divide(matmul(centred * weights, e.conj(transpose(centred))), total - lost)
+    )
 
 
 def _variables(m: ArrayLike, rowvar: bool) -> Array:
@@ -197,14 +248,18 @@ def _variables(m: ArrayLike, rowvar: bool) -> Array:
 
 
 @lowering(f"{_JNP}.corrcoef")
-def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, **options: Any) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, **options: Any
+) -> Array:
     from shardtypes.semantics.lowerings.contractions import diagonal
 
     shared = cov(x, y, rowvar)
     if shared.rank == 0:
         return divide(shared, shared)
     deviations = e.sqrt(e.real(diagonal(shared)))
-    return clip(divide(divide(shared, expand_dims(deviations, 1)), deviations), -1.0, 1.0)
+    return clip(
+        divide(divide(shared, expand_dims(deviations, 1)), deviations), -1.0, 1.0
+    )
 
 
 # --- histograms -----------------------------------------------------------------------------------------------------
@@ -212,14 +267,21 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, **op
 
 @lowering(f"{_JNP}.histogram_bin_edges")
 def histogram_bin_edges(
-    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, weights: ArrayLike | None = None
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     if isinstance(bins, str):
         raise Unsupported(f"bins chosen by {bins}")
     given, (array,) = asarray(bins), inexact(asarray(a))
     if given.rank:
         return inexact(given)[0]
-    low, high = (min_(array), max_(array)) if range is None else (asarray(one, array.dtype) for one in range)
+    low, high = (
+        (min_(array), max_(array))
+        if range is None
+        else (asarray(one, array.dtype) for one in range)
+    )
     same = low == high
     count = int(given.numbers()) + 1
     return linspace(where(same, low - 0.5, low), where(same, high + 0.5, high), count)
@@ -240,7 +302,9 @@ def histogram(
     inside = e.and_(place > 0, place <= last)
     counted = like(1.0, array) if weights is None else inexact(ravel(weights))[0]
     counted = where(inside, broadcast_to(counted, array.dims), 0)
-    counts = At(broadcast_to(like(0, counted), (last,)), clip(place - 1, 0, last - 1)).add(counted)
+    counts = At(
+        broadcast_to(like(0, counted), (last,)), clip(place - 1, 0, last - 1)
+    ).add(counted)
     if not density:
         return counts, edges
     widths = edges[1:] - edges[:-1]
@@ -248,20 +312,32 @@ def histogram(
 
 
 @lowering(f"{_JNP}.digitize")
-def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     edges = asarray(bins)
     side = "left" if right else "right"
     if sizes_of(edges)[0] < 2:
         return searchsorted(edges, x, side)
     falling = searchsorted(edges[::-1], x, "right" if right else "left")
-    return where(edges[-1] >= edges[0], searchsorted(edges, x, side), sizes_of(edges)[0] - falling)
+    return where(
+        edges[-1] >= edges[0],
+        searchsorted(edges, x, side),
+        sizes_of(edges)[0] - falling,
+    )
 
 
 # --- ranks ----------------------------------------------------------------------------------------------------------
 
 
 @lowering("jax.scipy.stats.rankdata")
-def rankdata(a: ArrayLike, method: str = "average", *, axis: Any = None, nan_policy: str = "propagate") -> Array:
+def rankdata(
+    a: ArrayLike,
+    method: str = "average",
+    *,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+) -> Array:
     """The rank of each entry counts those below it, and those beside it."""
     if method not in ("average", "min", "max") or nan_policy != "propagate":
         raise Unsupported(f"ranks by method {method}")

@@ -37,39 +37,56 @@ def _same_dims(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own,), (own,))
 
 
-def _kept_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _kept_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [operands[0].dims]
 
 
-def _relating(over: Callable[[Relation, str, Params], Relation]) -> Callable[..., Sequence[Relations]]:
+def _relating(
+    over: Callable[[Relation, str, Params], Relation],
+) -> Callable[..., Sequence[Relations]]:
     """A rule for one axis as a rule for all axes of a collective."""
 
-    def relate(given: Sequence[Relations], operands: Sequence[Array], params: Params) -> Sequence[Relations]:
+    def relate(
+        given: Sequence[Relations], operands: Sequence[Array], params: Params
+    ) -> Sequence[Relations]:
         relations = given[0]
-        changed = {name: over(relations[name], name, params) for name, _ in params["axes"]}
+        changed = {
+            name: over(relations[name], name, params) for name, _ in params["axes"]
+        }
         return [relations.changed(changed)]
 
     return relate
 
 
-def ended(relation: Relation, axis: str, fault: Fault, kind: Relation = UNKNOWN) -> Relation:
+def ended(
+    relation: Relation, axis: str, fault: Fault, kind: Relation = UNKNOWN
+) -> Relation:
     """A relation that a collective brought to an end."""
     return Relation(kind.kind, breach=Breach(axis, fault, 0, relation))
 
 
 def _grouped(
-    x: Simulated, axes: Sequence[Axis], groups: Groups, combine: Callable[[list[Simulated]], list[Simulated]]
+    x: Simulated,
+    axes: Sequence[Axis],
+    groups: Groups,
+    combine: Callable[[list[Simulated]], list[Simulated]],
 ) -> Simulated:
     """Each group of devices combines what they hold."""
     devices = x.flattened(axes)
     found = list(devices)
     for members in groups or [range(len(devices))]:
-        for device, value in zip(members, combine([devices[i] for i in members]), strict=True):
+        for device, value in zip(
+            members, combine([devices[i] for i in members]), strict=True
+        ):
             found[device] = value
     return Simulated.assembled(found, axes)
 
 
-def _together(function: Callable[..., Any]) -> Callable[[list[Simulated]], list[Simulated]]:
+def _together(
+    function: Callable[..., Any],
+) -> Callable[[list[Simulated]], list[Simulated]]:
     """The same result for all devices of a group."""
 
     def combine(devices: list[Simulated]) -> list[Simulated]:
@@ -86,9 +103,17 @@ def _summed(relation: Relation, axis: str, params: Params) -> Relation:
     if params["groups"] is not None:
         return UNKNOWN
     if relation.kind == "part":
-        return SAME.times(relation.power) if relation.monoid == "sum" else ended(relation, axis, "partial", ALIKE)
+        return (
+            SAME.times(relation.power)
+            if relation.monoid == "sum"
+            else ended(relation, axis, "partial", ALIKE)
+        )
     if relation.kind == "same":
-        return Relation("same", power=relation.power + 1, breach=Breach(axis, "repeated", 0, relation))
+        return Relation(
+            "same",
+            power=relation.power + 1,
+            breach=Breach(axis, "repeated", 0, relation),
+        )
     if relation.kind == "split":
         return ended(relation, axis, "rows", ALIKE)
     return relation if relation.kind == "zero" else ALIKE
@@ -99,7 +124,11 @@ def _extreme(monoid: Monoid) -> Callable[[Relation, str, Params], Relation]:
         if params["groups"] is not None:
             return UNKNOWN
         if relation.kind == "part":
-            return SAME.times(relation.power) if relation.monoid == monoid else ended(relation, axis, "partial", ALIKE)
+            return (
+                SAME.times(relation.power)
+                if relation.monoid == monoid
+                else ended(relation, axis, "partial", ALIKE)
+            )
         if relation.kind == "split":
             return ended(relation, axis, "rows", ALIKE)
         return relation if relation.kind in ("same", "zero") else ALIKE
@@ -108,7 +137,10 @@ def _extreme(monoid: Monoid) -> Callable[[Relation, str, Params], Relation]:
 
 
 def _pull_psum(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Under ``check_vma`` the cotangent of a sum goes to every device as it is; without, the devices' cotangents are
     added."""
@@ -118,7 +150,10 @@ def _pull_psum(
 
 
 def _reducing(
-    name: str, function: Callable[..., Any], over: Callable[[Relation, str, Params], Relation], pull: Pull | None = None
+    name: str,
+    function: Callable[..., Any],
+    over: Callable[[Relation, str, Params], Relation],
+    pull: Pull | None = None,
 ) -> Primitive:
     return declare(
         name,
@@ -139,7 +174,10 @@ pmin = _reducing("pmin", lambda arrays: np.minimum.reduce(arrays), _extreme("min
 
 
 def _pull_pvary(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     if operands[0].varying is None:
         return [cotangent]
@@ -178,7 +216,9 @@ def _group_size(params: Params) -> int:
     return len(params["groups"][0]) if params["groups"] else _count(params["axes"])
 
 
-def _gathered_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _gathered_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     count, at = _group_size(params), params["dimension"]
     if not params["tiled"]:
@@ -189,7 +229,9 @@ def _gathered_shape(operands: Sequence[Array], params: Params, letters: Letters 
     return [tuple(sizes)]
 
 
-def _gathered(relations: Sequence[Relations], operands: Sequence[Array], params: Params) -> Sequence[Relations]:
+def _gathered(
+    relations: Sequence[Relations], operands: Sequence[Array], params: Params
+) -> Sequence[Relations]:
     given, at = relations[0], params["dimension"]
     found: dict[str, Relation] = {}
     for name in given:
@@ -207,21 +249,34 @@ def _moved(relation: Relation, at: int) -> Relation:
 
 
 def _gathered_over(relation: Relation, axis: str, params: Params) -> Relation:
-    whole = params["groups"] is None and params["tiled"] and relation.dim == params["dimension"]
+    whole = (
+        params["groups"] is None
+        and params["tiled"]
+        and relation.dim == params["dimension"]
+    )
     if relation.kind == "split" and whole:
         return SAME.times(relation.power)
     if relation.kind == "zero":
         return ZERO
-    return ended(relation, axis, "repeated", ALIKE) if relation.kind == "same" else ALIKE
+    return (
+        ended(relation, axis, "repeated", ALIKE) if relation.kind == "same" else ALIKE
+    )
 
 
-def _gather(x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, groups: Groups) -> Simulated:
+def _gather(
+    x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, groups: Groups
+) -> Simulated:
     join = np.concatenate if tiled else np.stack
-    return _grouped(x, axes, groups, _together(lambda arrays: join(arrays, axis=dimension)))
+    return _grouped(
+        x, axes, groups, _together(lambda arrays: join(arrays, axis=dimension))
+    )
 
 
 def _pull_gather(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [reduce_scatter(cotangent, **params)]
 
@@ -238,7 +293,9 @@ all_gather = declare(
 )
 
 
-def _scattered_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _scattered_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     count, at = _group_size(params), params["dimension"]
     if not params["tiled"]:
@@ -249,7 +306,9 @@ def _scattered_shape(operands: Sequence[Array], params: Params, letters: Letters
     return [tuple(sizes)]
 
 
-def _scattered(relations: Sequence[Relations], operands: Sequence[Array], params: Params) -> Sequence[Relations]:
+def _scattered(
+    relations: Sequence[Relations], operands: Sequence[Array], params: Params
+) -> Sequence[Relations]:
     given, at = relations[0], params["dimension"]
     found = {name: given[name] for name in given}
     for name, _ in params["axes"]:
@@ -263,19 +322,30 @@ def _scattered_over(relation: Relation, axis: str, at: int, params: Params) -> R
     if relation.kind == "part" and relation.monoid == "sum":
         return split(at, relation.power)
     if relation.kind == "same":
-        return Relation("split", at, power=relation.power + 1, breach=Breach(axis, "repeated", 0, relation))
+        return Relation(
+            "split",
+            at,
+            power=relation.power + 1,
+            breach=Breach(axis, "repeated", 0, relation),
+        )
     if relation.kind == "zero":
         return ZERO
     return ended(relation, axis, "rows" if relation.kind == "split" else "partial")
 
 
-def _scatter(x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, groups: Groups) -> Simulated:
+def _scatter(
+    x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, groups: Groups
+) -> Simulated:
     def combine(devices: list[Simulated]) -> list[Simulated]:
         count = len(devices)
 
         def parts(*arrays: Any) -> Sequence[Any]:
             pieces = np.split(sum(arrays), count, axis=dimension)
-            return pieces if tiled else [np.squeeze(piece, axis=dimension) for piece in pieces]
+            return (
+                pieces
+                if tiled
+                else [np.squeeze(piece, axis=dimension) for piece in pieces]
+            )
 
         return list(on_devices(parts, devices, count))
 
@@ -283,7 +353,10 @@ def _scatter(x: Simulated, axes: Sequence[Axis], dimension: int, tiled: bool, gr
 
 
 def _pull_scatter(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [all_gather(cotangent, **params)]
 
@@ -300,17 +373,27 @@ reduce_scatter = declare(
 )
 
 
-def _exchanged_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _exchanged_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
-    count, apart, together = _group_size(params), params["split_axis"], params["concat_axis"]
+    count, apart, together = (
+        _group_size(params),
+        params["split_axis"],
+        params["concat_axis"],
+    )
     first = sizes[apart]
     sizes[apart] = None if first is None else sharded(first // count, _names(params))
     second = sizes[together]
-    sizes[together] = None if second is None else gathered(second * count, _names(params))
+    sizes[together] = (
+        None if second is None else gathered(second * count, _names(params))
+    )
     return [tuple(sizes)]
 
 
-def _exchanged(relations: Sequence[Relations], operands: Sequence[Array], params: Params) -> Sequence[Relations]:
+def _exchanged(
+    relations: Sequence[Relations], operands: Sequence[Array], params: Params
+) -> Sequence[Relations]:
     given = relations[0]
     found = {name: given[name] for name in given}
     for name, _ in params["axes"]:
@@ -325,13 +408,22 @@ def _exchanged(relations: Sequence[Relations], operands: Sequence[Array], params
     return [Relations.of(found, given.otherwise)]
 
 
-def _exchange(x: Simulated, axes: Sequence[Axis], split_axis: int, concat_axis: int, groups: Groups) -> Simulated:
+def _exchange(
+    x: Simulated,
+    axes: Sequence[Axis],
+    split_axis: int,
+    concat_axis: int,
+    groups: Groups,
+) -> Simulated:
     def combine(devices: list[Simulated]) -> list[Simulated]:
         count = len(devices)
 
         def parts(*arrays: Any) -> Sequence[Any]:
             pieces = [np.split(array, count, axis=split_axis) for array in arrays]
-            return [np.concatenate([piece[i] for piece in pieces], axis=concat_axis) for i in range(count)]
+            return [
+                np.concatenate([piece[i] for piece in pieces], axis=concat_axis)
+                for i in range(count)
+            ]
 
         return list(on_devices(parts, devices, count))
 
@@ -339,9 +431,16 @@ def _exchange(x: Simulated, axes: Sequence[Axis], split_axis: int, concat_axis: 
 
 
 def _pull_exchange(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
-    back = {**params, "split_axis": params["concat_axis"], "concat_axis": params["split_axis"]}
+    back = {
+        **params,
+        "split_axis": params["concat_axis"],
+        "concat_axis": params["split_axis"],
+    }
     return [all_to_all(cotangent, **back)]
 
 
@@ -360,7 +459,9 @@ all_to_all = declare(
 # --- permutations and the device's own index ------------------------------------------------------------------------
 
 
-def _permuted(x: Simulated, axes: Sequence[Axis], perm: Sequence[tuple[int, int]]) -> Simulated:
+def _permuted(
+    x: Simulated, axes: Sequence[Axis], perm: Sequence[tuple[int, int]]
+) -> Simulated:
     devices = x.flattened(axes)
     (nothing,) = on_devices(lambda array: [np.zeros_like(array)], [devices[0]], 1)
     found = [nothing] * len(devices)
@@ -388,7 +489,10 @@ def _for_some_devices(operands: Sequence[Array], params: Params) -> frozenset[st
 
 
 def _pull_permute(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     back = tuple((target, source) for source, target in params["perm"])
     return [ppermute(cotangent, axes=params["axes"], perm=back)]
@@ -412,6 +516,14 @@ def index_of(axes: Sequence[Axis], checked: bool) -> Array:
     relations = Relations.of({name: VARYING for name, _ in axes})
     value = None
     if evaluating():
-        parts = [Simulated.everywhere(np.asarray(i, np.int32)) for i in range(_count(axes))]
+        parts = [
+            Simulated.everywhere(np.asarray(i, np.int32)) for i in range(_count(axes))
+        ]
         value = Simulated.assembled(parts, axes)
-    return Array((), "int32", relations=relations, value=value, varying=frozenset(axes) if checked else None)
+    return Array(
+        (),
+        "int32",
+        relations=relations,
+        value=value,
+        varying=frozenset(axes) if checked else None,
+    )

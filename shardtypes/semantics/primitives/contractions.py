@@ -12,34 +12,58 @@ from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import transpose
 from shardtypes.semantics.values import Values
 
-Numbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+Numbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
 """``((contracted of the left, of the right), (batch of the left, of the right))``."""
 
 
 def _letters(operands: Sequence[Array], params: Params) -> Letters:
-    (left_contracted, right_contracted), (left_batch, right_batch) = params["dimension_numbers"]
+    (left_contracted, right_contracted), (left_batch, right_batch) = params[
+        "dimension_numbers"
+    ]
     left, right = operands
-    a: list[Factors] = [() if size == 1 else (f"a{k}",) for k, size in enumerate(left.dims)]
-    b: list[Factors] = [() if size == 1 else (f"b{k}",) for k, size in enumerate(right.dims)]
-    for i, j in (*zip(left_contracted, right_contracted, strict=True), *zip(left_batch, right_batch, strict=True)):
+    a: list[Factors] = [
+        () if size == 1 else (f"a{k}",) for k, size in enumerate(left.dims)
+    ]
+    b: list[Factors] = [
+        () if size == 1 else (f"b{k}",) for k, size in enumerate(right.dims)
+    ]
+    for i, j in (
+        *zip(left_contracted, right_contracted, strict=True),
+        *zip(left_batch, right_batch, strict=True),
+    ):
         b[j] = a[i]
     result = [a[i] for i in left_batch]
-    result += [a[i] for i in range(left.rank) if i not in (*left_contracted, *left_batch)]
-    result += [b[j] for j in range(right.rank) if j not in (*right_contracted, *right_batch)]
+    result += [
+        a[i] for i in range(left.rank) if i not in (*left_contracted, *left_batch)
+    ]
+    result += [
+        b[j] for j in range(right.rank) if j not in (*right_contracted, *right_batch)
+    ]
     return Letters((tuple(a), tuple(b)), (tuple(result),))
 
 
-def _subscripts(operands: Sequence[Any], dimension_numbers: Numbers) -> tuple[list[int], list[int], list[int]]:
+def _subscripts(
+    operands: Sequence[Any], dimension_numbers: Numbers
+) -> tuple[list[int], list[int], list[int]]:
     """The operands' and the result's dimensions as numbers, as ``np.einsum`` takes them."""
     (left_contracted, right_contracted), (left_batch, right_batch) = dimension_numbers
     left, right = operands
     a = list(range(left.ndim))
     b = list(range(left.ndim, left.ndim + right.ndim))
-    for i, j in (*zip(left_contracted, right_contracted, strict=True), *zip(left_batch, right_batch, strict=True)):
+    for i, j in (
+        *zip(left_contracted, right_contracted, strict=True),
+        *zip(left_batch, right_batch, strict=True),
+    ):
         b[j] = a[i]
     result = [a[i] for i in left_batch]
-    result += [a[i] for i in range(left.ndim) if i not in (*left_contracted, *left_batch)]
-    result += [b[j] for j in range(right.ndim) if j not in (*right_contracted, *right_batch)]
+    result += [
+        a[i] for i in range(left.ndim) if i not in (*left_contracted, *left_batch)
+    ]
+    result += [
+        b[j] for j in range(right.ndim) if j not in (*right_contracted, *right_batch)
+    ]
     return a, b, result
 
 
@@ -49,21 +73,42 @@ def _evaluate(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
 
 
 def _pull(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     left, right = operands
-    (left_contracted, right_contracted), (left_batch, right_batch) = params["dimension_numbers"]
+    (left_contracted, right_contracted), (left_batch, right_batch) = params[
+        "dimension_numbers"
+    ]
     batch = len(left_batch)
-    left_free = [i for i in range(left.rank) if i not in (*left_contracted, *left_batch)]
-    right_free = [j for j in range(right.rank) if j not in (*right_contracted, *right_batch)]
+    left_free = [
+        i for i in range(left.rank) if i not in (*left_contracted, *left_batch)
+    ]
+    right_free = [
+        j for j in range(right.rank) if j not in (*right_contracted, *right_batch)
+    ]
     of_left = tuple(range(batch, batch + len(left_free)))
     of_right = tuple(range(batch + len(left_free), cotangent.rank))
     common = tuple(range(batch))
-    to_left = dot_general(cotangent, right, dimension_numbers=((of_right, tuple(right_free)), (common, right_batch)))
-    to_right = dot_general(cotangent, left, dimension_numbers=((of_left, tuple(left_free)), (common, left_batch)))
+    to_left = dot_general(
+        cotangent,
+        right,
+        dimension_numbers=((of_right, tuple(right_free)), (common, right_batch)),
+    )
+    to_right = dot_general(
+        cotangent,
+        left,
+        dimension_numbers=((of_left, tuple(left_free)), (common, left_batch)),
+    )
     # what the other operand has left over are its contracted dimensions, in its own order
-    left_order = [left_contracted[right_contracted.index(j)] for j in sorted(right_contracted)]
-    right_order = [right_contracted[left_contracted.index(i)] for i in sorted(left_contracted)]
+    left_order = [
+        left_contracted[right_contracted.index(j)] for j in sorted(right_contracted)
+    ]
+    right_order = [
+        right_contracted[left_contracted.index(i)] for i in sorted(left_contracted)
+    ]
     return [
         _placed(to_left, [*left_batch, *left_free, *left_order]),
         _placed(to_right, [*right_batch, *right_free, *right_order]),

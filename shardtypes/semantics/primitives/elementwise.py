@@ -35,11 +35,16 @@ def broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
         result.append(letter)
         for kept, size in zip(names, sizes, strict=True):
             kept.append(() if size == 1 else letter)
-    own = (tuple(kept[rank - operand.rank :]) for kept, operand in zip(names, operands, strict=True))
+    own = (
+        tuple(kept[rank - operand.rank :])
+        for kept, operand in zip(names, operands, strict=True)
+    )
     return Letters(tuple(own), (tuple(result),))
 
 
-def broadcast_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def broadcast_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     rank = max((operand.rank for operand in operands), default=0)
     aligned = [(1,) * (rank - operand.rank) + operand.dims for operand in operands]
     return [tuple(_stretched([dims[k] for dims in aligned]) for k in range(rank))]
@@ -60,7 +65,9 @@ def unbroadcast(cotangent: Array, operand: Array) -> Array:
     """The cotangent of an operand that was broadcast: summed over the dimensions that it did not have."""
     extra = cotangent.rank - operand.rank
     stretched = [
-        k for k in range(cotangent.rank) if k < extra or (operand.dims[k - extra] == 1 and cotangent.dims[k] != 1)
+        k
+        for k in range(cotangent.rank)
+        if k < extra or (operand.dims[k - extra] == 1 and cotangent.dims[k] != 1)
     ]
     if not stretched:
         return cotangent
@@ -81,7 +88,10 @@ def elementwise(
     conjugated, as JAX does where a function of complex numbers is linear in real ones only."""
 
     def pull(
-        cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+        cotangent: Array,
+        operands: Sequence[Array],
+        results: Sequence[Array],
+        params: Params,
     ) -> Sequence[Array | None]:
         found: list[Array | None] = []
         for i, operand in enumerate(operands):
@@ -92,12 +102,21 @@ def elementwise(
             if rule is None:
                 raise NoGradient(name)
             slope: Array = rule(*operands, results[0], **params)
-            taken = mul(conj(cotangent) if conjugates and _is_complex(cotangent) else cotangent, slope)
+            taken = mul(
+                conj(cotangent) if conjugates and _is_complex(cotangent) else cotangent,
+                slope,
+            )
             found.append(unbroadcast(_as_operand(taken, operand), operand))
         return found
 
     return declare(
-        name, letters=broadcast_letters, shape=broadcast_shape, values=values, evaluate=evaluate, dtype=dtype, pull=pull
+        name,
+        letters=broadcast_letters,
+        shape=broadcast_shape,
+        values=values,
+        evaluate=evaluate,
+        dtype=dtype,
+        pull=pull,
     )
 
 
@@ -129,8 +148,18 @@ def number(value: complex, like: Array | None = None) -> Array:
     """A number of Python's as an array of rank 0, the same on all devices."""
     from shardtypes.semantics.simulated import Simulated
 
-    dtype = like.dtype if like is not None else {bool: "bool", int: "int32", float: "float32"}.get(type(value))
-    return Array((), dtype or "complex64", like is None, None, Simulated.everywhere(np.asarray(value)))
+    dtype = (
+        like.dtype
+        if like is not None
+        else {bool: "bool", int: "int32", float: "float32"}.get(type(value))
+    )
+    return Array(
+        (),
+        dtype or "complex64",
+        like is None,
+        None,
+        Simulated.everywhere(np.asarray(value)),
+    )
 
 
 # --- one operand: linear, odd, and so on -------------------------------------------------------------------------
@@ -147,9 +176,14 @@ def _constant(value: float) -> Derivative:
     return lambda *arrays: number(value, arrays[0])
 
 
-neg: Primitive = elementwise("neg", lambda x: -x, Values(jointly=JOINT({0}), monotone=(-1,)), [_constant(-1.0)])
+neg: Primitive = elementwise(
+    "neg", lambda x: -x, Values(jointly=JOINT({0}), monotone=(-1,)), [_constant(-1.0)]
+)
 copy: Primitive = elementwise(
-    "copy", lambda x: x, Values(jointly=JOINT({0}), monotone=(1,), moves=True), [_constant(1.0)]
+    "copy",
+    lambda x: x,
+    Values(jointly=JOINT({0}), monotone=(1,), moves=True),
+    [_constant(1.0)],
 )
 
 
@@ -158,13 +192,25 @@ def stop_gradient(x: Array) -> Array:
     return replace(x, node=None)
 
 
-real: Primitive = elementwise("real", lambda x: np.real(x), LINEAR, [_constant(1.0)], dtype=_real)
-imag: Primitive = elementwise("imag", lambda x: np.imag(x), _ADDITIVE, [lambda x, y: number(-1j, x)], dtype=_real)
-conj: Primitive = elementwise("conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)], conjugates=True)
-abs_: Primitive = elementwise(
-    "abs", lambda x: np.abs(x), Values(degrees=(1,)), [lambda x, y: _direction(x)], dtype=_real
+real: Primitive = elementwise(
+    "real", lambda x: np.real(x), LINEAR, [_constant(1.0)], dtype=_real
 )
-sign: Primitive = elementwise("sign", lambda x: special.sign(x), _SCALELESS, [_constant(0.0)])
+imag: Primitive = elementwise(
+    "imag", lambda x: np.imag(x), _ADDITIVE, [lambda x, y: number(-1j, x)], dtype=_real
+)
+conj: Primitive = elementwise(
+    "conj", lambda x: np.conj(x), _ADDITIVE, [_constant(1.0)], conjugates=True
+)
+abs_: Primitive = elementwise(
+    "abs",
+    lambda x: np.abs(x),
+    Values(degrees=(1,)),
+    [lambda x, y: _direction(x)],
+    dtype=_real,
+)
+sign: Primitive = elementwise(
+    "sign", lambda x: special.sign(x), _SCALELESS, [_constant(0.0)]
+)
 
 
 def _direction(x: Array) -> Array:
@@ -172,7 +218,10 @@ def _direction(x: Array) -> Array:
 
 
 sqrt: Primitive = elementwise(
-    "sqrt", lambda x: np.sqrt(x), Values(degrees=(_HALF,), monotone=(1,)), [lambda x, y: div(number(0.5, y), y)]
+    "sqrt",
+    lambda x: np.sqrt(x),
+    Values(degrees=(_HALF,), monotone=(1,)),
+    [lambda x, y: div(number(0.5, y), y)],
 )
 rsqrt: Primitive = elementwise(
     "rsqrt",
@@ -186,8 +235,15 @@ cbrt: Primitive = elementwise(
     Values(degrees=(Fraction(1, 3),), monotone=(1,)),
     [lambda x, y: div(number(1 / 3, y), square(y))],
 )
-square: Primitive = elementwise("square", lambda x: x * x, Values(degrees=(2,)), [lambda x, y: mul(number(2.0, x), x)])
-floor: Primitive = elementwise("floor", lambda x: np.floor(x), GROWING, [_constant(0.0)])
+square: Primitive = elementwise(
+    "square",
+    lambda x: x * x,
+    Values(degrees=(2,)),
+    [lambda x, y: mul(number(2.0, x), x)],
+)
+floor: Primitive = elementwise(
+    "floor", lambda x: np.floor(x), GROWING, [_constant(0.0)]
+)
 ceil: Primitive = elementwise("ceil", lambda x: np.ceil(x), GROWING, [_constant(0.0)])
 round_: Primitive = elementwise(
     "round",
@@ -196,41 +252,84 @@ round_: Primitive = elementwise(
     [lambda x, y, **_: number(0.0, x)],
 )
 exp: Primitive = elementwise("exp", lambda x: np.exp(x), GROWING, [lambda x, y: y])
-exp2: Primitive = elementwise("exp2", lambda x: np.exp2(x), GROWING, [lambda x, y: mul(number(math.log(2), y), y)])
-expm1: Primitive = elementwise("expm1", lambda x: np.expm1(x), GROWING, [lambda x, y: exp(x)])
-log: Primitive = elementwise("log", lambda x: np.log(x), GROWING, [lambda x, y: div(number(1.0, x), x)])
-log1p: Primitive = elementwise(
-    "log1p", lambda x: np.log1p(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), x))]
+exp2: Primitive = elementwise(
+    "exp2", lambda x: np.exp2(x), GROWING, [lambda x, y: mul(number(math.log(2), y), y)]
 )
-tanh: Primitive = elementwise("tanh", lambda x: np.tanh(x), GROWING, [lambda x, y: sub(number(1.0, y), square(y))])
+expm1: Primitive = elementwise(
+    "expm1", lambda x: np.expm1(x), GROWING, [lambda x, y: exp(x)]
+)
+log: Primitive = elementwise(
+    "log", lambda x: np.log(x), GROWING, [lambda x, y: div(number(1.0, x), x)]
+)
+log1p: Primitive = elementwise(
+    "log1p",
+    lambda x: np.log1p(x),
+    GROWING,
+    [lambda x, y: div(number(1.0, x), add(number(1.0, x), x))],
+)
+tanh: Primitive = elementwise(
+    "tanh", lambda x: np.tanh(x), GROWING, [lambda x, y: sub(number(1.0, y), square(y))]
+)
 logistic: Primitive = elementwise(
-    "logistic", lambda x: 1 / (1 + np.exp(-x)), GROWING, [lambda x, y: mul(y, sub(number(1.0, y), y))]
+    "logistic",
+    lambda x: 1 / (1 + np.exp(-x)),
+    GROWING,
+    [lambda x, y: mul(y, sub(number(1.0, y), y))],
 )
 sin: Primitive = elementwise("sin", lambda x: np.sin(x), CURVED, [lambda x, y: cos(x)])
-cos: Primitive = elementwise("cos", lambda x: np.cos(x), CURVED, [lambda x, y: neg(sin(x))])
-tan: Primitive = elementwise("tan", lambda x: np.tan(x), CURVED, [lambda x, y: add(number(1.0, y), square(y))])
+cos: Primitive = elementwise(
+    "cos", lambda x: np.cos(x), CURVED, [lambda x, y: neg(sin(x))]
+)
+tan: Primitive = elementwise(
+    "tan", lambda x: np.tan(x), CURVED, [lambda x, y: add(number(1.0, y), square(y))]
+)
 asin: Primitive = elementwise(
-    "asin", lambda x: np.arcsin(x), GROWING, [lambda x, y: rsqrt(sub(number(1.0, x), square(x)))]
+    "asin",
+    lambda x: np.arcsin(x),
+    GROWING,
+    [lambda x, y: rsqrt(sub(number(1.0, x), square(x)))],
 )
 acos: Primitive = elementwise(
-    "acos", lambda x: np.arccos(x), FALLING, [lambda x, y: neg(rsqrt(sub(number(1.0, x), square(x))))]
+    "acos",
+    lambda x: np.arccos(x),
+    FALLING,
+    [lambda x, y: neg(rsqrt(sub(number(1.0, x), square(x))))],
 )
 atan: Primitive = elementwise(
-    "atan", lambda x: np.arctan(x), GROWING, [lambda x, y: div(number(1.0, x), add(number(1.0, x), square(x)))]
+    "atan",
+    lambda x: np.arctan(x),
+    GROWING,
+    [lambda x, y: div(number(1.0, x), add(number(1.0, x), square(x)))],
 )
-sinh: Primitive = elementwise("sinh", lambda x: np.sinh(x), GROWING, [lambda x, y: cosh(x)])
-cosh: Primitive = elementwise("cosh", lambda x: np.cosh(x), CURVED, [lambda x, y: sinh(x)])
+sinh: Primitive = elementwise(
+    "sinh", lambda x: np.sinh(x), GROWING, [lambda x, y: cosh(x)]
+)
+cosh: Primitive = elementwise(
+    "cosh", lambda x: np.cosh(x), CURVED, [lambda x, y: sinh(x)]
+)
 asinh: Primitive = elementwise(
-    "asinh", lambda x: np.arcsinh(x), GROWING, [lambda x, y: rsqrt(add(square(x), number(1.0, x)))]
+    "asinh",
+    lambda x: np.arcsinh(x),
+    GROWING,
+    [lambda x, y: rsqrt(add(square(x), number(1.0, x)))],
 )
 acosh: Primitive = elementwise(
-    "acosh", lambda x: np.arccosh(x), GROWING, [lambda x, y: rsqrt(sub(square(x), number(1.0, x)))]
+    "acosh",
+    lambda x: np.arccosh(x),
+    GROWING,
+    [lambda x, y: rsqrt(sub(square(x), number(1.0, x)))],
 )
 atanh: Primitive = elementwise(
-    "atanh", lambda x: np.arctanh(x), GROWING, [lambda x, y: div(number(1.0, x), sub(number(1.0, x), square(x)))]
+    "atanh",
+    lambda x: np.arctanh(x),
+    GROWING,
+    [lambda x, y: div(number(1.0, x), sub(number(1.0, x), square(x)))],
 )
 erf: Primitive = elementwise(
-    "erf", lambda x: special.erf(x), GROWING, [lambda x, y: mul(number(2 / math.sqrt(math.pi), x), exp(neg(square(x))))]
+    "erf",
+    lambda x: special.erf(x),
+    GROWING,
+    [lambda x, y: mul(number(2 / math.sqrt(math.pi), x), exp(neg(square(x))))],
 )
 erfc: Primitive = elementwise(
     "erfc",
@@ -244,12 +343,20 @@ erf_inv: Primitive = elementwise(
     GROWING,
     [lambda x, y: mul(number(math.sqrt(math.pi) / 2, y), exp(square(y)))],
 )
-lgamma: Primitive = elementwise("lgamma", lambda x: special.lgamma(x), CURVED, [lambda x, y: digamma(x)])
+lgamma: Primitive = elementwise(
+    "lgamma", lambda x: special.lgamma(x), CURVED, [lambda x, y: digamma(x)]
+)
 digamma: Primitive = elementwise(
-    "digamma", lambda x: special.digamma(x), CURVED, [lambda x, y: polygamma(number(1.0, x), x)]
+    "digamma",
+    lambda x: special.digamma(x),
+    CURVED,
+    [lambda x, y: polygamma(number(1.0, x), x)],
 )
 bessel_i0e: Primitive = elementwise(
-    "bessel_i0e", lambda x: special.bessel_i0e(x), CURVED, [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))]
+    "bessel_i0e",
+    lambda x: special.bessel_i0e(x),
+    CURVED,
+    [lambda x, y: sub(bessel_i1e(x), mul(sign(x), y))],
 )
 bessel_i1e: Primitive = elementwise(
     "bessel_i1e",
@@ -257,11 +364,17 @@ bessel_i1e: Primitive = elementwise(
     CURVED,
     [lambda x, y: sub(bessel_i0e(x), mul(y, add(sign(x), div(number(1.0, x), x))))],
 )
-is_finite: Primitive = elementwise("is_finite", lambda x: np.isfinite(x), Values(degrees=(0,)), dtype=_bools)
-not_: Primitive = elementwise(
-    "not", lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x), Values(degrees=(None,))
+is_finite: Primitive = elementwise(
+    "is_finite", lambda x: np.isfinite(x), Values(degrees=(0,)), dtype=_bools
 )
-population_count: Primitive = elementwise("population_count", lambda x: special.population_count(x), CURVED)
+not_: Primitive = elementwise(
+    "not",
+    lambda x: np.logical_not(x) if x.dtype == bool else np.invert(x),
+    Values(degrees=(None,)),
+)
+population_count: Primitive = elementwise(
+    "population_count", lambda x: special.population_count(x), CURVED
+)
 clz: Primitive = elementwise("clz", lambda x: special.leading_zeros(x), CURVED)
 
 
@@ -299,7 +412,10 @@ def _degree(params: Params) -> Values:
 
 
 integer_pow: Primitive = elementwise(
-    "integer_pow", _powered, _degree, [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))]
+    "integer_pow",
+    _powered,
+    _degree,
+    [lambda x, out, y: mul(number(float(y), x), integer_pow(x, y=y - 1))],
 )
 
 # --- two operands ------------------------------------------------------------------------------------------------
@@ -323,9 +439,14 @@ def _share(chosen: Array, other: Array, out: Array) -> Array:
     return div(mine, add(mine, others))
 
 
-add: Primitive = elementwise("add", lambda x, y: x + y, _SUM, [_constant(1.0), _constant(1.0)])
+add: Primitive = elementwise(
+    "add", lambda x, y: x + y, _SUM, [_constant(1.0), _constant(1.0)]
+)
 sub: Primitive = elementwise(
-    "sub", lambda x, y: x - y, Values(jointly=JOINT({0, 1}), monotone=(1, -1)), [_constant(1.0), _constant(-1.0)]
+    "sub",
+    lambda x, y: x - y,
+    Values(jointly=JOINT({0, 1}), monotone=(1, -1)),
+    [_constant(1.0), _constant(-1.0)],
 )
 mul: Primitive = elementwise(
     "mul",
@@ -361,21 +482,31 @@ pow_: Primitive = elementwise(
     "pow",
     lambda x, y: np.power(x, y),
     Values(degrees=(None, None)),
-    [lambda x, y, out: mul(y, pow_(x, sub(y, number(1.0, y)))), lambda x, y, out: mul(log(x), out)],
+    [
+        lambda x, y, out: mul(y, pow_(x, sub(y, number(1.0, y)))),
+        lambda x, y, out: mul(log(x), out),
+    ],
 )
 atan2: Primitive = elementwise(
     "atan2",
     lambda x, y: np.arctan2(x, y),
     Values(degrees=(0, 0), together=True),
-    [lambda x, y, out: div(y, add(square(x), square(y))), lambda x, y, out: neg(div(x, add(square(x), square(y))))],
+    [
+        lambda x, y, out: div(y, add(square(x), square(y))),
+        lambda x, y, out: neg(div(x, add(square(x), square(y)))),
+    ],
 )
-nextafter: Primitive = elementwise("nextafter", lambda x, y: np.nextafter(x, y), Values(degrees=(None, None)))
+nextafter: Primitive = elementwise(
+    "nextafter", lambda x, y: np.nextafter(x, y), Values(degrees=(None, None))
+)
 complex_: Primitive = elementwise(
     "complex",
     lambda x, y: x + 1j * y,
     Values(jointly=JOINT({0, 1})),
     [lambda x, y, out: number(1.0, out), lambda x, y, out: number(1j, out)],
-    dtype=lambda operands, params: [{"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")],
+    dtype=lambda operands, params: [
+        {"float32": "complex64", "float64": "complex128"}.get(operands[0].dtype or "")
+    ],
 )
 eq: Primitive = elementwise("eq", lambda x, y: x == y, _QUESTION, dtype=_bools)
 ne: Primitive = elementwise("ne", lambda x, y: x != y, _QUESTION, dtype=_bools)
@@ -383,15 +514,25 @@ lt: Primitive = elementwise("lt", lambda x, y: x < y, _QUESTION, dtype=_bools)
 le: Primitive = elementwise("le", lambda x, y: x <= y, _QUESTION, dtype=_bools)
 gt: Primitive = elementwise("gt", lambda x, y: x > y, _QUESTION, dtype=_bools)
 ge: Primitive = elementwise("ge", lambda x, y: x >= y, _QUESTION, dtype=_bools)
-and_: Primitive = elementwise("and", lambda x, y: x & y, Values(degrees=(None, None), idempotent="and"))
-or_: Primitive = elementwise("or", lambda x, y: x | y, Values(degrees=(None, None), idempotent="or"))
+and_: Primitive = elementwise(
+    "and", lambda x, y: x & y, Values(degrees=(None, None), idempotent="and")
+)
+or_: Primitive = elementwise(
+    "or", lambda x, y: x | y, Values(degrees=(None, None), idempotent="or")
+)
 xor: Primitive = elementwise("xor", lambda x, y: x ^ y, Values(degrees=(None, None)))
-shift_left: Primitive = elementwise("shift_left", lambda x, y: np.left_shift(x, y), Values(degrees=(None, None)))
+shift_left: Primitive = elementwise(
+    "shift_left", lambda x, y: np.left_shift(x, y), Values(degrees=(None, None))
+)
 shift_right_arithmetic: Primitive = elementwise(
-    "shift_right_arithmetic", lambda x, y: np.right_shift(x, y), Values(degrees=(None, None))
+    "shift_right_arithmetic",
+    lambda x, y: np.right_shift(x, y),
+    Values(degrees=(None, None)),
 )
 shift_right_logical: Primitive = elementwise(
-    "shift_right_logical", lambda x, y: special.shifted_right(x, y), Values(degrees=(None, None))
+    "shift_right_logical",
+    lambda x, y: special.shifted_right(x, y),
+    Values(degrees=(None, None)),
 )
 
 
@@ -401,7 +542,9 @@ def _gamma_density(a: Array, x: Array) -> Array:
     return exp(sub(sub(power, x), lgamma(a)))
 
 
-gcd: Primitive = elementwise("gcd", lambda x, y: np.gcd(x, y), Values(degrees=(1, 1), together=True))
+gcd: Primitive = elementwise(
+    "gcd", lambda x, y: np.gcd(x, y), Values(degrees=(1, 1), together=True)
+)
 
 
 igamma: Primitive = elementwise(
@@ -428,7 +571,9 @@ polygamma: Primitive = elementwise(
     Values(degrees=(None, None)),
     [None, lambda m, x, y: polygamma(add(m, number(1.0, m)), x)],
 )
-special_trunc: Primitive = elementwise("trunc", lambda x: np.trunc(x), GROWING, [_constant(0.0)])
+special_trunc: Primitive = elementwise(
+    "trunc", lambda x: np.trunc(x), GROWING, [_constant(0.0)]
+)
 
 # --- three operands ----------------------------------------------------------------------------------------------
 
@@ -464,16 +609,27 @@ clamp: Primitive = elementwise(
 
 def _selecting(params: Params) -> Values:
     cases = frozenset(range(1, 1 + params["cases"]))
-    return Values(jointly=cases, controls=frozenset({0}), degrees=(0,), monotone=(0, *[1] * len(cases)), moves=True)
+    return Values(
+        jointly=cases,
+        controls=frozenset({0}),
+        degrees=(0,),
+        monotone=(0, *[1] * len(cases)),
+        moves=True,
+    )
 
 
 def _chosen(which: Any, *arrays: Any, cases: int) -> Any:
     index = which.astype(np.int64)
-    return np.choose(index, np.broadcast_arrays(index, *arrays)[1:]) if arrays else which
+    return (
+        np.choose(index, np.broadcast_arrays(index, *arrays)[1:]) if arrays else which
+    )
 
 
 def _pull_select(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     which, *cases = operands
     found: list[Array | None] = [None]

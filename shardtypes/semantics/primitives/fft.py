@@ -15,7 +15,11 @@ from shardtypes.semantics.values import Values
 
 def _letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
-    return Letters((own,), (own,), whole=frozenset(letter for k in params["axes"] for letter in own[k]))
+    return Letters(
+        (own,),
+        (own,),
+        whole=frozenset(letter for k in params["axes"] for letter in own[k]),
+    )
 
 
 def _evaluate(x: Any, *, axes: Sequence[int], inverse: bool) -> Any:
@@ -28,5 +32,7 @@ fft: Primitive = declare(
     shape=lambda operands, params, letters: [operands[0].dims],
     values=Values(jointly=frozenset({0})),
     evaluate=_evaluate,
-    pull=lambda cotangent, operands, results, params: [fft(cotangent, **params)],  # its matrix is symmetric
+    pull=lambda cotangent, operands, results, params: [
+        fft(cotangent, **params)
+    ],  # its matrix is symmetric
 )

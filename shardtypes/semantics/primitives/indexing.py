@@ -12,8 +12,16 @@ from shardtypes.semantics.primitive import Primitive, declare
 from shardtypes.semantics.primitives.structure import plain, zeros_like
 from shardtypes.semantics.values import Values
 
-_READ = Values(jointly=frozenset({0}), controls=frozenset({1}), degrees=(1, None), monotone=(1, 0), moves=True)
-_WRITTEN = Values(jointly=frozenset({0, 2}), controls=frozenset({1}), degrees=(1, None, 1))
+_READ = Values(
+    jointly=frozenset({0}),
+    controls=frozenset({1}),
+    degrees=(1, None),
+    monotone=(1, 0),
+    moves=True,
+)
+_WRITTEN = Values(
+    jointly=frozenset({0, 2}), controls=frozenset({1}), degrees=(1, None, 1)
+)
 
 
 def _along_letters(operands: Sequence[Array], params: Params) -> Letters:
@@ -22,17 +30,27 @@ def _along_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = list(plain("d", operands[0]))
     index = list(plain("d", operands[1]))
     index[axis] = ("i",)
-    return Letters((tuple(own), tuple(index)), (tuple(index),), window=frozenset(own[axis]))
+    return Letters(
+        (tuple(own), tuple(index)), (tuple(index),), window=frozenset(own[axis])
+    )
 
 
-def _index_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _index_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [operands[1].dims]
 
 
 def _pull_take(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
-    return [add_along(zeros_like(operands[0]), operands[1], cotangent, axis=params["axis"]), None]
+    return [
+        add_along(zeros_like(operands[0]), operands[1], cotangent, axis=params["axis"]),
+        None,
+    ]
 
 
 take_along: Primitive = declare(
@@ -40,7 +58,9 @@ take_along: Primitive = declare(
     letters=_along_letters,
     shape=_index_shape,
     values=_READ,
-    evaluate=lambda x, index, axis: np.take_along_axis(x, index.astype(np.int64), axis=axis),
+    evaluate=lambda x, index, axis: np.take_along_axis(
+        x, index.astype(np.int64), axis=axis
+    ),
     pull=_pull_take,
 )
 
@@ -50,7 +70,9 @@ def _write_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
     index = list(plain("d", operands[1]))
     index[axis] = ("i",)
-    return Letters((own, tuple(index), tuple(index)), (own,), window=frozenset((*own[axis], "i")))
+    return Letters(
+        (own, tuple(index), tuple(index)), (own,), window=frozenset((*own[axis], "i"))
+    )
 
 
 def _added(x: Any, index: Any, update: Any, *, axis: int) -> Any:
@@ -68,23 +90,37 @@ def _put(x: Any, index: Any, update: Any, *, axis: int) -> Any:
 
 
 def _pull_add(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [cotangent, None, take_along(cotangent, operands[1], axis=params["axis"])]
 
 
-add_along: Primitive = declare("add_along", letters=_write_letters, values=_WRITTEN, evaluate=_added, pull=_pull_add)
+add_along: Primitive = declare(
+    "add_along",
+    letters=_write_letters,
+    values=_WRITTEN,
+    evaluate=_added,
+    pull=_pull_add,
+)
 
 
 def _pull_put(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     index, update, axis = operands[1], operands[2], params["axis"]
     kept = put_along(cotangent, index, zeros_like(update), axis=axis)
     return [kept, None, take_along(cotangent, index, axis=axis)]
 
 
-put_along: Primitive = declare("put_along", letters=_write_letters, values=_WRITTEN, evaluate=_put, pull=_pull_put)
+put_along: Primitive = declare(
+    "put_along", letters=_write_letters, values=_WRITTEN, evaluate=_put, pull=_pull_put
+)
 
 
 # --- NumPy's indexing ---------------------------------------------------------------------------------------------
@@ -94,10 +130,15 @@ put_along: Primitive = declare("put_along", letters=_write_letters, values=_WRIT
 
 
 def _positions(index: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(arrays[part[0]].astype(np.int64) if isinstance(part, tuple) else part for part in index)
+    return tuple(
+        arrays[part[0]].astype(np.int64) if isinstance(part, tuple) else part
+        for part in index
+    )
 
 
-def _basic_letters(operands: Sequence[Array], params: Params) -> tuple[list[Any], list[Any], set[str]]:
+def _basic_letters(
+    operands: Sequence[Array], params: Params
+) -> tuple[list[Any], list[Any], set[str]]:
     """Letters of the array and of the dimensions that plain slices leave, and those that are read at some places."""
     own: list[Any] = []
     result: list[Any] = []
@@ -126,37 +167,65 @@ def _index_letters(operands: Sequence[Array], params: Params) -> Letters:
     rank = max(operand.rank for operand in operands[1:])
     places = [(f"i{k}",) for k in range(rank)]
     index = [
-        tuple(() if size == 1 else places[rank - operand.rank + k] for k, size in enumerate(operand.dims))
+        tuple(
+            () if size == 1 else places[rank - operand.rank + k]
+            for k, size in enumerate(operand.dims)
+        )
         for operand in operands[1:]
     ]
     at = params["at"]
-    result[at:at] = [place if any(place in dims for dims in index) else () for place in places]
+    result[at:at] = [
+        place if any(place in dims for dims in index) else () for place in places
+    ]
     return Letters((tuple(own), *index), (tuple(result),), window=frozenset(moved))
 
 
-def _indexed_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _indexed_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [tuple(params["shape"])]
 
 
 def _index_values(params: Params) -> Values:
-    places = frozenset(part[0] + 1 for part in params["index"] if isinstance(part, tuple))
+    places = frozenset(
+        part[0] + 1 for part in params["index"] if isinstance(part, tuple)
+    )
     count = 1 + max(places, default=0)
-    return Values(jointly=frozenset({0}), controls=places, monotone=(1,), degrees=(None,) * count, moves=True)
+    return Values(
+        jointly=frozenset({0}),
+        controls=places,
+        monotone=(1,),
+        degrees=(None,) * count,
+        moves=True,
+    )
 
 
-def _read(x: Any, *arrays: Any, index: Sequence[Any], at: int, shape: Sequence[int]) -> Any:
+def _read(
+    x: Any, *arrays: Any, index: Sequence[Any], at: int, shape: Sequence[int]
+) -> Any:
     return x[_positions(index, arrays)]
 
 
 def _pull_read(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     rest = [None] * (len(operands) - 1)
-    return [update(zeros_like(operands[0]), cotangent, *operands[1:], kind="add", **params), *rest]
+    return [
+        update(zeros_like(operands[0]), cotangent, *operands[1:], kind="add", **params),
+        *rest,
+    ]
 
 
 indexed: Primitive = declare(
-    "index", letters=_index_letters, shape=_indexed_shape, values=_index_values, evaluate=_read, pull=_pull_read
+    "index",
+    letters=_index_letters,
+    shape=_indexed_shape,
+    values=_index_values,
+    evaluate=_read,
+    pull=_pull_read,
 )
 
 
@@ -164,7 +233,9 @@ def _update_letters(operands: Sequence[Array], params: Params) -> Letters:
     inner = _index_letters([operands[0], *operands[2:]], params)
     own, *places = inner.operands
     (result,) = inner.results
-    read = frozenset(letter for factors in result for letter in factors) - {x for f in own for x in f}
+    read = frozenset(letter for factors in result for letter in factors) - {
+        x for f in own for x in f
+    }
     return Letters((own, result, *places), (own,), window=inner.window | read)
 
 
@@ -173,14 +244,27 @@ def _update_values(params: Params) -> Values:
     controls = frozenset(place + 1 for place in base.controls)
     degrees = (None,) * (2 + len(controls))
     if params["kind"] in ("set", "add"):
-        return Values(jointly=frozenset({0, 1}), controls=controls, degrees=degrees, moves=params["kind"] == "set")
+        return Values(
+            jointly=frozenset({0, 1}),
+            controls=controls,
+            degrees=degrees,
+            moves=params["kind"] == "set",
+        )
     return Values(degrees=degrees, controls=controls)
 
 
 _UFUNCS = {"add": "add", "mul": "multiply", "min": "minimum", "max": "maximum"}
 
 
-def _write(x: Any, new: Any, *arrays: Any, index: Sequence[Any], at: int, shape: Sequence[int], kind: str) -> Any:
+def _write(
+    x: Any,
+    new: Any,
+    *arrays: Any,
+    index: Sequence[Any],
+    at: int,
+    shape: Sequence[int],
+    kind: str,
+) -> Any:
     out = np.array(x)
     places = _positions(index, arrays)
     if kind == "set":
@@ -191,7 +275,10 @@ def _write(x: Any, new: Any, *arrays: Any, index: Sequence[Any], at: int, shape:
 
 
 def _pull_write(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     from shardtypes.semantics.array import NoGradient
     from shardtypes.semantics.primitives.elementwise import unbroadcast
@@ -203,7 +290,9 @@ def _pull_write(
         return [cotangent, taken, *rest]
     if params["kind"] != "set":
         raise NoGradient(f"an update with {params['kind']}")
-    kept = update(cotangent, zeros_like(operands[1]), *operands[2:], kind="set", **plain_params)
+    kept = update(
+        cotangent, zeros_like(operands[1]), *operands[2:], kind="set", **plain_params
+    )
     return [kept, taken, *rest]
 
 

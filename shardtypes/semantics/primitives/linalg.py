@@ -10,28 +10,49 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, letters_in
 from shardtypes.semantics.primitive import DtypeRule, declare, declare_several
 from shardtypes.semantics.primitives.contractions import dot_general
-from shardtypes.semantics.primitives.elementwise import add, ge, mul, neg, number, select_n
-from shardtypes.semantics.primitives.structure import broadcast_in_dim, expand_dims, iota, plain, transpose, zeros_like
+from shardtypes.semantics.primitives.elementwise import (
+    add,
+    ge,
+    mul,
+    neg,
+    number,
+    select_n,
+)
+from shardtypes.semantics.primitives.structure import (
+    broadcast_in_dim,
+    expand_dims,
+    iota,
+    plain,
+    transpose,
+    zeros_like,
+)
 from shardtypes.semantics.values import Values
 
 Sizes = Callable[[Dim, Dim, Params], Sequence[tuple[Dim, ...]]]
 """The last dimensions of each result, from the rows and columns of the matrix and the parameters."""
 
 
-def _matrix_letters(core: Sequence[int]) -> Callable[[Sequence[Array], Params], Letters]:
+def _matrix_letters(
+    core: Sequence[int],
+) -> Callable[[Sequence[Array], Params], Letters]:
     """The leading dimensions are kept; ``core`` tells how many more each result has."""
 
     def letters(operands: Sequence[Array], params: Params) -> Letters:
         own = plain("d", operands[0])
         batch, whole = own[:-2], own[-2:]
-        results = [(*batch, *((f"r{k}{j}",) for j in range(count))) for k, count in enumerate(core)]
+        results = [
+            (*batch, *((f"r{k}{j}",) for j in range(count)))
+            for k, count in enumerate(core)
+        ]
         return Letters((own,), tuple(results), whole=letters_in([whole]))
 
     return letters
 
 
 def _matrix_shape(sizes: Sizes) -> Callable[..., Sequence[tuple[Dim, ...]]]:
-    def shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+    def shape(
+        operands: Sequence[Array], params: Params, letters: Letters | None
+    ) -> Sequence[tuple[Dim, ...]]:
         *batch, rows, columns = operands[0].dims
         return [(*batch, *more) for more in sizes(rows, columns, params)]
 
@@ -50,7 +71,9 @@ def _transposed(array: Array) -> Array:
 def _product(a: Array, b: Array) -> Array:
     """Of stacks of matrices, one beside the other."""
     batch = tuple(range(a.rank - 2))
-    return dot_general(a, b, dimension_numbers=(((a.rank - 1,), (b.rank - 2,)), (batch, batch)))
+    return dot_general(
+        a, b, dimension_numbers=(((a.rank - 1,), (b.rank - 2,)), (batch, batch))
+    )
 
 
 def _no_complex(*arrays: Array) -> None:
@@ -60,7 +83,9 @@ def _no_complex(*arrays: Array) -> None:
 
 def _over_matrix(array: Array, like: Array) -> Array:
     """A number for each matrix, in the shape of the matrices."""
-    return broadcast_in_dim(array, shape=like.dims, broadcast_dimensions=tuple(range(array.rank)))
+    return broadcast_in_dim(
+        array, shape=like.dims, broadcast_dimensions=tuple(range(array.rank))
+    )
 
 
 def _or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,7 +108,10 @@ def _or_nan(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pull_inverse(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     back = _transposed(results[0])
     return [neg(_product(_product(back, cotangent), back))]
@@ -104,11 +132,16 @@ def _solve_letters(operands: Sequence[Array], params: Params) -> Letters:
     whole = letters_in([matrix[-2:], right[-2:-1]])
     column: Factors = right[-1] and ("c",)
     right[-1] = column
-    return Letters((matrix, tuple(right)), ((*right[:-2], ("r",), column),), whole=whole)
+    return Letters(
+        (matrix, tuple(right)), ((*right[:-2], ("r",), column),), whole=whole
+    )
 
 
 def _pull_solve(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     to_right = solve(_transposed(operands[0]), cotangent)
     return [neg(_product(to_right, _transposed(results[0]))), to_right]
@@ -125,7 +158,10 @@ solve = declare(
 
 
 def _pull_determinant(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     back = _transposed(inverse(operands[0]))
     return [mul(_over_matrix(mul(cotangent, results[0]), back), back)]
@@ -142,7 +178,10 @@ determinant = declare(
 
 
 def _pull_slogdet(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangents: Sequence[Array | None],
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     _no_complex(*operands)
     if cotangents[1] is None:
@@ -164,11 +203,15 @@ slogdet = declare_several(
 
 
 def _real_of(array: Array) -> str | None:
-    return {"complex64": "float32", "complex128": "float64"}.get(array.dtype or "", array.dtype)
+    return {"complex64": "float32", "complex128": "float64"}.get(
+        array.dtype or "", array.dtype
+    )
 
 
 def _complex_of(array: Array) -> str | None:
-    return {"float32": "complex64", "float64": "complex128"}.get(array.dtype or "", array.dtype)
+    return {"float32": "complex64", "float64": "complex128"}.get(
+        array.dtype or "", array.dtype
+    )
 
 
 # --- factorisations ---------------------------------------------------------------------------------------------------
@@ -176,21 +219,30 @@ def _complex_of(array: Array) -> str | None:
 
 def _lower_half(array: Array) -> Array:
     """The entries below the diagonal, and half of those on it."""
-    rows, columns = (iota(shape=array.dims, dimension=array.rank - k, dtype="int32") for k in (2, 1))
+    rows, columns = (
+        iota(shape=array.dims, dimension=array.rank - k, dtype="int32") for k in (2, 1)
+    )
     below = select_n(ge(rows, columns), zeros_like(array), array, cases=2)
     strictly = select_n(ge(columns, rows), below, zeros_like(array), cases=2)
     return mul(add(below, strictly), number(0.5, array))
 
 
 def _pull_cholesky(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     _no_complex(cotangent)
     (factor,) = results
     back = _transposed(inverse(factor))
     middle = _lower_half(_product(_transposed(factor), cotangent))
     found = _product(_product(back, middle), _transposed(back))
-    return [mul(add(found, _transposed(found)), number(0.5, found)) if params["symmetrize"] else found]
+    return [
+        mul(add(found, _transposed(found)), number(0.5, found))
+        if params["symmetrize"]
+        else found
+    ]
 
 
 def _cholesky(x: Any, *, symmetrize: bool) -> Any:
@@ -209,7 +261,11 @@ cholesky = declare(
 
 
 def _smaller(rows: Dim, columns: Dim) -> Dim:
-    return min(rows, columns) if isinstance(rows, int) and isinstance(columns, int) else None
+    return (
+        min(rows, columns)
+        if isinstance(rows, int) and isinstance(columns, int)
+        else None
+    )
 
 
 def _same_dtype(count: int) -> DtypeRule:
@@ -233,7 +289,10 @@ qr = declare_several(
 
 
 def _pull_eigh(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangents: Sequence[Array | None],
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Of eigenvalues alone."""
     _no_complex(*operands)
@@ -265,7 +324,9 @@ eig = declare_several(
     shape=_matrix_shape(lambda rows, columns, params: [(rows,), (rows, rows)]),
     dtype=lambda operands, params: [_complex_of(operands[0])] * 2,
     values=Values(degrees=(None,)),
-    evaluate=_or_nan(lambda x: tuple(one.astype(np.complex128) for one in np.linalg.eig(x))),
+    evaluate=_or_nan(
+        lambda x: tuple(one.astype(np.complex128) for one in np.linalg.eig(x))
+    ),
 )
 
 
@@ -277,12 +338,20 @@ def _svd_sizes(rows: Dim, columns: Dim, params: Params) -> Sequence[tuple[Dim, .
 
 
 def _pull_svd(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangents: Sequence[Array | None],
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Of singular values alone."""
     _no_complex(*operands)
     left, values, right = cotangents
-    if left is not None or right is not None or values is None or params["full_matrices"]:
+    if (
+        left is not None
+        or right is not None
+        or values is None
+        or params["full_matrices"]
+    ):
         raise NoGradient("svd's vectors")
     scaled = mul(results[0], expand_dims(values, axes=(values.rank - 1,)))
     return [_product(scaled, results[2])]
@@ -293,9 +362,15 @@ svd = declare_several(
     results=3,
     letters=_matrix_letters([2, 1, 2]),
     shape=_matrix_shape(_svd_sizes),
-    dtype=lambda operands, params: [operands[0].dtype, _real_of(operands[0]), operands[0].dtype],
+    dtype=lambda operands, params: [
+        operands[0].dtype,
+        _real_of(operands[0]),
+        operands[0].dtype,
+    ],
     values=Values(degrees=(None,)),
-    evaluate=_or_nan(lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices=full_matrices))),
+    evaluate=_or_nan(
+        lambda x, full_matrices: tuple(np.linalg.svd(x, full_matrices=full_matrices))
+    ),
     pull=_pull_svd,
 )
 
@@ -311,7 +386,9 @@ def _lu(x: Any) -> tuple[Any, Any]:
             matrix[[k, best]] = matrix[[best, k]]
             if matrix[k, k] != 0:
                 matrix[k + 1 :, k] /= matrix[k, k]
-                matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
+                matrix[k + 1 :, k + 1 :] -= np.outer(
+                    matrix[k + 1 :, k], matrix[k, k + 1 :]
+                )
     return flat.reshape(x.shape), pivots.reshape(*x.shape[:-2], count)
 
 
@@ -319,7 +396,9 @@ lu = declare_several(
     "lu",
     results=2,
     letters=_matrix_letters([2, 1]),
-    shape=_matrix_shape(lambda rows, columns, params: [(rows, columns), (_smaller(rows, columns),)]),
+    shape=_matrix_shape(
+        lambda rows, columns, params: [(rows, columns), (_smaller(rows, columns),)]
+    ),
     dtype=lambda operands, params: [operands[0].dtype, "int32"],
     values=Values(degrees=(None,)),
     evaluate=_lu,

@@ -30,13 +30,23 @@ def _identity(x: Any, **params: Any) -> Any:
 # --- a dimension of examples: vmap and pmap ------------------------------------------------------------------------
 
 
-def _without(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
-    return [tuple(size for k, size in enumerate(operands[0].dims) if k != params["dimension"])]
+def _without(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
+    return [
+        tuple(
+            size for k, size in enumerate(operands[0].dims) if k != params["dimension"]
+        )
+    ]
 
 
 def _unstacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     _, size = axis
-    parts = on_devices(lambda array: [np.take(array, i, axis=dimension) for i in range(size)], [x], size)
+    parts = on_devices(
+        lambda array: [np.take(array, i, axis=dimension) for i in range(size)],
+        [x],
+        size,
+    )
     return Simulated.along(axis, list(parts))
 
 
@@ -51,14 +61,18 @@ unstack: Primitive = declare(
 )
 
 
-def _with(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _with(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     sizes.insert(params["dimension"], params["axis"][1])
     return [tuple(sizes)]
 
 
 def _restacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
-    (found,) = on_devices(lambda *arrays: [np.stack(arrays, axis=dimension)], x.devices(axis), 1)
+    (found,) = on_devices(
+        lambda *arrays: [np.stack(arrays, axis=dimension)], x.devices(axis), 1
+    )
     return found
 
 
@@ -76,17 +90,26 @@ restack: Primitive = declare(
 # --- a dimension that is split over devices: shard_map ---------------------------------------------------------------
 
 
-def _local(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _local(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     size = sizes[params["dimension"]]
     name, count = params["axis"]
-    sizes[params["dimension"]] = None if size is None else sharded(size // count, frozenset({name}))
+    sizes[params["dimension"]] = (
+        None if size is None else sharded(size // count, frozenset({name}))
+    )
     return [tuple(sizes)]
 
 
 def _split(x: Simulated, axis: Axis, dimension: int) -> Simulated:
     _, size = axis
-    return Simulated.along(axis, list(on_devices(lambda array: np.split(array, size, axis=dimension), [x], size)))
+    return Simulated.along(
+        axis,
+        list(
+            on_devices(lambda array: np.split(array, size, axis=dimension), [x], size)
+        ),
+    )
 
 
 shard: Primitive = declare(
@@ -100,16 +123,22 @@ shard: Primitive = declare(
 )
 
 
-def _global(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _global(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     size = sizes[params["dimension"]]
     name, count = params["axis"]
-    sizes[params["dimension"]] = None if size is None else gathered(size * count, frozenset({name}))
+    sizes[params["dimension"]] = (
+        None if size is None else gathered(size * count, frozenset({name}))
+    )
     return [tuple(sizes)]
 
 
 def _joined(x: Simulated, axis: Axis, dimension: int) -> Simulated:
-    (found,) = on_devices(lambda *arrays: [np.concatenate(arrays, axis=dimension)], x.devices(axis), 1)
+    (found,) = on_devices(
+        lambda *arrays: [np.concatenate(arrays, axis=dimension)], x.devices(axis), 1
+    )
     return found
 
 
@@ -127,12 +156,17 @@ unshard: Primitive = declare(
 # --- the same value on all devices -----------------------------------------------------------------------------------
 
 
-def _same(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _same(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [operands[0].dims]
 
 
 def _pull_replicate(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Each device had the value: their cotangents are added, unless types that vary have seen to that."""
     if params["checked"] or not params["axes"]:
@@ -156,7 +190,10 @@ def _first(x: Simulated, axes: Sequence[Axis], checked: bool) -> Simulated:
 
 
 def _pull_first(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Without types that vary, each device gets its share of the cotangent, as a sum over them is to come."""
     if params["checked"]:
@@ -168,5 +205,11 @@ def _pull_first(
 
 
 unreplicate: Primitive = declare(
-    "unreplicate", letters=_nothing, shape=_same, values=_KEPT, evaluate=_identity, pull=_pull_first, simulate=_first
+    "unreplicate",
+    letters=_nothing,
+    shape=_same,
+    values=_KEPT,
+    evaluate=_identity,
+    pull=_pull_first,
+    simulate=_first,
 )

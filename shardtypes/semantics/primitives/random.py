@@ -74,11 +74,15 @@ def _keys_of_shape(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((plain("k", operands[0]),), (fresh("n", len(params["shape"]) + 1),))
 
 
-def _drawn_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _drawn_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [tuple(params["shape"])]
 
 
-def _split_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _split_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [(*params["shape"], 2)]
 
 
@@ -88,15 +92,24 @@ _DRAWN = Values(degrees=(None, None))
 def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     """What is drawn with a key of each device's own, or for a local size, depends on the number of devices."""
     value = operands[0].value
-    varying = frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    varying = (
+        frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    )
     return varying | axes_of(*params["shape"])
 
 
 _bits_of_key = declare(
-    "random_bits", letters=_of_shape, shape=_drawn_shape, values=_DRAWN, evaluate=_bits, own=_of_each
+    "random_bits",
+    letters=_of_shape,
+    shape=_drawn_shape,
+    values=_DRAWN,
+    evaluate=_bits,
+    own=_of_each,
 )
 _MIDDLE = 1 << 31
-_without: ContextVar[frozenset[str]] = ContextVar("shardtypes_without_draws", default=frozenset())
+_without: ContextVar[frozenset[str]] = ContextVar(
+    "shardtypes_without_draws", default=frozenset()
+)
 
 
 @contextmanager
@@ -115,13 +128,23 @@ def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
     if drawn.value is None or not drawn.own & _without.get():
         return drawn
     middle = np.full(tuple(int(size) for size in shape), _MIDDLE, np.uint32)
-    return replace(drawn, value=Simulated.everywhere(middle), own=drawn.own - _without.get())
+    return replace(
+        drawn, value=Simulated.everywhere(middle), own=drawn.own - _without.get()
+    )
 
 
-random_split = declare("random_split", letters=_keys_of_shape, shape=_split_shape, values=_DRAWN, evaluate=_split)
+random_split = declare(
+    "random_split",
+    letters=_keys_of_shape,
+    shape=_split_shape,
+    values=_DRAWN,
+    evaluate=_split,
+)
 random_fold_in = declare(
     "random_fold_in",
-    letters=lambda operands, params: Letters((plain("k", operands[0]), ()), (plain("k", operands[0]),)),
+    letters=lambda operands, params: Letters(
+        (plain("k", operands[0]), ()), (plain("k", operands[0]),)
+    ),
     shape=lambda operands, params, letters: [operands[0].dims],
     values=_DRAWN,
     evaluate=_folded,

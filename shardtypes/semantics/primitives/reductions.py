@@ -10,19 +10,38 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.primitive import PRIMITIVES as PRIMITIVES
 from shardtypes.semantics.primitive import Primitive, Pull, declare, declare_several
-from shardtypes.semantics.primitives.elementwise import convert_element_type, div, eq, mul
-from shardtypes.semantics.primitives.structure import broadcast_in_dim, iota, plain, zeros_like
+from shardtypes.semantics.primitives.elementwise import (
+    convert_element_type,
+    div,
+    eq,
+    mul,
+)
+from shardtypes.semantics.primitives.structure import (
+    broadcast_in_dim,
+    iota,
+    plain,
+    zeros_like,
+)
 from shardtypes.semantics.relation import Monoid
 from shardtypes.semantics.values import Values
 
 
 def _reduced(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
-    return Letters((own,), (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),))
+    return Letters(
+        (own,),
+        (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),),
+    )
 
 
-def _reduced_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
-    return [tuple(size for k, size in enumerate(operands[0].dims) if k not in params["axes"])]
+def _reduced_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
+    return [
+        tuple(
+            size for k, size in enumerate(operands[0].dims) if k not in params["axes"]
+        )
+    ]
 
 
 def _spread(array: Array, operand: Array, axes: Sequence[int]) -> Array:
@@ -32,30 +51,50 @@ def _spread(array: Array, operand: Array, axes: Sequence[int]) -> Array:
 
 
 def _pull_sum(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [_spread(cotangent, operands[0], params["axes"])]
 
 
 def _pull_extremum(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Entries that reach the extremum share its cotangent."""
     (operand,), axes = operands, params["axes"]
-    reached = convert_element_type(eq(operand, _spread(results[0], operand, axes)), new_dtype=operand.dtype)
+    reached = convert_element_type(
+        eq(operand, _spread(results[0], operand, axes)), new_dtype=operand.dtype
+    )
     count = _spread(reduce_sum(reached, axes=axes), operand, axes)
     return [mul(_spread(cotangent, operand, axes), div(reached, count))]
 
 
 def _pull_product(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     (operand,), axes = operands, params["axes"]
     return [div(_spread(mul(cotangent, results[0]), operand, axes), operand)]
 
 
-def _reduction(name: str, evaluate: Callable[..., Any], values: Values, pull: Pull | None = None) -> Primitive:
-    return declare(name, letters=_reduced, shape=_reduced_shape, values=values, evaluate=evaluate, pull=pull)
+def _reduction(
+    name: str, evaluate: Callable[..., Any], values: Values, pull: Pull | None = None
+) -> Primitive:
+    return declare(
+        name,
+        letters=_reduced,
+        shape=_reduced_shape,
+        values=values,
+        evaluate=evaluate,
+        pull=pull,
+    )
 
 
 def _over(function: str) -> Callable[..., Any]:
@@ -78,8 +117,12 @@ reduce_prod = _reduction(
     Values(degrees=(None,), monoid="prod"),
     _pull_product,
 )
-reduce_max = _reduction("reduce_max", _over("max"), _extremum_values("max"), _pull_extremum)
-reduce_min = _reduction("reduce_min", _over("min"), _extremum_values("min"), _pull_extremum)
+reduce_max = _reduction(
+    "reduce_max", _over("max"), _extremum_values("max"), _pull_extremum
+)
+reduce_min = _reduction(
+    "reduce_min", _over("min"), _extremum_values("min"), _pull_extremum
+)
 reduce_and = _reduction(
     "reduce_and",
     lambda x, axes: np.bitwise_and.reduce(x, axis=tuple(axes)),
@@ -91,7 +134,9 @@ reduce_or = _reduction(
     Values(degrees=(None,), monoid="or", idempotent="or"),
 )
 reduce_xor = _reduction(
-    "reduce_xor", lambda x, axes: np.bitwise_xor.reduce(x, axis=tuple(axes)), Values(degrees=(None,))
+    "reduce_xor",
+    lambda x, axes: np.bitwise_xor.reduce(x, axis=tuple(axes)),
+    Values(degrees=(None,)),
 )
 
 
@@ -101,7 +146,11 @@ reduce_xor = _reduction(
 def _whole_and_gone(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
     whole = frozenset(letter for k in params["axes"] for letter in own[k])
-    return Letters((own,), (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),), whole=whole)
+    return Letters(
+        (own,),
+        (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),),
+        whole=whole,
+    )
 
 
 def _position(function: str) -> Callable[..., Any]:
@@ -143,7 +192,9 @@ def _along(operands: Sequence[Array], params: Params) -> Letters:
     return Letters(tuple(own), tuple(own), whole=whole)
 
 
-def _same_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _same_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [operand.dims for operand in operands]
 
 
@@ -157,36 +208,65 @@ def _accumulated(accumulate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pull_cumsum(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [cumsum(cotangent, axis=params["axis"], reverse=not params["reverse"])]
 
 
 def _pull_cumprod(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
-    weighed = cumsum(mul(cotangent, results[0]), axis=params["axis"], reverse=not params["reverse"])
+    weighed = cumsum(
+        mul(cotangent, results[0]), axis=params["axis"], reverse=not params["reverse"]
+    )
     return [div(weighed, operands[0])]
 
 
-def _cumulative(name: str, accumulate: Callable[..., Any], values: Values, pull: Pull | None = None) -> Primitive:
-    return declare(name, letters=_along, shape=_same_shape, values=values, evaluate=_accumulated(accumulate), pull=pull)
+def _cumulative(
+    name: str, accumulate: Callable[..., Any], values: Values, pull: Pull | None = None
+) -> Primitive:
+    return declare(
+        name,
+        letters=_along,
+        shape=_same_shape,
+        values=values,
+        evaluate=_accumulated(accumulate),
+        pull=pull,
+    )
 
 
 cumsum = _cumulative(
-    "cumsum", lambda x, axis: np.cumsum(x, axis=axis, dtype=x.dtype), Values(jointly=frozenset({0})), _pull_cumsum
+    "cumsum",
+    lambda x, axis: np.cumsum(x, axis=axis, dtype=x.dtype),
+    Values(jointly=frozenset({0})),
+    _pull_cumsum,
 )
 cumprod = _cumulative(
-    "cumprod", lambda x, axis: np.cumprod(x, axis=axis, dtype=x.dtype), Values(degrees=(None,)), _pull_cumprod
+    "cumprod",
+    lambda x, axis: np.cumprod(x, axis=axis, dtype=x.dtype),
+    Values(degrees=(None,)),
+    _pull_cumprod,
 )
 cummax = _cumulative(
-    "cummax", lambda x, axis: np.maximum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="max")
+    "cummax",
+    lambda x, axis: np.maximum.accumulate(x, axis=axis),
+    Values(degrees=(1,), idempotent="max"),
 )
 cummin = _cumulative(
-    "cummin", lambda x, axis: np.minimum.accumulate(x, axis=axis), Values(degrees=(1,), idempotent="min")
+    "cummin",
+    lambda x, axis: np.minimum.accumulate(x, axis=axis),
+    Values(degrees=(1,), idempotent="min"),
 )
 cumlogsumexp = _cumulative(
-    "cumlogsumexp", lambda x, axis: np.logaddexp.accumulate(x, axis=axis), Values(degrees=(None,))
+    "cumlogsumexp",
+    lambda x, axis: np.logaddexp.accumulate(x, axis=axis),
+    Values(degrees=(None,)),
 )
 
 
@@ -199,7 +279,9 @@ def _sorted_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters(dims, dims, whole=frozenset(own[params["dimension"]]))
 
 
-def _sorted(*arrays: Any, dimension: int, num_keys: int, is_stable: bool, count: int) -> Sequence[Any]:
+def _sorted(
+    *arrays: Any, dimension: int, num_keys: int, is_stable: bool, count: int
+) -> Sequence[Any]:
     keys = arrays[:num_keys]
     if num_keys == 1:
         order = np.argsort(keys[0], axis=dimension, kind="stable")
@@ -213,7 +295,10 @@ def _sort_values(params: Params) -> Values:
 
 
 def _pull_sort(
-    cotangents: Sequence[Array | None], operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangents: Sequence[Array | None],
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     """Each cotangent goes back to where its entry came from."""
     dimension = params["dimension"]
@@ -221,7 +306,11 @@ def _pull_sort(
     keys = operands[: params["num_keys"]]
     order = sort(*keys, places, **{**params, "count": len(keys) + 1})[-1]
     return [
-        None if cotangent is None else PRIMITIVES["put_along"](zeros_like(cotangent), order, cotangent, axis=dimension)
+        None
+        if cotangent is None
+        else PRIMITIVES["put_along"](
+            zeros_like(cotangent), order, cotangent, axis=dimension
+        )
         for cotangent in cotangents
     ]
 

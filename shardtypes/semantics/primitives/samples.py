@@ -24,12 +24,16 @@ def _letters(operands: Sequence[Array], params: Params) -> Letters:
 def _own(operands: Sequence[Array], params: Params) -> frozenset[str]:
     """As of random bits: of a key of each device's own, or of a local size."""
     value = operands[0].value
-    varying = frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    varying = (
+        frozenset[str]() if value is None else frozenset(name for name, _ in value.axes)
+    )
     return varying | axes_of(*params["shape"])
 
 
 def _drawn(key: Any, *parameters: Any, shape: Sequence[int], kind: str) -> Any:
-    generator = np.random.Generator(np.random.Philox([int(word) for word in np.ravel(key)]))
+    generator = np.random.Generator(
+        np.random.Philox([int(word) for word in np.ravel(key)])
+    )
     if kind == "binomial":
         parameters = (parameters[0].astype(np.int64), parameters[1])
     try:

@@ -27,16 +27,24 @@ from shardtypes.semantics.values import Values
 
 def _normal_slope(x: Array, y: Array) -> Array:
     """The density over the distribution function: from logarithms, so that both may be tiny."""
-    density = sub(mul(number(-0.5, x), square(x)), number(0.5 * math.log(2 * math.pi), x))
+    density = sub(
+        mul(number(-0.5, x), square(x)), number(0.5 * math.log(2 * math.pi), x)
+    )
     return exp(sub(density, y))
 
 
-log_ndtr: Primitive = elementwise("log_ndtr", lambda x: special.log_ndtr(x), GROWING, [_normal_slope])
+log_ndtr: Primitive = elementwise(
+    "log_ndtr", lambda x: special.log_ndtr(x), GROWING, [_normal_slope]
+)
 erfcx: Primitive = elementwise(
     "erfcx",
     lambda x: special.erfcx(x),
     Values(degrees=(None,), monotone=(-1,)),
-    [lambda x, y: sub(mul(mul(number(2.0, x), x), y), number(2 / math.sqrt(math.pi), x))],
+    [
+        lambda x, y: sub(
+            mul(mul(number(2.0, x), x), y), number(2 / math.sqrt(math.pi), x)
+        )
+    ],
 )
 dawsn: Primitive = elementwise(
     "dawsn",
@@ -44,7 +52,9 @@ dawsn: Primitive = elementwise(
     CURVED,
     [lambda x, y: sub(number(1.0, x), mul(mul(number(2.0, x), x), y))],
 )
-expi: Primitive = elementwise("expi", lambda x: special.expi(x), CURVED, [lambda x, y: div(exp(x), x)])
+expi: Primitive = elementwise(
+    "expi", lambda x: special.expi(x), CURVED, [lambda x, y: div(exp(x), x)]
+)
 spence: Primitive = elementwise(
     "spence",
     lambda x: special.spence(x),
@@ -67,7 +77,10 @@ sine_integral: Primitive = elementwise(
     "sine_integral", lambda x: special.sici(x)[0], CURVED, [lambda x, y: div(sin(x), x)]
 )
 cosine_integral: Primitive = elementwise(
-    "cosine_integral", lambda x: special.sici(x)[1], CURVED, [lambda x, y: div(cos(x), x)]
+    "cosine_integral",
+    lambda x: special.sici(x)[1],
+    CURVED,
+    [lambda x, y: div(cos(x), x)],
 )
 
 

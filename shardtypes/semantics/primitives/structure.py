@@ -20,13 +20,17 @@ _MOVED = Values(jointly=frozenset({0}), monotone=(1,), moves=True)
 
 def plain(prefix: str, array: Array) -> tuple[Factors, ...]:
     """A letter for each dimension, none for those of size 1."""
-    return tuple(() if size == 1 else (f"{prefix}{k}",) for k, size in enumerate(array.dims))
+    return tuple(
+        () if size == 1 else (f"{prefix}{k}",) for k, size in enumerate(array.dims)
+    )
 
 
 # --- iota and full -----------------------------------------------------------------------------------------------
 
 
-def _shape_given(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _shape_given(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     return [tuple(params["shape"])]
 
 
@@ -35,7 +39,9 @@ def _counted(*, shape: Sequence[int], dimension: int, dtype: str) -> Any:
 
     sizes = [1] * len(shape)
     sizes[dimension] = shape[dimension]
-    return held(np.broadcast_to(np.arange(shape[dimension]).reshape(sizes), shape), dtype)
+    return held(
+        np.broadcast_to(np.arange(shape[dimension]).reshape(sizes), shape), dtype
+    )
 
 
 def _of_capacity(operands: Sequence[Array], params: Params) -> frozenset[str]:
@@ -63,7 +69,9 @@ def _broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own,), (tuple(result),))
 
 
-def _broadcast(x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def _broadcast(
+    x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+) -> Any:
     sizes = [1] * len(shape)
     for size, place in zip(x.shape, broadcast_dimensions, strict=True):
         sizes[place] = size
@@ -71,12 +79,19 @@ def _broadcast(x: Any, *, shape: Sequence[int], broadcast_dimensions: Sequence[i
 
 
 def _pull_broadcast(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     (operand,) = operands
     places = params["broadcast_dimensions"]
-    stretched = {place for size, place in zip(operand.dims, places, strict=True) if size == 1}
-    summed = tuple(k for k in range(cotangent.rank) if k not in places or k in stretched)
+    stretched = {
+        place for size, place in zip(operand.dims, places, strict=True) if size == 1
+    }
+    summed = tuple(
+        k for k in range(cotangent.rank) if k not in places or k in stretched
+    )
     found = PRIMITIVES["reduce_sum"](cotangent, axes=summed)
     return [reshape(found, new_sizes=operand.dims) if stretched else found]
 
@@ -107,7 +122,9 @@ def _quotient(numerator: Dim, divisor: Dim) -> Dim:
     return quotient if quotient.constant is None else quotient.constant
 
 
-def factorised(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[Factors, ...], tuple[Factors, ...]]:
+def factorised(
+    before: Sequence[Dim], after: Sequence[Dim]
+) -> tuple[tuple[Factors, ...], tuple[Factors, ...]]:
     """The common factors of the dimensions before and after a reshape, major to minor.
 
     From where on sizes do not divide each other nothing is paired any more: the letters there are of one side only.
@@ -131,7 +148,10 @@ def factorised(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[tuple[Facto
         letter = next(letters)
         first[i - 1].append(letter)
         second[j - 1].append(letter)
-        left, right = (fewer if fewer is not None else 1), (more if more is not None else 1)
+        left, right = (
+            (fewer if fewer is not None else 1),
+            (more if more is not None else 1),
+        )
     for side, start, rest in ((first, i, left), (second, j, right)):
         for k in range(start - (rest != 1), len(side)):
             side[k].append(f"{next(letters)}{'a' if side is first else 'b'}")
@@ -154,7 +174,10 @@ def _reshaped(x: Any, new_sizes: Sequence[int]) -> Any:
 
 
 def _pull_reshape(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     return [reshape(cotangent, new_sizes=operands[0].dims)]
 
@@ -171,11 +194,20 @@ reshape: Primitive = declare(
 
 def _squeeze_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = plain("d", operands[0])
-    return Letters((own,), (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),))
+    return Letters(
+        (own,),
+        (tuple(factors for k, factors in enumerate(own) if k not in params["axes"]),),
+    )
 
 
-def _squeezed_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
-    return [tuple(size for k, size in enumerate(operands[0].dims) if k not in params["axes"])]
+def _squeezed_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
+    return [
+        tuple(
+            size for k, size in enumerate(operands[0].dims) if k not in params["axes"]
+        )
+    ]
 
 
 squeeze: Primitive = declare(
@@ -184,7 +216,9 @@ squeeze: Primitive = declare(
     shape=_squeezed_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.squeeze(x, axis=tuple(axes)),
-    pull=lambda cotangent, operands, results, params: [expand_dims(cotangent, axes=params["axes"])],
+    pull=lambda cotangent, operands, results, params: [
+        expand_dims(cotangent, axes=params["axes"])
+    ],
 )
 
 
@@ -196,7 +230,9 @@ def _expand_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own,), (tuple(rest),))
 
 
-def _expanded_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _expanded_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
     for axis in sorted(params["axes"]):
         sizes.insert(axis, 1)
@@ -209,7 +245,9 @@ expand_dims: Primitive = declare(
     shape=_expanded_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.expand_dims(x, axis=tuple(axes)),
-    pull=lambda cotangent, operands, results, params: [squeeze(cotangent, axes=params["axes"])],
+    pull=lambda cotangent, operands, results, params: [
+        squeeze(cotangent, axes=params["axes"])
+    ],
 )
 
 
@@ -225,7 +263,9 @@ def _inverse(permutation: Sequence[int]) -> tuple[int, ...]:
 transpose: Primitive = declare(
     "transpose",
     letters=_transpose_letters,
-    shape=lambda operands, params, letters: [tuple(operands[0].dims[k] for k in params["permutation"])],
+    shape=lambda operands, params, letters: [
+        tuple(operands[0].dims[k] for k in params["permutation"])
+    ],
     values=_MOVED,
     evaluate=lambda x, permutation: np.transpose(x, permutation),
     pull=lambda cotangent, operands, results, params: [
@@ -246,7 +286,9 @@ rev: Primitive = declare(
     values=_MOVED,
     shape=lambda operands, params, letters: [operands[0].dims],
     evaluate=lambda x, dimensions: np.flip(x, axis=tuple(dimensions)),
-    pull=lambda cotangent, operands, results, params: [rev(cotangent, dimensions=params["dimensions"])],
+    pull=lambda cotangent, operands, results, params: [
+        rev(cotangent, dimensions=params["dimensions"])
+    ],
 )
 
 
@@ -286,7 +328,10 @@ def _concatenated_shape(
 
 
 def _pull_concatenate(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     found: list[Array | None] = []
     start: Dim = 0
@@ -297,7 +342,14 @@ def _pull_concatenate(
         size = operand.dims[params["dimension"]]
         start = None if start is None or size is None else start + size
         high[params["dimension"]] = start
-        found.append(slice_(cotangent, start_indices=tuple(low), limit_indices=tuple(high), strides=None))
+        found.append(
+            slice_(
+                cotangent,
+                start_indices=tuple(low),
+                limit_indices=tuple(high),
+                strides=None,
+            )
+        )
     return found
 
 
@@ -322,9 +374,13 @@ def _pad_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own, ()), (tuple(result),), window=frozenset(moved))
 
 
-def _padded_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _padded_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     sizes: list[Dim] = []
-    for size, (low, high, interior) in zip(operands[0].dims, params["padding_config"], strict=True):
+    for size, (low, high, interior) in zip(
+        operands[0].dims, params["padding_config"], strict=True
+    ):
         if size is None:
             sizes.append(None)
         else:
@@ -333,7 +389,9 @@ def _padded_shape(operands: Sequence[Array], params: Params, letters: Letters | 
     return [tuple(sizes)]
 
 
-def _padded(x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def _padded(
+    x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]]
+) -> Any:
     shape, full, places, cut = [], [], [], []
     for size, (low, high, interior) in zip(x.shape, padding_config, strict=True):
         between = max(size - 1, 0) * interior
@@ -349,15 +407,23 @@ def _padded(x: Any, value: Any, *, padding_config: Sequence[tuple[int, int, int]
 
 
 def _pull_pad(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     zero = number(0.0, cotangent)
     back = tuple((-low, -high, 0) for low, high, _ in params["padding_config"])
     inner = pad(cotangent, zero, padding_config=back)
     steps = tuple(interior + 1 for _, _, interior in params["padding_config"])
-    inner = slice_(inner, start_indices=(0,) * inner.rank, limit_indices=inner.dims, strides=steps)
+    inner = slice_(
+        inner, start_indices=(0,) * inner.rank, limit_indices=inner.dims, strides=steps
+    )
     every = tuple(range(cotangent.rank))
-    outside = sub(PRIMITIVES["reduce_sum"](cotangent, axes=every), PRIMITIVES["reduce_sum"](inner, axes=every))
+    outside = sub(
+        PRIMITIVES["reduce_sum"](cotangent, axes=every),
+        PRIMITIVES["reduce_sum"](inner, axes=every),
+    )
     return [inner, outside]
 
 
@@ -387,27 +453,49 @@ def _slice_letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((own,), (tuple(result),), window=frozenset(moved))
 
 
-def _sliced_shape(operands: Sequence[Array], params: Params, letters: Letters | None) -> Sequence[tuple[Dim, ...]]:
+def _sliced_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
     strides = params["strides"] or (1,) * len(params["start_indices"])
     sizes: list[Dim] = []
-    for start, limit, stride in zip(params["start_indices"], params["limit_indices"], strides, strict=True):
-        sizes.append(None if start is None or limit is None else (limit - start + stride - 1) // stride)
+    for start, limit, stride in zip(
+        params["start_indices"], params["limit_indices"], strides, strict=True
+    ):
+        sizes.append(
+            None
+            if start is None or limit is None
+            else (limit - start + stride - 1) // stride
+        )
     return [tuple(sizes)]
 
 
 def _sliced(
-    x: Any, *, start_indices: Sequence[int], limit_indices: Sequence[int], strides: Sequence[int] | None
+    x: Any,
+    *,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None,
 ) -> Any:
     steps = strides or (1,) * len(start_indices)
-    return x[tuple(slice(*bounds) for bounds in zip(start_indices, limit_indices, steps, strict=True))]
+    return x[
+        tuple(
+            slice(*bounds)
+            for bounds in zip(start_indices, limit_indices, steps, strict=True)
+        )
+    ]
 
 
 def _pull_slice(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     strides = params["strides"] or (1,) * cotangent.rank
     config = []
-    for k, (start, stride) in enumerate(zip(params["start_indices"], strides, strict=True)):
+    for k, (start, stride) in enumerate(
+        zip(params["start_indices"], strides, strict=True)
+    ):
         size, kept = operands[0].dims[k], cotangent.dims[k]
         covered = start + (kept - 1) * stride + 1  # type: ignore[operator]  # sizes are known where gradients are taken
         config.append((start, size - covered, stride - 1))
@@ -433,7 +521,9 @@ def _dynamic_letters(operands: Sequence[Array], params: Params) -> Letters:
         if size != operands[0].dims[k]:
             moved.update(own[k])
             result[k] = () if size == 1 else (f"s{k}",)
-    return Letters((own, *((),) * (len(operands) - 1)), (tuple(result),), window=frozenset(moved))
+    return Letters(
+        (own, *((),) * (len(operands) - 1)), (tuple(result),), window=frozenset(moved)
+    )
 
 
 def _dynamic_values(params: Params) -> Values:
@@ -441,7 +531,9 @@ def _dynamic_values(params: Params) -> Values:
     return Values(jointly=frozenset({0}), controls=starts, monotone=(1,), moves=True)
 
 
-def clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -> tuple[slice, ...]:
+def clamped(
+    starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]
+) -> tuple[slice, ...]:
     """Where a dynamic slice lies: JAX moves one that sticks out back inside."""
     found = []
     for start, whole, size in zip(starts, shape, sizes, strict=True):
@@ -452,7 +544,10 @@ def clamped(starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int]) -
 
 
 def _pull_dynamic(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     rest = [None] * (len(operands) - 1)
     zeros = zeros_like(operands[0])
@@ -460,7 +555,9 @@ def _pull_dynamic(
 
 
 def zeros_like(array: Array) -> Array:
-    return broadcast_in_dim(number(0.0, array), shape=array.dims, broadcast_dimensions=())
+    return broadcast_in_dim(
+        number(0.0, array), shape=array.dims, broadcast_dimensions=()
+    )
 
 
 dynamic_slice: Primitive = declare(
@@ -477,11 +574,17 @@ def _update_letters(operands: Sequence[Array], params: Params) -> Letters:
     own = list(plain("d", operands[0]))
     update = list(own)
     moved: set[str] = set()
-    for k, (whole, size) in enumerate(zip(operands[0].dims, operands[1].dims, strict=True)):
+    for k, (whole, size) in enumerate(
+        zip(operands[0].dims, operands[1].dims, strict=True)
+    ):
         if whole != size:
             update[k] = () if size == 1 else (f"u{k}",)
             moved.update(own[k], update[k])
-    return Letters((tuple(own), tuple(update), *((),) * (len(operands) - 2)), (tuple(own),), window=frozenset(moved))
+    return Letters(
+        (tuple(own), tuple(update), *((),) * (len(operands) - 2)),
+        (tuple(own),),
+        window=frozenset(moved),
+    )
 
 
 def _updated(x: Any, update: Any, *starts: Any) -> Any:
@@ -491,7 +594,10 @@ def _updated(x: Any, update: Any, *starts: Any) -> Any:
 
 
 def _pull_update(
-    cotangent: Array, operands: Sequence[Array], results: Sequence[Array], params: Params
+    cotangent: Array,
+    operands: Sequence[Array],
+    results: Sequence[Array],
+    params: Params,
 ) -> Sequence[Array | None]:
     rest = [None] * (len(operands) - 2)
     update, starts = operands[1], operands[2:]

@@ -43,18 +43,28 @@ def attention(q, k, v):
         return (k, v, total, weight, most), None
 
     shape = (q.shape[0], q.shape[2], length)
-    start = (k, v, jnp.zeros((*shape, q.shape[3])), jnp.zeros(shape), jnp.full(shape, -1e30))
+    start = (
+        k,
+        v,
+        jnp.zeros((*shape, q.shape[3])),
+        jnp.zeros(shape),
+        jnp.full(shape, -1e30),
+    )
     (_, _, total, weight, _), _ = lax.scan(step, start, jnp.arange(size))
     return jnp.swapaxes(total / weight[..., None], 1, 2)
 
 
 def main():
-    mesh = jax.make_mesh((CONFIG.ring,), ("s",), axis_types=(jax.sharding.AxisType.Auto,))
+    mesh = jax.make_mesh(
+        (CONFIG.ring,), ("s",), axis_types=(jax.sharding.AxisType.Auto,)
+    )
     keys = jax.random.split(jax.random.key(0), 3)
     shape = (CONFIG.batch, CONFIG.length, CONFIG.heads, CONFIG.width)
     q, k, v = (jax.random.normal(key, shape) for key in keys)
     spec = P(None, "s")
-    mapped = jax.shard_map(attention, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec, check_vma=False)
+    mapped = jax.shard_map(
+        attention, mesh=mesh, in_specs=(spec,) * 3, out_specs=spec, check_vma=False
+    )
     return mapped(q, k, v)
 
 

@@ -48,7 +48,9 @@ def main():
     mesh = Mesh(np.array(jax.devices()[:SHARDS]), ("rows",))
     table = jax.random.normal(jax.random.key(0), (ROWS, WIDTH))
     ids = jnp.asarray(np.random.default_rng(0).integers(0, ROWS, QUERIES))
-    mapped = jax.shard_map(search, mesh=mesh, in_specs=(P("rows"), P()), out_specs=P(), check_vma=False)
+    mapped = jax.shard_map(
+        search, mesh=mesh, in_specs=(P("rows"), P()), out_specs=P(), check_vma=False
+    )
     return mapped(table, ids)
 
 

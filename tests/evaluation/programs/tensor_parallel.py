@@ -9,7 +9,12 @@ from jax.sharding import PartitionSpec as P
 
 DATA, WIDTH, HIDDEN, LAYERS = 8, 12, 16, 2
 RATE = 0.1
-SPECS = {"w_in": P(None, None, "t"), "w_out": P(None, "t", None), "bias": P(), "scale": P()}
+SPECS = {
+    "w_in": P(None, None, "t"),
+    "w_out": P(None, "t", None),
+    "bias": P(),
+    "scale": P(),
+}
 
 
 def init(key):
@@ -61,8 +66,16 @@ def step(params, x, y):
 
 
 def main():
-    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
-    mapped = jax.shard_map(step, mesh=mesh, in_specs=(SPECS, P("d"), P("d")), out_specs=(SPECS, P()), check_vma=False)
+    mesh = jax.make_mesh(
+        (2, 4), ("d", "t"), axis_types=(jax.sharding.AxisType.Auto,) * 2
+    )
+    mapped = jax.shard_map(
+        step,
+        mesh=mesh,
+        in_specs=(SPECS, P("d"), P("d")),
+        out_specs=(SPECS, P()),
+        check_vma=False,
+    )
     train = jax.jit(mapped)
     params = init(jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (DATA, WIDTH))

@@ -78,9 +78,16 @@ _SHAPES = [
 ]
 _REDUCTIONS = [
     *each(
-        "jax.numpy", "sum prod max amax min amin mean var std ptp nansum nanprod nanmax nanmin nanmean average", A, 1
+        "jax.numpy",
+        "sum prod max amax min amin mean var std ptp nansum nanprod nanmax nanmin nanmean average",
+        A,
+        1,
     ),
-    *each("jax.numpy", "sum prod max mean count_nonzero any all argmax argmin cumsum cumprod argsort", A),
+    *each(
+        "jax.numpy",
+        "sum prod max mean count_nonzero any all argmax argmin cumsum cumprod argsort",
+        A,
+    ),
     *each("jax.numpy", "sum max mean", positions((3, 4), 5)),
     *each("jax.numpy", "nanargmax nanargmin", A, 0),
     *each("jax.numpy", "sort", A, 0),
@@ -112,7 +119,11 @@ _PRODUCTS = [
     *each("jax.numpy.linalg", "tensordot", A, B, axes=1),
     *each("jax.numpy", "trace diagonal", A, 1),
     *each("jax.numpy.linalg", "trace diagonal", A, offset=1),
-    *each("jax.nn", "dot_product_attention", *(numbers((2, 3, 2, 4), seed=k) for k in range(3))),
+    *each(
+        "jax.nn",
+        "dot_product_attention",
+        *(numbers((2, 3, 2, 4), seed=k) for k in range(3)),
+    ),
     *each("einops", "rearrange", A, "a (b c) -> b a c", b=2),
     *each("einops", "reduce", A, "a b -> b", "sum"),
     *each("einops", "einsum", A, B, "a b, b c -> c a"),
@@ -121,7 +132,15 @@ _PRODUCTS = [
 _POSITIONS = [
     *each("jax.numpy", "take", A, np.asarray([2, 0, 2]), 1),
     *each("jax.numpy", "take_along_axis", A, positions((4, 2), 6), 1),
-    *each("jax.numpy", "put_along_axis", A, np.asarray([[1], [0], [5], [2]]), 3.0, 1, inplace=False),
+    *each(
+        "jax.numpy",
+        "put_along_axis",
+        A,
+        np.asarray([[1], [0], [5], [2]]),
+        3.0,
+        1,
+        inplace=False,
+    ),
     *each("jax.numpy", "searchsorted", np.sort(ROW), A),
     *each("jax.numpy", "bincount", positions((7,), 4), length=4),
     *each("jax.ops", "segment_sum", A, np.asarray([0, 2, 1, 2]), 3),
@@ -143,8 +162,14 @@ _RANDOM = [
     Call("jax.random.truncated_normal", (_KEY, -1.0, 1.0, (3,)), random=True),
 ]
 _SAMPLES = [
-    *(Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True) for name in "cauchy laplace logistic maxwell".split()),
-    *(Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True) for name in ("rademacher",)),
+    *(
+        Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True)
+        for name in "cauchy laplace logistic maxwell".split()
+    ),
+    *(
+        Call(f"jax.random.{name}", (_KEY, (3, 4)), random=True)
+        for name in ("rademacher",)
+    ),
     *(
         Call(f"jax.random.{name}", (_KEY, 2.5, (3, 4)), random=True, smooth=False)
         for name in "lognormal rayleigh pareto gamma loggamma poisson chisquare t wald generalized_normal".split()
@@ -155,10 +180,28 @@ _SAMPLES = [
     ),
     Call("jax.random.binomial", (_KEY, 9.0, 0.5, (3, 4)), random=True, smooth=False),
     Call("jax.random.geometric", (_KEY, 0.5, (3, 4)), random=True, smooth=False),
-    Call("jax.random.triangular", (_KEY, 0.0, 1.0, 3.0, (3, 4)), random=True, smooth=False),
+    Call(
+        "jax.random.triangular",
+        (_KEY, 0.0, 1.0, 3.0, (3, 4)),
+        random=True,
+        smooth=False,
+    ),
     Call("jax.random.dirichlet", (_KEY, np.ones(3), (4,)), random=True, smooth=False),
-    Call("jax.random.multivariate_normal", (_KEY, np.ones(4), SQUARE @ SQUARE.T), random=True, smooth=False),
+    Call(
+        "jax.random.multivariate_normal",
+        (_KEY, np.ones(4), SQUARE @ SQUARE.T),
+        random=True,
+        smooth=False,
+    ),
     Call("jax.random.ball", (_KEY, 3, 2, (4,)), random=True),
     Call("jax.random.orthogonal", (_KEY, 3, (4,)), random=True),
 ]
-CALLS = [*_SAMPLES, *_CREATION, *_SHAPES, *_REDUCTIONS, *_PRODUCTS, *_POSITIONS, *_RANDOM]
+CALLS = [
+    *_SAMPLES,
+    *_CREATION,
+    *_SHAPES,
+    *_REDUCTIONS,
+    *_PRODUCTS,
+    *_POSITIONS,
+    *_RANDOM,
+]

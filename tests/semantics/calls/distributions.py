@@ -25,8 +25,16 @@ CALLS = [
         for name in "norm cauchy logistic expon uniform".split()
         for call in each(f"{_S}.{name}", "ppf", _PROBABILITY, 0.5, 1.5)
     ),
-    *(call for name in "norm cauchy logistic".split() for call in each(f"{_S}.{name}", "isf", _PROBABILITY, 0.5, 1.5)),
-    *(call for name in ("l", "r") for call in each(f"{_S}.gumbel_{name}", "ppf", _PROBABILITY, smooth=False)),
+    *(
+        call
+        for name in "norm cauchy logistic".split()
+        for call in each(f"{_S}.{name}", "isf", _PROBABILITY, 0.5, 1.5)
+    ),
+    *(
+        call
+        for name in ("l", "r")
+        for call in each(f"{_S}.gumbel_{name}", "ppf", _PROBABILITY, smooth=False)
+    ),
     *each(f"{_S}.t", "pdf logpdf", X, 3.5, 0.5, scale=1.5),
     *each(f"{_S}.expon", "pdf logpdf cdf logcdf sf logsf", POSITIVE, 0.1, 1.5),
     *each(f"{_S}.gamma", "pdf logpdf cdf logcdf sf logsf", POSITIVE, 2.5, 0.1, 1.5),
@@ -35,7 +43,9 @@ CALLS = [
     *each(f"{_S}.pareto", "pdf logpdf cdf logcdf sf logsf", ABOVE_ONE, 2.5),
     *each(f"{_S}.pareto", "ppf", _PROBABILITY, 2.5),
     *each(f"{_S}.uniform", "pdf logpdf cdf", X, -1.0, 2.0),
-    *each(f"{_S}.truncnorm", "pdf logpdf cdf logcdf sf logsf", X, -2.5, 3.0, close=1e-6),
+    *each(
+        f"{_S}.truncnorm", "pdf logpdf cdf logcdf sf logsf", X, -2.5, 3.0, close=1e-6
+    ),
     *each(f"{_S}.gennorm", "pdf logpdf cdf", X, 2.5),
     *each(f"{_S}.vonmises", "pdf logpdf", X, 2.5),
     *each(f"{_S}.wrapcauchy", "pdf logpdf", POSITIVE, 0.5),
@@ -43,12 +53,35 @@ CALLS = [
     *each(f"{_S}.bernoulli", "cdf", X, 0.3),
     *each(f"{_S}.bernoulli", "ppf", _PROBABILITY, 0.3, smooth=False),
     *each(f"{_S}.binom", "pmf logpmf", _WHOLE, 9.0, 0.3, smooth=False),
-    *each(f"{_S}.betabinom", "pmf logpmf", _WHOLE, 9.0, 1.5, 2.5, smooth=False, close=1e-5),
+    *each(
+        f"{_S}.betabinom", "pmf logpmf", _WHOLE, 9.0, 1.5, 2.5, smooth=False, close=1e-5
+    ),
     *each(f"{_S}.nbinom", "pmf logpmf", _WHOLE, 9.0, 0.3, smooth=False),
     *each(f"{_S}.geom", "pmf logpmf", _WHOLE, 0.3, smooth=False),
     *each(f"{_S}.poisson", "pmf logpmf cdf", _WHOLE, 2.5, smooth=False),
-    *each(f"{_S}.multinomial", "pmf logpmf", np.asarray([1, 3, 2]), 6, _SHARES, smooth=False),
-    *each(f"{_S}.dirichlet", "pdf logpdf", _SHARES, np.asarray([1.5, 2.5, 0.5]), smooth=False),
-    Call(f"{_S}.multivariate_normal.logpdf", (_MATRIX, numbers(3), _MATRIX @ _MATRIX.T + np.eye(3)), smooth=False),
-    Call(f"{_S}.multivariate_normal.pdf", (_MATRIX, numbers(3), _MATRIX @ _MATRIX.T + np.eye(3)), smooth=False),
+    *each(
+        f"{_S}.multinomial",
+        "pmf logpmf",
+        np.asarray([1, 3, 2]),
+        6,
+        _SHARES,
+        smooth=False,
+    ),
+    *each(
+        f"{_S}.dirichlet",
+        "pdf logpdf",
+        _SHARES,
+        np.asarray([1.5, 2.5, 0.5]),
+        smooth=False,
+    ),
+    Call(
+        f"{_S}.multivariate_normal.logpdf",
+        (_MATRIX, numbers(3), _MATRIX @ _MATRIX.T + np.eye(3)),
+        smooth=False,
+    ),
+    Call(
+        f"{_S}.multivariate_normal.pdf",
+        (_MATRIX, numbers(3), _MATRIX @ _MATRIX.T + np.eye(3)),
+        smooth=False,
+    ),
 ]

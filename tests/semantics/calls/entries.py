@@ -9,18 +9,36 @@ import numpy as np
 from tests.semantics.call import Call, numbers, positions
 
 X, Y = numbers((3, 4)), numbers((4,), seed=1)
-POSITIVE, ABOVE_ONE, INSIDE = numbers((3, 4), 0.2, 3), numbers((3, 4), 1.1, 3), numbers((3, 4), -0.9, 0.9)
+POSITIVE, ABOVE_ONE, INSIDE = (
+    numbers((3, 4), 0.2, 3),
+    numbers((3, 4), 1.1, 3),
+    numbers((3, 4), -0.9, 0.9),
+)
 WHOLE, OTHER = positions((3, 4), 9), positions((3, 4), 4, seed=1) + 1
 MASK = X > 0
 
 
-def each(module: str, names: str, *args: Any, smooth: bool = True, close: float = 1e-7, **kwargs: Any) -> list[Call]:
+def each(
+    module: str,
+    names: str,
+    *args: Any,
+    smooth: bool = True,
+    close: float = 1e-7,
+    **kwargs: Any,
+) -> list[Call]:
     """The same call of several functions."""
-    return [Call(f"{module}.{name}", args, kwargs, smooth, close=close) for name in names.split()]
+    return [
+        Call(f"{module}.{name}", args, kwargs, smooth, close=close)
+        for name in names.split()
+    ]
 
 
 _LAX = [
-    *each("jax.lax", "abs sign square floor ceil exp exp2 expm1 tanh logistic sin cos tan atan sinh cosh asinh erf", X),
+    *each(
+        "jax.lax",
+        "abs sign square floor ceil exp exp2 expm1 tanh logistic sin cos tan atan sinh cosh asinh erf",
+        X,
+    ),
     *each("jax.lax", "erfc bessel_i0e bessel_i1e neg", X),
     *each("jax.lax", "sqrt rsqrt cbrt log log1p lgamma digamma", POSITIVE),
     *each("jax.lax", "asin acos atanh erf_inv", INSIDE),
@@ -33,7 +51,12 @@ _LAX = [
     *each("jax.lax", "complex", X, POSITIVE),
     *each("jax.lax", "real imag conj abs sign exp", X + 1j * POSITIVE),
     *each("jax.lax", "bitwise_not population_count clz", WHOLE),
-    *each("jax.lax", "bitwise_and bitwise_or bitwise_xor shift_left shift_right_arithmetic", WHOLE, OTHER),
+    *each(
+        "jax.lax",
+        "bitwise_and bitwise_or bitwise_xor shift_left shift_right_arithmetic",
+        WHOLE,
+        OTHER,
+    ),
     *each("jax.lax", "shift_right_logical", WHOLE, OTHER),
     *each("jax.lax", "igamma igammac", 2.5, POSITIVE),
     *each("jax.lax", "zeta", 2.5, POSITIVE, smooth=False),
@@ -50,23 +73,60 @@ _LAX = [
     *each("jax.lax", "stop_gradient", X),
 ]
 _NUMPY = [
-    *each("jax.numpy", "abs absolute arctan arcsinh asinh atan cos cosh deg2rad degrees exp exp2 expm1 fabs", X),
-    *each("jax.numpy", "negative positive rad2deg radians reciprocal sign sin sinc sinh square tan tanh conj", X),
-    *each("jax.numpy", "conjugate copy real ceil floor trunc rint round around nan_to_num", X),
+    *each(
+        "jax.numpy",
+        "abs absolute arctan arcsinh asinh atan cos cosh deg2rad degrees exp exp2 expm1 fabs",
+        X,
+    ),
+    *each(
+        "jax.numpy",
+        "negative positive rad2deg radians reciprocal sign sin sinc sinh square tan tanh conj",
+        X,
+    ),
+    *each(
+        "jax.numpy",
+        "conjugate copy real ceil floor trunc rint round around nan_to_num",
+        X,
+    ),
     *each("jax.numpy", "isfinite isinf isnan logical_not", X),
     *each("jax.numpy", "sqrt cbrt log log2 log10 log1p", POSITIVE),
     *each("jax.numpy", "arccos acos arcsin asin arctanh atanh", INSIDE),
     *each("jax.numpy", "arccosh acosh", ABOVE_ONE),
     *each("jax.numpy", "real imag conj abs", X + 1j * POSITIVE),
-    *each("jax.numpy", "add subtract multiply maximum minimum arctan2 atan2 hypot logaddexp copysign heaviside", X, Y),
-    *each("jax.numpy", "divide true_divide fmod mod remainder floor_divide divmod", X, POSITIVE),
+    *each(
+        "jax.numpy",
+        "add subtract multiply maximum minimum arctan2 atan2 hypot logaddexp copysign heaviside",
+        X,
+        Y,
+    ),
+    *each(
+        "jax.numpy",
+        "divide true_divide fmod mod remainder floor_divide divmod",
+        X,
+        POSITIVE,
+    ),
     *each("jax.numpy", "power pow float_power", POSITIVE, Y),
     *each("jax.numpy", "power", X, 2),
-    *each("jax.numpy", "equal not_equal less less_equal greater greater_equal isclose", X, Y),
+    *each(
+        "jax.numpy",
+        "equal not_equal less less_equal greater greater_equal isclose",
+        X,
+        Y,
+    ),
     *each("jax.numpy", "logical_and logical_or logical_xor", X, WHOLE),
     *each("jax.numpy", "bitwise_not bitwise_invert invert exp sqrt", WHOLE),
-    *each("jax.numpy", "bitwise_and bitwise_or bitwise_xor bitwise_left_shift left_shift", WHOLE, OTHER),
-    *each("jax.numpy", "right_shift bitwise_right_shift floor_divide mod divide add", WHOLE, OTHER),
+    *each(
+        "jax.numpy",
+        "bitwise_and bitwise_or bitwise_xor bitwise_left_shift left_shift",
+        WHOLE,
+        OTHER,
+    ),
+    *each(
+        "jax.numpy",
+        "right_shift bitwise_right_shift floor_divide mod divide add",
+        WHOLE,
+        OTHER,
+    ),
     *each("jax.numpy", "nextafter", X, Y, smooth=False, close=1e-6),
     *each("jax.numpy", "astype", X, "int32"),
     *each("jax.numpy", "clip", X, -1.0, 0.5),
@@ -74,8 +134,16 @@ _NUMPY = [
     *each("jax.numpy", "asarray array", X),
 ]
 _NN = [
-    *each("jax.nn", "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log_sigmoid", X),
-    *each("jax.nn", "mish relu relu6 selu sigmoid silu swish soft_sign softplus squareplus", X),
+    *each(
+        "jax.nn",
+        "celu elu gelu hard_sigmoid hard_silu hard_swish hard_tanh identity leaky_relu log_sigmoid",
+        X,
+    ),
+    *each(
+        "jax.nn",
+        "mish relu relu6 selu sigmoid silu swish soft_sign softplus squareplus",
+        X,
+    ),
     *each("jax.nn", "gelu", X, approximate=False),
     *each("jax.nn", "one_hot", positions((5,), 3), 3),
 ]

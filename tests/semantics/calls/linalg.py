@@ -53,7 +53,9 @@ CALLS = [
     *each(_L, "eigvalsh", POSITIVE),
     *each(_L, "eig eigvals", SQUARE, smooth=False),
     *each(_S, "lu_factor", SQUARE, smooth=False),
-    *each(_S, "lu_solve", (SQUARE, np.asarray([2, 1, 3, 3], np.int32)), Y, smooth=False),
+    *each(
+        _S, "lu_solve", (SQUARE, np.asarray([2, 1, 3, 3], np.int32)), Y, smooth=False
+    ),
     *each(_S, "polar", TALL, smooth=False),
     *each(_S, "expm", SQUARE),
     *each(_S, "block_diag", X, SQUARE),

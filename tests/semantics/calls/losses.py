@@ -23,7 +23,11 @@ def both(names: str, *args: Any, **kwargs: Any) -> list[Call]:
 
 
 CALLS = [
-    *both("squared_error l2_loss huber_loss log_cosh cosine_similarity cosine_distance", _SCORES, _TARGETS),
+    *both(
+        "squared_error l2_loss huber_loss log_cosh cosine_similarity cosine_distance",
+        _SCORES,
+        _TARGETS,
+    ),
     *both("softmax_cross_entropy safe_softmax_cross_entropy", _SCORES, _SHARES),
     *both("sigmoid_binary_cross_entropy sigmoid_focal_loss", _SCORES, _SHARES),
     *both("softmax_cross_entropy", _SCORES, _SHARES, 0),

@@ -17,7 +17,9 @@ _FLOATS = [
     *each(_N, "angle", X, smooth=False),
     *each(_N, "angle", X + 1j * POSITIVE),
     *each(_N, "fmax fmin logaddexp2", X, Y),
-    *each(_N, "modf signbit isposinf isneginf isreal iscomplex iscomplexobj isrealobj", X),
+    *each(
+        _N, "modf signbit isposinf isneginf isreal iscomplex iscomplexobj isrealobj", X
+    ),
     *each(_N, "isreal iscomplex", X + 1j * POSITIVE),
     *each(_N, "frexp", X, smooth=False),
     *each(_N, "ldexp", X, OTHER),
@@ -54,7 +56,10 @@ _CALCULUS = [
 _STATISTICS = [
     *each(_N, "quantile percentile", A, 0.3, 1),
     *each(_N, "quantile", A, np.asarray([0.1, 0.75]), 0, keepdims=True),
-    *(Call(f"{_N}.quantile", (A, 0.3, 1), {"method": name}, smooth=False) for name in ("lower", "higher", "nearest")),
+    *(
+        Call(f"{_N}.quantile", (A, 0.3, 1), {"method": name}, smooth=False)
+        for name in ("lower", "higher", "nearest")
+    ),
     *each(_N, "median", A, 1),
     *each(_N, "median", A),
     *each(_N, "nanquantile nanpercentile", HOLES, 0.3, 1, smooth=False),
@@ -71,7 +76,13 @@ _STATISTICS = [
 ]
 _SELECTION = [
     *each(_N, "select", [X > 1, X > 0], [X, POSITIVE], 2.0),
-    *each(_N, "piecewise", X, [X < 0, X > 1], [-1.0, Function("jax.numpy.sin"), Function("jax.numpy.square")]),
+    *each(
+        _N,
+        "piecewise",
+        X,
+        [X < 0, X > 1],
+        [-1.0, Function("jax.numpy.sin"), Function("jax.numpy.square")],
+    ),
     *each(_N, "choose", WHOLE, [X, POSITIVE], mode="clip"),
     *each(_N, "place", X, MASK, Y, inplace=False),
     *each(_N, "put", X, np.asarray([1, 5]), Y[:2], inplace=False),
@@ -79,7 +90,13 @@ _SELECTION = [
     *each(_N, "compress", np.asarray([True, False, True]), X, 0, size=2),
     *each(_N, "extract", MASK, X, size=9),
     *each(_N, "unravel_index", positions((3,), 12), (3, 4)),
-    *each(_N, "ravel_multi_index", (positions((3,), 3), positions((3,), 4)), (3, 4), mode="clip"),
+    *each(
+        _N,
+        "ravel_multi_index",
+        (positions((3,), 3), positions((3,), 4)),
+        (3, 4),
+        mode="clip",
+    ),
     *each(_N, "unique unique_values unique_counts", WHOLE, size=10),
     *each(_N, "unique", WHOLE.ravel(), True, True, True, size=5),
     *each(_N, "union1d", WHOLE, OTHER, size=12),

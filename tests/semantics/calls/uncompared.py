@@ -26,7 +26,10 @@ UNCOMPARED: dict[str, str] = {
     "jax.lax.zeros_like_array": _REMOVED,
     "jax.numpy.row_stack": _REMOVED,
     "jax.numpy.fix": _REMOVED,
-    **{f"jax.random.{name}": "a typed key is no array of numbers" for name in "key clone wrap_key_data".split()},
+    **{
+        f"jax.random.{name}": "a typed key is no array of numbers"
+        for name in "key clone wrap_key_data".split()
+    },
     **{
         f"jax.nn.initializers.{name}": _INITIALIZER
         for name in """constant glorot_normal glorot_uniform he_normal he_uniform kaiming_normal kaiming_uniform
