@@ -195,9 +195,8 @@ def _result(call: str, scope: dict[str, Any], sizes: dict[str, int] = SIZES) -> 
     import jax
 
     y = jax.ShapeDtypeStruct((sizes["B"], sizes["F"]), "float32")
-    function = eval(
-        f"lambda y: {call.format(x='y')}", scope
-    )  # the text is written here
+    # the text is written here
+    function = eval(f"lambda y: {call.format(x='y')}", scope)
     try:
         found = jax.eval_shape(function, y)
     except Exception:  # noqa: BLE001 - any refusal of JAX means that this is no way to call it

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if (
-    __name__ == "__main__"
-):  # one of the programs counts its devices before its first step
+# one of the programs counts its devices before its first step
+if __name__ == "__main__":
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 
 import jax

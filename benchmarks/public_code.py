@@ -156,9 +156,8 @@ def _run(checkout: Path, jobs: int, timeout: float, result: Result) -> tuple[str
         else:
             result.status = process.returncode
             result.cpu = round(usage.ru_utime + usage.ru_stime, 2)
-            unit = (
-                1 if sys.platform == "darwin" else 1024
-            )  # ru_maxrss is in bytes there, in KiB elsewhere
+            # ru_maxrss is in bytes there, in KiB elsewhere
+            unit = 1 if sys.platform == "darwin" else 1024
             result.peak = round(usage.ru_maxrss * unit / 2**20, 1)
         out.seek(0)
         err.seek(0)

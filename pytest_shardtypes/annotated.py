@@ -68,11 +68,8 @@ def _holds(function: Any, result: bool) -> bool:
 def _arrays_in(hint: Any) -> bool:
     try:
         return has_arrays(hint)
-    except (
-        NameError,
-        AttributeError,
-        RecursionError,
-    ):  # a type whose own annotations do not resolve
+    # a type whose own annotations do not resolve
+    except (NameError, AttributeError, RecursionError):
         return False
 
 

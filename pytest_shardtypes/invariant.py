@@ -154,11 +154,8 @@ def _hints(f: Callable[..., Any], count: int) -> list[Any]:
     try:
         names = list(inspect.signature(plain).parameters)
         hints = typing.get_type_hints(plain)
-    except (
-        NameError,
-        TypeError,
-        ValueError,
-    ):  # a partial, a builtin, a name known only inside a function
+    # a partial, a builtin, a name known only inside a function
+    except (NameError, TypeError, ValueError):
         return [None] * count
     return [hints.get(names[at]) if at < len(names) else None for at in range(count)]
 
@@ -169,10 +166,8 @@ def _place(arg: Any, hint: Any, mesh: Mesh) -> Any:
     if hint is not None:
         try:
             shardings = make_shardings(hint)
-        except (
-            TypeError,
-            ShardTypeError,
-        ):  # no arrays in this annotation: it says nothing about placing
+        # no arrays in this annotation: it says nothing about placing
+        except (TypeError, ShardTypeError):
             shardings = replicated
     leaves = jax.tree.leaves(arg)
     if all(isinstance(leaf, np.ndarray) for leaf in leaves):

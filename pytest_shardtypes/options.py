@@ -80,9 +80,8 @@ def _devices(
     platforms = environ.get("JAX_PLATFORMS", "")
     real = bool(platforms) and platforms.split(",")[0] != "cpu"
     if given.value is None:
-        if (
-            real
-        ):  # an accelerator that was asked for by name is what the tests are to run on
+        # an accelerator that was asked for by name is what the tests are to run on
+        if real:
             return None
         return DEFAULT_DEVICES if mesh is None else max(DEFAULT_DEVICES, mesh.size)
     try:

@@ -157,9 +157,8 @@ class Group:
         for member in self.members:
             with suppress(subprocess.TimeoutExpired):
                 member.process.wait(max(0.0, until - time.monotonic()))
-            with suppress(
-                ProcessLookupError
-            ):  # it is gone, and so is what its tests started
+            # it is gone, and so is what its tests started
+            with suppress(ProcessLookupError):
                 os.killpg(member.process.pid, signal.SIGKILL)
             member.process.wait()
             member.update(self._config)

@@ -76,7 +76,8 @@ class Proving:
         self._made[name] += 1
         number = self._made[name]
         report = pytest.TestReport(
-            nodeid=item.nodeid,  # so that a failure is run again with its test, and xdist knows it
+            # so that a failure is run again with its test, and xdist knows it
+            nodeid=item.nodeid,
             location=(shown, line - 1, f"{call.name} on many devices and on one"),
             keywords={},
             outcome=_OUTCOMES[verdict],

@@ -70,9 +70,8 @@ class Rank:
             pass
         # The process that would have removed it is gone.
         shutil.rmtree(Path(self.reports).parent, ignore_errors=True)
-        os.killpg(
-            0, signal.SIGKILL
-        )  # this process, which leads a group of its own, and what its tests started
+        # this process, which leads a group of its own, and what its tests started
+        os.killpg(0, signal.SIGKILL)
 
 
 class Reporter:

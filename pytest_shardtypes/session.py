@@ -76,7 +76,8 @@ class Run:
             from pytest_shardtypes import hook
         except pytest.UsageError:
             raise
-        except Exception as error:  # a broken installation raises anything, and pytest would print a long traceback
+        # a broken installation raises anything, and pytest would print a long traceback
+        except Exception as error:
             raise pytest.UsageError(
                 f"--shardtypes cannot start: JAX or typeguard does not import: {type(error).__name__}: {error}"
             ) from error
@@ -311,10 +312,8 @@ class Run:
 def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except (
-        ImportError,
-        ValueError,
-    ):  # a finder refuses it, or None stands for it in sys.modules
+    # a finder refuses it, or None stands for it in sys.modules
+    except (ImportError, ValueError):
         return False
 
 

@@ -11,9 +11,8 @@ from shardtypes.switches import switched_off
 
 LISTED = 20
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
-NOT_COMPARED = (
-    "not compared"  # how that of a function that may depend on the mesh begins
-)
+# how that of a function that may depend on the mesh begins
+NOT_COMPARED = "not compared"
 NOT_TOLD = (COULD_NOT_TELL, NOT_COMPARED)
 
 

@@ -27,9 +27,8 @@ class CheckTimes:
             spec: ArraySpec, value: Any, table: Table, view: View, site: Site
         ) -> None:
             __tracebackhide__ = True
-            if not (
-                _stats.recording and site.function
-            ):  # assert_sharding checks for no function
+            # assert_sharding checks for no function
+            if not (_stats.recording and site.function):
                 check(spec, value, table, view, site)
                 return
             begun = time.perf_counter()

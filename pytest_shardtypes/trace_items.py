@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import (
-    collect_one_node,
-)  # no public way to collect one node and report it
+
+# no public way to collect one node and report it
+from _pytest.runner import collect_one_node
 
 from pytest_shardtypes import candidates, examples, verdicts
 from pytest_shardtypes.annotated import takes_arrays

@@ -124,9 +124,8 @@ def _below(root: ast.expr) -> Iterator[ast.expr]:
     pending: list[tuple[ast.AST, int]] = [(root, 0)]
     while pending:
         node, level = pending.pop()
-        if isinstance(
-            node, (ast.Constant, ast.JoinedStr)
-        ):  # what f-strings hold has no places of its own
+        # what f-strings hold has no places of its own
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
             if _has_many_pieces(node):
                 yield node
         elif (

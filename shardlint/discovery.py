@@ -147,9 +147,8 @@ class Discovery:
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except (
-        OSError
-    ):  # a link that leads to itself: no folder, and whoever reads it as a file says so
+    # a link that leads to itself: no folder, and whoever reads it as a file says so
+    except OSError:
         return False
 
 

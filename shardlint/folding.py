@@ -96,11 +96,8 @@ def _replace(lines: list[bytes], node: ast.expr | ast.pattern, name: str) -> boo
     if brackets is not None:
         if lines[first][start : start + 1] + lines[last][end - 1 : end] != brackets:
             return False  # a tuple without brackets
-        start, end, inside = (
-            start + 1,
-            end - 1,
-            inside + b",",
-        )  # of a dict this makes a set, which is as unknown
+        # of a dict this makes a set, which is as unknown
+        start, end, inside = start + 1, end - 1, inside + b","
     if first == last:
         lines[first] = (
             lines[first][:start] + inside.ljust(end - start) + lines[first][end:]

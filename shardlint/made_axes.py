@@ -136,9 +136,8 @@ class _File:
             if not isinstance(node, ast.Call):
                 continue
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            if not any(
-                _last_name(part) in _MAKERS for part in (node.func, *given)
-            ):  # partial(jax.pmap, …) as well
+            # partial(jax.pmap, …) as well
+            if not any(_last_name(part) in _MAKERS for part in (node.func, *given)):
                 continue
             for part in given:
                 names |= self._texts(part)

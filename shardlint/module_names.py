@@ -78,7 +78,8 @@ def source_file(path: Path, config: Config) -> SourceFile:
     is_package = path.name in _PACKAGE_FILES
     name = dotted(path.parent if is_package else path.with_suffix(""), start)
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
-        name += "-stub"  # a name that nothing imports: where there are both, programs run the other
+        # a name that nothing imports: where there are both, programs run the other
+        name += "-stub"
     is_alone = config.source is None and not config.project
     return SourceFile(
         path,

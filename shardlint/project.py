@@ -151,9 +151,8 @@ class Project:
             except BaseException:
                 del self.notes[name]  # whoever starts anew makes it anew
                 raise
-            self.read.intersection_update(
-                read
-            )  # who reads a note depends on what it says, not on how it is made
+            # who reads a note depends on what it says, not on how it is made
+            self.read.intersection_update(read)
         return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
 
     def some_outline(self, has: str) -> bool:

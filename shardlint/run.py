@@ -383,7 +383,8 @@ class _Run:
                 and path is None
                 and source.file.locate_folder(prefix, dots) is not None
             ):
-                return True  # of a package without a file of its own it may import any module
+                # of a package without a file of its own it may import any module
+                return True
         return False
 
     def _syntax_only(self, source: Source, pending: list[Source]) -> None:
@@ -481,12 +482,10 @@ class _Run:
             found[source.file.module] = result
             if result.crash is None and not show_types:
                 earlier.keep(source, result)
-        found = {
-            s.file.module: found[s.file.module] for s in wanted
-        }  # in the order in which they are kept
-        beyond = any(
-            ("note", AXES) in result.read for result in found.values()
-        )  # what other files say decides, too
+        # in the order in which they are kept
+        found = {s.file.module: found[s.file.module] for s in wanted}
+        # what other files say decides, too
+        beyond = any(("note", AXES) in result.read for result in found.values())
         if (
             not show_types
             and not beyond

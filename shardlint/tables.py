@@ -38,9 +38,8 @@ def outermost(tree: ast.Module) -> Iterator[Display]:
             and (_literals(node) or 0) >= MANY
         ):
             yield node
-        elif not isinstance(
-            node, (ast.Constant, ast.JoinedStr)
-        ):  # what f-strings hold has no places of its own
+        # what f-strings hold has no places of its own
+        elif not isinstance(node, (ast.Constant, ast.JoinedStr)):
             pending.extend(ast.iter_child_nodes(node))
 
 

@@ -248,9 +248,8 @@ class ClassValue:
     fields: Mapping[str, ir.AnnAssign] = field(default_factory=dict)
     is_dataclass: bool = False
     closure: object = None  # of a class defined in a function
-    data: tuple[str, ...] | None = (
-        None  # the fields that are parts of a tree, where the class is registered as one
-    )
+    # the fields that are parts of a tree, where the class is registered as one
+    data: tuple[str, ...] | None = None
 
 
 @frozen

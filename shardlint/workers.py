@@ -58,7 +58,8 @@ def each(
             yield from map(work, tasks)
         _STATE = None
         return
-    import multiprocessing  # these take a tenth of the time that the program takes to start
+    # these take a tenth of the time that the program takes to start
+    import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
 

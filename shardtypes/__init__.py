@@ -285,9 +285,8 @@ __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    if (
-        name == "laws"
-    ):  # a package of its own, which loads nothing until one of its names is used
+    # a package of its own, which loads nothing until one of its names is used
+    if name == "laws":
         return importlib.import_module("shardtypes.laws")
     home = _HOMES.get(name)
     if home is None:

@@ -74,9 +74,8 @@ def _saying_where(check: Checker) -> Checker:
         except TypeCheckError as error:
             if getattr(error, "site", None) is None:
                 error.append_path_element(str(site))
-            error.__traceback__ = (
-                None  # the way through the parts tells nobody anything
-            )
+            # the way through the parts tells nobody anything
+            error.__traceback__ = None
             raise
 
     return checked

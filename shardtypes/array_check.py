@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
-from jax._src.array import (
-    ArrayImpl,
-)  # the class of every concrete array: no public name
+
+# the class of every concrete array: no public name
+from jax._src.array import ArrayImpl
 from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
@@ -112,9 +112,8 @@ class ArraySpec:
         traced = _array_classes.get(kind_of_value)
         if traced is None and (traced := _is_tracer(value)) is None:
             raise ShapeError(messages.not_an_array(self.text, value), site)
-        described = (
-            value.aval if traced else value
-        )  # a tracer looks its attributes up there one by one
+        # a tracer looks its attributes up there one by one
+        described = value.aval if traced else value
         dtype = described.dtype
         if dtype is not self.wanted_dtype:
             self._check_dtype(dtype, value, site)

@@ -116,9 +116,8 @@ def class_holds_arrays(base: type) -> bool:
     if found is None:
         seen: set[type] = set()
         found = _class_holds(base, seen)
-        if found or all(
-            are_resolved(part) for part in seen
-        ):  # else it may hold what is defined later
+        # else it may hold what is defined later
+        if found or all(are_resolved(part) for part in seen):
             _holding[base] = found
     return found
 

@@ -43,11 +43,11 @@ class _Variable:
     """An annotated variable, as the code sees it that assigns to it."""
 
     annotations: Sequence[ast.expr]
-    hidden: frozenset[
-        str
-    ]  # what its annotation may name, and stands for something else there
+    # what its annotation may name, and stands for something else there
+    hidden: frozenset[str]
     check: str = "local"  # the function of the hooks that checks it
-    table: str = ""  # the variable that holds the table of the call which it belongs to, where that is another one
+    # the variable that holds the table of the call which it belongs to, where that is another one
+    table: str = ""
     is_parameter: bool = False
 
 

@@ -201,9 +201,8 @@ def _replaced(target: types.FunctionType, step: Step, value: Any) -> types.Funct
         defaults[key] = value
     else:
         keywords[key] = value
-    for index, cell in enumerate(
-        cells
-    ):  # a wrapper may count its calls in an attribute of itself
+    # a wrapper may count its calls in an attribute of itself
+    for index, cell in enumerate(cells):
         if _contents(cell) is target:
             cells[index] = types.CellType()
     made = types.FunctionType(

@@ -137,9 +137,8 @@ def _called_by(frame: types.FrameType) -> Maker:
     ):
         return "program"
     outer = frame.f_back
-    called = (
-        _called(outer) if outer is not None else None
-    )  # or what is read, where this is a property
+    # or what is read, where this is a property
+    called = _called(outer) if outer is not None else None
     found = _evaluated(called, outer) if outer is not None else None
     if _code(found) is code:
         return "program"

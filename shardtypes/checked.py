@@ -319,9 +319,8 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
         made = _wrap_generator(checks)
     else:
         made = _wrap_call(checks)
-    made.__shardtypes_checked__ = (
-        checks  # so that a second decorator does not check twice
-    )
+    # so that a second decorator does not check twice
+    made.__shardtypes_checked__ = checks
     return made
 
 

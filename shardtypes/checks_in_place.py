@@ -146,9 +146,8 @@ def _holder(function: types.FunctionType) -> Any:
 def _check(called: Reached, undo: contextlib.ExitStack) -> str:
     """Have a function run its checked form; says what is not checked."""
     function, running = called.function, called.running
-    if (
-        called.is_checked and HOOKED in function.__globals__
-    ):  # by the import hook, and whatever is defined in it
+    # by the import hook, and whatever is defined in it
+    if called.is_checked and HOOKED in function.__globals__:
         return ""
     left = ""
     inside = function

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 from jax._src import core  # no public way to say in which trace an operation belongs
-from jax._src.tree_util import (
-    broadcast_prefix,
-)  # no public one in the oldest JAX that we support
+
+# no public one in the oldest JAX that we support
+from jax._src.tree_util import broadcast_prefix
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath

@@ -130,9 +130,8 @@ def _check_if_declared(cls: type, every: bool, is_complete: bool) -> None:
     reason = f"{cls.__qualname__}: its fields are not checked where one is made"
     mark = _Mark(cls, every)
     made = vars(cls).get("__init__")
-    if is_typeddict(cls) or getattr(
-        cls, "_is_protocol", False
-    ):  # their members are what they declare
+    # their members are what they declare
+    if is_typeddict(cls) or getattr(cls, "_is_protocol", False):
         is_complete, made = True, None
     if made is not None and has_arrays:  # decorators leave it as it is
         cls.__init__ = _own_constructor(made, reason)  # type: ignore[misc]  # as it is called
@@ -206,9 +205,8 @@ def _hook(cls: type) -> str:
         base.__name__ == "Module" and base.__module__.startswith("equinox.")
         for base in cls.__mro__
     )
-    return (
-        "__check_init__" if equinox else "__init__"
-    )  # equinox converts fields after __init__
+    # equinox converts fields after __init__
+    return "__check_init__" if equinox else "__init__"
 
 
 def _check(value: Any, cls: type, frame: types.FrameType | None) -> None:

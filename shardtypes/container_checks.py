@@ -314,9 +314,8 @@ def _compile_dataclass(
     it holds by itself.
     """
     shared = any(is_pytree_dataclass(part) for part in base.__mro__)
-    of_arguments = (
-        _fields_of_arguments(base) if args else set()
-    )  # named where the class is
+    # named where the class is
+    of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
     bases = [
         compile_part(part, memo)

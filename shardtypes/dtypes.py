@@ -49,9 +49,8 @@ class DTypeClass(type):
     """The class of dtype classes: ``isinstance(x, f32)`` asks for an array of that dtype."""
 
     __shardtypes__ = True
-    __shardtypes_text__ = (
-        True  # what the string between the brackets is: text, not code
-    )
+    # what the string between the brackets is: text, not code
+    __shardtypes_text__ = True
 
     def __instancecheck__(cls, value: object) -> bool:
         import jax
@@ -72,9 +71,8 @@ class ArrayDType(metaclass=DTypeClass):
     def __class_getitem__(cls, shape: Text | ShapeSpec | tuple[Text]) -> ArrayType:
         if type(shape) is bytes or type(shape) is str:
             return _array_type(cls, shape)
-        if (
-            isinstance(shape, tuple) and len(shape) == 1
-        ):  # typing rebuilds aliases from their argument tuple
+        # typing rebuilds aliases from their argument tuple
+        if isinstance(shape, tuple) and len(shape) == 1:
             shape = shape[0]
         if isinstance(shape, ShapeSpec):
             shape = str(shape)

@@ -82,9 +82,8 @@ class ShardTypeError(TypeCheckError):
             if self.site is None or not step.startswith(_PLACES)
         ]
         if self.site is not None and "field '" in self.site.role:
-            path = [
-                step for step in path if not step.startswith("field '")
-            ]  # the site names it with its path
+            # the site names it with its path
+            path = [step for step in path if not step.startswith("field '")]
         if self.site is not None and str(self.site):
             path.append(str(self.site))
         head = " of ".join(path)

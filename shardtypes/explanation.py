@@ -233,7 +233,8 @@ def _hints(f: Any) -> dict[str, Any]:
             inspect.unwrap(f), _globals(f), _closure(f), include_extras=True
         )
     except NameError:
-        return {}  # what an annotation names cannot be found: the layouts can be told all the same
+        # what an annotation names cannot be found: the layouts can be told all the same
+        return {}
 
 
 def _declared(name: str, hint: Any) -> dict[str, ArrayType]:

@@ -136,9 +136,8 @@ def _mesh_groups(listed: Message) -> tuple[Group, ...] | None:
         return None
     sizes = [axis.number(2) for axis in mesh.messages(1)]
     ids = mesh.numbers(2)
-    if (
-        iota := mesh.message(3)
-    ) is not None:  # the devices in order, as a grid whose dimensions are transposed
+    # the devices in order, as a grid whose dimensions are transposed
+    if (iota := mesh.message(3)) is not None:
         ids = [int(i) for i in _iota(iota.numbers(1), iota.numbers(2)).ravel()]
     ids = ids or list(range(math.prod(sizes)))
     if len(ids) != math.prod(sizes) or not mesh.fields.keys() <= {1, 2, 3}:

@@ -70,9 +70,8 @@ class _Instrument(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.body(node)
         if any(isinstance(statement, ast.AnnAssign) for statement in node.body):
-            node.decorator_list.insert(
-                0, _checking("declared", node)
-            )  # sees what the other decorators made
+            # sees what the other decorators made
+            node.decorator_list.insert(0, _checking("declared", node))
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -157,9 +156,8 @@ class _Loader(SourceFileLoader):
         except OSError:
             data = b""
         if data.startswith(header):
-            with contextlib.suppress(
-                EOFError, ValueError, TypeError
-            ):  # a damaged file is written anew
+            # a damaged file is written anew
+            with contextlib.suppress(EOFError, ValueError, TypeError):
                 return marshal.loads(data[len(header) :])  # type: ignore[no-any-return]  # our own file
         code = self._compile(self.get_data(path), path, fullname)
         if not sys.dont_write_bytecode:

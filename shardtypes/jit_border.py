@@ -35,10 +35,8 @@ def install() -> bool:
     signature = inspect.signature(run)
     if not signature.parameters.keys() >= {"fun", "args", "kwargs"}:
         return False
-    for file in (
-        __file__,
-        eager_loops.__file__,
-    ):  # what is traced below these frames is not written there
+    # what is traced below these frames is not written there
+    for file in (__file__, eager_loops.__file__):
         source_info_util.register_exclusion(file)
 
     @functools.wraps(run)
@@ -50,9 +48,8 @@ def install() -> bool:
             isinstance(x, jax.core.Tracer)
             for x in jax.tree_util.tree_leaves((args, kwargs))
         ):
-            return run(
-                *values, **named
-            )  # asked where the program around it is compiled, or by itself run
+            # asked where the program around it is compiled, or by itself run
+            return run(*values, **named)
         jit_info: Any = sys._getframe(1).f_locals.get("jit_info")
         traced = (
             call["p"]

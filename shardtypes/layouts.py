@@ -15,9 +15,9 @@ from typing import Any, cast, overload
 
 import jax
 import numpy as np
-from jax._src.sharding_impls import (
-    GSPMDSharding,
-)  # a compiler's sharding: no public name
+
+# a compiler's sharding: no public name
+from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from jax.stages import Compiled
 
@@ -197,9 +197,8 @@ class Layout:
 
     def _concrete(self) -> Sharding | None:
         if isinstance(self.mesh, jax.sharding.Mesh) and self.dims is not None:
-            return NamedSharding(
-                self.mesh, make_spec(self.dims)
-            )  # where the parts are, of a sum too
+            # where the parts are, of a sum too
+            return NamedSharding(self.mesh, make_spec(self.dims))
         if self.sharding is None or isinstance(
             getattr(self.sharding, "mesh", None), jax.sharding.AbstractMesh
         ):
@@ -522,7 +521,8 @@ def recover_axes(sharding: Sharding, rank: int, mesh: Any) -> tuple[Axes, ...] |
         AssertionError,
         NotImplementedError,
     ):
-        return None  # not expressible with this mesh, as where half of an axis splits it: the device map still is
+        # not expressible with this mesh, as where half of an axis splits it: the device map still is
+        return None
     spec = (
         parsed.get_partition_spec() if hasattr(parsed, "get_partition_spec") else parsed
     )

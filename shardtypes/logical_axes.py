@@ -76,9 +76,8 @@ def rules_in_force() -> tuple[tuple[str, Any], ...]:
     ours = _rules.get()
     if ours:
         return ours
-    flax = sys.modules.get(
-        "flax.core.spmd"
-    )  # only a program that uses flax can have set its rules
+    # only a program that uses flax can have set its rules
+    flax = sys.modules.get("flax.core.spmd")
     if flax is None:
         return ()
     theirs = flax.get_logical_axis_rules()

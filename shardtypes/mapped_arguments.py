@@ -66,9 +66,8 @@ def _look_up(value: Any, calls: Sequence[_Call]) -> ArgumentLayout | None:
             )
             if dims is None:
                 return None
-            outer = _look_up(
-                given, calls[at + 1 :]
-            )  # what it was split over already is major
+            # what it was split over already is major
+            outer = _look_up(given, calls[at + 1 :])
             if outer is None:
                 return ArgumentLayout(dims, call.axes, Sums.of(spec), call.function)
             both = tuple(

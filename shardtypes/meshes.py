@@ -167,9 +167,8 @@ def make_spec(
 
 def tracks_varying() -> bool:
     """Whether ``check_vma`` is on at this point."""
-    from jax._src import (
-        config,
-    )  # read late: private, and absent before the option existed
+    # read late: private, and absent before the option existed
+    from jax._src import config
 
     option = getattr(config, "_check_vma", None)
     return bool(option.value) if option is not None else False

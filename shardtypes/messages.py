@@ -212,7 +212,8 @@ def dropped_by_size(
     return f"the constraint {spec} has no effect on dimension {dim}: {reason}, so JAX leaves it replicated"
 
 
-UNDECLARED = "the value is a partial sum"  # how the reason begins of a partial sum that is not declared as one
+# how the reason begins of a partial sum that is not declared as one
+UNDECLARED = "the value is a partial sum"
 REDUCE_IT = "reduce it (jax.sharding.reshard; inside shard_map lax.psum), or declare it, as in {U:t}"
 
 

@@ -186,9 +186,6 @@ def _tree(module: str) -> ast.Module | None:
 def _parsed(path: str, _changed: int) -> ast.Module | None:
     try:
         return ast.parse(Path(path).read_bytes(), path)
-    except (
-        OSError,
-        SyntaxError,
-        ValueError,
-    ):  # its own import says what is wrong with it
+    # its own import says what is wrong with it
+    except (OSError, SyntaxError, ValueError):
         return None

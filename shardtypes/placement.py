@@ -74,6 +74,5 @@ def _place(leaf: Any, sharding: NamedSharding) -> Any:
     whole = NamedSharding(
         sharding.mesh, jax.sharding.PartitionSpec(*entries_of(sharding.spec))
     )
-    return jax.sharding.reshard(
-        jax.device_put(leaf, whole), sharding
-    )  # JAX puts not every value down unreduced
+    # JAX puts not every value down unreduced
+    return jax.sharding.reshard(jax.device_put(leaf, whole), sharding)

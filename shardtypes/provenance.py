@@ -12,7 +12,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from jax._src.core import (  # no public way to find the programs inside a program, and what is being traced
+# no public way to find the programs inside a program, and what is being traced
+from jax._src.core import (
     jaxprs_in_params,
     trace_ctx,
 )
@@ -36,9 +37,8 @@ def note_unchecked() -> None:
     """Note that checks were left out of what is being traced: JAX may use it again when they should be made."""
     trace = trace_ctx.trace
     while trace is not None:
-        if note_check(
-            trace
-        ):  # then it is traced again, with them, for every program that is compiled later
+        # then it is traced again, with them, for every program that is compiled later
+        if note_check(trace):
             _stats.count_not_possible(
                 "traced while checks were off: JAX may run it again later"
             )

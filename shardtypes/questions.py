@@ -11,12 +11,12 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from jax._src.core import (
-    jaxprs_in_params,
-)  # no public way to find the programs inside a program
-from jax._src.debugging import (
-    debug_effect,
-)  # what jax.debug.inspect_array_sharding is made of, as what follows
+
+# no public way to find the programs inside a program
+from jax._src.core import jaxprs_in_params
+
+# what jax.debug.inspect_array_sharding is made of, as what follows
+from jax._src.debugging import debug_effect
 from jax._src.dispatch import prim_requires_devices_during_lowering
 from jax._src.interpreters import ad, batching, mlir
 from jax._src.lib import xla_client  # type: ignore[attr-defined]  # as JAX itself imports it
@@ -122,9 +122,8 @@ def _mesh_and_devices(context: Any) -> tuple[Mesh | None, tuple[Any, ...]]:
 
 
 question_p.def_impl(_now)
-question_p.def_effectful_abstract_eval(
-    lambda *_, **__: ([], {debug_effect})
-)  # an effect, so that it is not dropped
+# an effect, so that it is not dropped
+question_p.def_effectful_abstract_eval(lambda *_, **__: ([], {debug_effect}))
 prim_requires_devices_during_lowering.add(question_p)
 batching.primitive_batchers[question_p] = _batched
 ad.primitive_jvps[question_p] = _differentiated

@@ -48,9 +48,8 @@ class _Source:
 
     node: Function
     around: tuple[Scope, ...]
-    modules: tuple[
-        str, ...
-    ]  # what its module imports: Python compiles calls of their functions in another way
+    # what its module imports: Python compiles calls of their functions in another way
+    modules: tuple[str, ...]
 
     @property
     def holder(self) -> str | None:

@@ -81,7 +81,8 @@ class Deferred:
     binding: Binding
     declared: str
     broadcast: bool
-    own: bool = False  # of a value whose names are its own: counted where it differs, and never an error
+    # of a value whose names are its own: counted where it differs, and never an error
+    own: bool = False
 
 
 class Table:

@@ -123,9 +123,8 @@ class ShapeSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", tuple(self.dims))
         object.__setattr__(self, "pending", tuple(self.pending))
-        parse_text(
-            str(self)
-        )  # says what is wrong with dimensions that do not go together
+        # says what is wrong with dimensions that do not go together
+        parse_text(str(self))
 
     @staticmethod
     def parse(text: Text) -> ShapeSpec:

@@ -96,9 +96,8 @@ class StackedClass(type):
 
     def __setattr__(cls, name: str, value: Any) -> None:
         setter = sys._getframe(1).f_globals.get("__name__", "")
-        if not setter.startswith(
-            "cloudpickle."
-        ):  # what that copies from another process is there already
+        # what that copies from another process is there already
+        if not setter.startswith("cloudpickle."):
             super().__setattr__(name, value)
 
 
@@ -147,9 +146,8 @@ def _stack_class(dims: str, inner: Any) -> type:
     kind: Any = type(base)
     made: type = register(_metaclass(kind)(name, (base,), namespace))
     if is_checked_where_made(base):
-        from shardtypes.construction import (
-            check_where_made,
-        )  # needs typeguard, which types alone do not
+        # needs typeguard, which types alone do not
+        from shardtypes.construction import check_where_made
 
         check_where_made(made)
     return made

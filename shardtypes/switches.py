@@ -34,9 +34,8 @@ def checks_on() -> bool:
 
 def left_out() -> Literal[True]:
     """Note that checks are left out here, if JAX is tracing: it may use the trace later. True."""
-    from shardtypes.provenance import (
-        note_unchecked,
-    )  # needs JAX, which a program that uses us has loaded by now
+    # needs JAX, which a program that uses us has loaded by now
+    from shardtypes.provenance import note_unchecked
 
     note_unchecked()
     return True

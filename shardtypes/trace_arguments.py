@@ -34,13 +34,11 @@ class Argument:
     parameter: inspect.Parameter
     annotation: Any
     value: Any
-    supposed: bool = (
-        False  # made from the defaults of its class: what is found holds for these
-    )
+    # made from the defaults of its class: what is found holds for these
+    supposed: bool = False
     guess: Guess | None = None
-    choices: tuple[
-        Choice, ...
-    ] = ()  # everything that its annotation allows, the default first
+    # everything that its annotation allows, the default first
+    choices: tuple[Choice, ...] = ()
 
     @property
     def is_positional(self) -> bool:
@@ -68,9 +66,8 @@ def arguments_of(
     signature = inspect.signature(f)
     given = dict(signature.bind_partial(*examples, **named).arguments)
     result: list[Argument] = []
-    by_name = (
-        False  # a parameter is left out, so that those after it are passed by name
-    )
+    # a parameter is left out, so that those after it are passed by name
+    by_name = False
     for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, _self_type(f, parameter, signature))
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -344,9 +341,8 @@ def shapes_of(parameters: list[Argument]) -> Iterator[Shape]:
             found: list[ArrayType] = []
             try:
                 map_type(argument.annotation, found.append, many=lambda c, item: item)
-            except (
-                TypeError
-            ) as error:  # such as a union: which of its members is meant?
+            # such as a union: which of its members is meant?
+            except TypeError as error:
                 raise CannotTell(
                     f"{error}: give an example of {argument.parameter.name!r}"
                 ) from None

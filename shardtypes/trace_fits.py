@@ -157,9 +157,8 @@ class Fitter:
 
 
 def _numbers_in(error: Exception | None) -> list[int]:
-    first = next(
-        iter(str(error).splitlines()), ""
-    )  # what follows says where names were bound
+    # what follows says where names were bound
+    first = next(iter(str(error).splitlines()), "")
     found = (int(number) for number in re.findall(r"\d+", first))
     return list(dict.fromkeys(number for number in found if number > 0))
 

@@ -135,9 +135,8 @@ def _trace(
         verdict = _trace_call(title, f, parameters, mesh, sizes, configured)
         if verdict.ok is False:
             return verdict
-        if not verdicts or not refuses(
-            verdict.error
-        ):  # values that do not go together are no fault
+        # values that do not go together are no fault
+        if not verdicts or not refuses(verdict.error):
             verdicts.append((title, verdict))
     title, weakest = min(
         verdicts, key=lambda pair: (pair[1].ok is not None, pair[1].proved)

@@ -151,9 +151,8 @@ def _run(check: Checker, value: Any, memo: TypeCheckMemo) -> None:
         call.fail(error)
         raise
     if mark is not None and not table.shared:
-        table.rollback(
-            mark
-        )  # names that only one yielded value has may stand for other sizes in the next
+        # names that only one yielded value has may stand for other sizes in the next
+        table.rollback(mark)
     if code is _RESULT and table.deferred:
         abandon(table)
 
@@ -167,13 +166,11 @@ def _run_statement(
     memo: TypeCheckMemo,
 ) -> None:
     __tracebackhide__ = True
-    assert (
-        frame is not None
-    )  # typeguard's functions are called by those that it instrumented
+    # typeguard's functions are called by those that it instrumented
+    assert frame is not None
     function = frame.f_code.co_qualname.rpartition("<locals>.")[2]
-    if (
-        name in call.parameters
-    ):  # programs reshape and cast their arguments: as under our own decorator
+    # programs reshape and cast their arguments: as under our own decorator
+    if name in call.parameters:
         _stats.count_not_possible(
             f"{function}: parameter {name!r}, once it is assigned to"
         )

@@ -38,10 +38,8 @@ def by_typeguard(annotation: Any, memo: TypeCheckMemo) -> Checker:
         except TypeCheckError:
             if not is_symbolic_dim(value):  # it stands for an integer
                 raise
-        except (
-            AttributeError,
-            TypeError,
-        ) as error:  # typeguard's own, as for some protocols
+        # typeguard's own, as for some protocols
+        except (AttributeError, TypeError) as error:
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 
     return check
@@ -69,10 +67,8 @@ def around_arrays(annotation: Any, memo: TypeCheckMemo) -> Checker:
             return
         try:
             checker(value, base, args, memo)
-        except (
-            AttributeError,
-            TypeError,
-        ) as error:  # typeguard's own, as for some protocols
+        # typeguard's own, as for some protocols
+        except (AttributeError, TypeError) as error:
             _stats.count_not_possible(f"typeguard cannot check {site}: {error}")
 
     return check

@@ -18,9 +18,8 @@ def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's question: who checks this type? None for a type that holds no arrays of ours."""
     global _known
     if _known is None:
-        if not hasattr(
-            sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"
-        ):  # nobody has made an annotation yet
+        # nobody has made an annotation yet
+        if not hasattr(sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"):
             return None
         from shardtypes.dtypes import DTypeClass
         from shardtypes.typeguard_calls import check_array, checker

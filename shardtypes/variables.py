@@ -51,9 +51,8 @@ class Outer:
 
     owner: Function | ast.Module
     depth: int  # how many scopes are around its owner
-    hidden: frozenset[
-        str
-    ]  # the names that stand for something else there than where the variable belongs
+    # the names that stand for something else there than where the variable belongs
+    hidden: frozenset[str]
 
 
 def outer_variables(scope: Scope, around: Sequence[Scope]) -> dict[str, Outer]:

@@ -67,10 +67,8 @@ def run(
     Raises:
         TimeoutError: it hangs.
     """
-    with (
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):  # a pipe that is full would make it wait
+    # a pipe that is full would make it wait
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             command,
             cwd=cwd,

@@ -58,11 +58,8 @@ def run(line: str, cwd: Path) -> str:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
     if tool != "python":
         env["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
-    for name in (
-        "PYTEST_ADDOPTS",
-        "CI",
-        "BUILD_NUMBER",
-    ):  # where pytest sees a CI it does not shorten lines
+    # where pytest sees a CI it does not shorten lines
+    for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):
         env.pop(name, None)
     done = run_command([sys.executable, *TOOLS[tool], *args], cwd, env, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)

@@ -169,12 +169,8 @@ def test_lines_that_are_new_or_stand_where_others_were() -> None:
     [
         ([], False, False, False),
         ([found(3)], True, True, True),
-        (
-            [found(4)],
-            True,
-            True,
-            True,
-        ),  # the statement begins there, the changed argument is on line 6
+        # the statement begins there, the changed argument is on line 6
+        ([found(4)], True, True, True),
         ([found(10)], False, True, True),
         ([found(11)], False, False, True),
         ([found(11), found(6, related=True)], False, True, True),

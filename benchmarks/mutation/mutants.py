@@ -12,9 +12,8 @@ from pathlib import Path
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, PositionProvider
 
-from benchmarks.mutation import (
-    shape_operators as shape_operators,
-)  # registers its operators, as the next one does
+# registers its operators, as the next one does
+from benchmarks.mutation import shape_operators as shape_operators
 from benchmarks.mutation import sharding_operators as sharding_operators
 from benchmarks.mutation.edits import Edit, Scope, edits_at
 
@@ -163,7 +162,8 @@ class _Sites(cst.CSTVisitor):
             self.annotations += 1
         for family in self.families if scope.annotated else ():
             if not scope.name and family != "sharding":
-                continue  # outside functions and classes there are lists of rules, and no shapes
+                # outside functions and classes there are lists of rules, and no shapes
+                continue
             # An annotation's subscripts are no indexing, and its strings no calls: only operators of annotations apply.
             if (
                 self.annotations == 0

@@ -65,11 +65,8 @@ _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
 __all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
 
 
-_RANKS = (
-    1,
-    2,
-    3,
-)  # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
+# how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
+_RANKS = (1, 2, 3)
 
 #: Methods that run while there is no instance yet.
 _MAKING = frozenset({"__init__", "__new__", "__init_subclass__"})
@@ -130,9 +127,8 @@ class run:
         self.it.uses = {} if uses else None
         self.module = module
         self._expects_errors = expected_errors.expects_any(module.body)
-        self._failing: dict[
-            int, frozenset[str]
-        ] = {}  # by body, the names that are used only where errors are expected
+        # by body, the names that are used only where errors are expected
+        self._failing: dict[int, frozenset[str]] = {}
         frame = self.it.module_frame(module.name)
         strings.check_module(self.it, frame, module)
         stale_states.check(self.it, frame, module.body)
@@ -150,11 +146,8 @@ class run:
                         view,
                     )
         self._waiting()
-        for (
-            node,
-            owner,
-            closure,
-        ) in later:  # what runs in the manual view is known by now
+        # what runs in the manual view is known by now
+        for node, owner, closure in later:
             if not self.it.regions.seen(node):
                 self._in_any_view(node, owner, closure)
         self._waiting(last=True)
@@ -472,9 +465,8 @@ def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
                 and type_.shape is not None
                 and type_.shape.dialect == "kauldron"
             ):
-                sizes = [
-                    Size.symbol(name)
-                ]  # for kauldron, '*B' of one dimension is 'B'
+                # for kauldron, '*B' of one dimension is 'B'
+                sizes = [Size.symbol(name)]
             frame.bindings.bind_variadic(name, tuple(sizes))
 
 

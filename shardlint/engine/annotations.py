@@ -203,9 +203,8 @@ def _array(
         return ArrayType(dtype, None, module, expr.at, "array")
     if dialect != "shardtypes" and len(items) == 2:
         base = resolve(it, items[0], module, depth + 1)
-        if (
-            isinstance(base, ArrayType) and base.shape is not None
-        ):  # Float[Float[Array, 'b'], 'c'] prepends
+        # Float[Float[Array, 'b'], 'c'] prepends
+        if isinstance(base, ArrayType) and base.shape is not None:
             return AnyType("nested array annotation")
     try:
         shape = parse(text, dialect)

@@ -136,9 +136,8 @@ def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value
 
     items = iterate(args[1])
     if isinstance(args[1], CollectionValue) and args[1].kind != "dict":
-        some = [
-            SequenceValue((args[1].item,) * count) for count in (2, 3)
-        ]  # however many there are
+        # however many there are
+        some = [SequenceValue((args[1].item,) * count) for count in (2, 3)]
         return join_all(
             [_reduced(it, frame, [args[0], one, *args[2:]], at) for one in some]
         )

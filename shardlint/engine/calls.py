@@ -426,9 +426,8 @@ def call_function(
     says = says_something(promise) or (
         isinstance(promise, ScalarType) and promise.kind == "str"
     )
-    bindings = (
-        Bindings() if fits.wrong else fits.bindings
-    )  # what does not fit tells no sizes
+    # what does not fit tells no sizes
+    bindings = Bindings() if fits.wrong else fits.bindings
     promised = (
         matching.instantiate(it, promise, bindings, matching.Opaque(it))
         if says
@@ -442,7 +441,6 @@ def call_function(
     placements.leave_compiled(it, frame, func, found, at)
     if promised is None:
         return found
-    fails = matching.check(
-        it, promise, found, bindings, frame.facts, ""
-    )  # reported where it is returned
+    # reported where it is returned
+    fails = matching.check(it, promise, found, bindings, frame.facts, "")
     return promised if fails else meet(it, promised, found)

@@ -26,9 +26,8 @@ class ClassIndex:
         self._below: dict[str, list[ClassOutline]] = {}
         self._written: set[str] = set()
         self._own: dict[str, set[str]] = {}
-        self._any_written = (
-            False  # somewhere attributes are written whose names are not known
-        )
+        # somewhere attributes are written whose names are not known
+        self._any_written = False
         self.registered: set[str] = set()
         self._names: dict[str, frozenset[str]] = {}
         self._volatile: dict[tuple[str, ...], frozenset[str]] = {}

@@ -290,9 +290,8 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         if isinstance(receiver, SequenceValue) and not (
             isinstance(expr.obj, ir.Attr) and expr.obj.name == "shape"
         ):
-            return Unknown(
-                "an index out of range"
-            )  # of a list or tuple that is no shape: not our business
+            # of a list or tuple that is no shape: not our business
+            return Unknown("an index out of range")
         return it.op_error(frame, error, expr.at)
 
 

@@ -37,7 +37,8 @@ _CALLED = (
     PartialValue,
     WrappedValue,
 )
-HELD = "(held)"  # the arguments that a function could change, under a name that no program has
+# the arguments that a function could change, under a name that no program has
+HELD = "(held)"
 
 
 @dataclass(slots=True)
@@ -52,45 +53,38 @@ class Frame:
     function: FunctionValue | None = None
     promise: Type | None = None
     returned: list[Value] = field(default_factory=list)
-    left: list[Value] = field(
-        default_factory=list
-    )  # at each ``return``: what is known of the arguments by then
+    # at each ``return``: what is known of the arguments by then
+    left: list[Value] = field(default_factory=list)
     silent: int = 0
-    watched: int = 0  # contexts around, in which statements are there for what they do beside what they give
-    in_place: bool = False  # a body evaluated for one call: a branch that cannot be decided may not be taken
+    # contexts around, in which statements are there for what they do beside what they give
+    watched: int = 0
+    # a body evaluated for one call: a branch that cannot be decided may not be taken
+    in_place: bool = False
     checking: bool = False
     named: frozenset[str] = frozenset()
     declared: dict[str, ir.Expr] = field(default_factory=dict)
     jumps: list[dict[str, Value]] = field(default_factory=list)
     breaks: list[dict[str, Value]] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
-    once: dict[int, tuple[Value, Value]] = field(
-        default_factory=dict
-    )  # by id: after a loop, and after its first step
-    rules: RuleList | None = (
-        None  # logical axis rules in force here; None where not known
-    )
+    # by id: after a loop, and after its first step
+    once: dict[int, tuple[Value, Value]] = field(default_factory=dict)
+    # logical axis rules in force here; None where not known
+    rules: RuleList | None = None
     view: View | None = None  # the manual view in which the function itself is checked
     region: Region | None = None  # what runs it on every device, if that is known
-    inside: bool = (
-        False  # of manual code: what its names hold may differ between devices
-    )
-    mesh: MeshValue | None = (
-        None  # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
-    )
+    # of manual code: what its names hold may differ between devices
+    inside: bool = False
+    # in force here, by ``jax.set_mesh`` or ``with mesh:``; None where nothing says
+    mesh: MeshValue | None = None
 
-    uncertain: frozenset[str] = (
-        frozenset()
-    )  # names of which nothing is known for a while, see at_any_time_after
-    assigned_inside: set[str] = field(
-        default_factory=set
-    )  # names that functions inside call ``nonlocal``
-    _changed: list[str] = field(
-        default_factory=list
-    )  # names that were bound to something else, in order
-    _defined: dict[int, int] = field(
-        default_factory=dict
-    )  # by definition: how many names had changed by then
+    # names of which nothing is known for a while, see at_any_time_after
+    uncertain: frozenset[str] = frozenset()
+    # names that functions inside call ``nonlocal``
+    assigned_inside: set[str] = field(default_factory=set)
+    # names that were bound to something else, in order
+    _changed: list[str] = field(default_factory=list)
+    # by definition: how many names had changed by then
+    _defined: dict[int, int] = field(default_factory=dict)
 
     def bind(self, name: str, value: Value) -> None:
         """Assign to a name. A function that is replaced by itself under a transformation counts as the same."""

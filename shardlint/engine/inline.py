@@ -100,9 +100,8 @@ def in_place(
         return containers.copied(result, copies)
     count, by_hand = len(it.events), it.by_hand
     certain, it.traced = not it.traced, False
-    names = (
-        Bindings() if top else Bindings(closure.bindings.sizes)
-    )  # those of the function around it are its own
+    # those of the function around it are its own
+    names = Bindings() if top else Bindings(closure.bindings.sizes)
     inner = Frame(
         func.module,
         dict(bound),

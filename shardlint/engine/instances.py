@@ -162,11 +162,8 @@ def left_by_constructors(
         return _generic_fields(it, cls)
     if cls in it.generic or not any(find_method(cls, name) for name in _AFTER):
         return ()
-    it.generic[cls] = (
-        (),
-        0,
-        0,
-    )  # while it runs: its methods may make others of its kind
+    # while it runs: its methods may make others of its kind
+    it.generic[cls] = ((), 0, 0)
     left, view, it.view = it.left, it.view, None
     frame = Frame(cls.module, silent=1)
     instance = InstanceValue(cls, declared)
@@ -183,11 +180,8 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
     """What ``__init__`` leaves. Sizes are new for each caller."""
     known = it.generic.get(cls)
     if known is None:
-        it.generic[cls] = (
-            (),
-            0,
-            0,
-        )  # while it is found out: a class may hold instances of itself
+        # while it is found out: a class may hold instances of itself
+        it.generic[cls] = ((), 0, 0)
         first = it.counter + 1
         fields = _generic(it, cls)
         known = it.generic[cls] = (fields, first, it.counter)

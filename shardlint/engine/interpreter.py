@@ -70,15 +70,13 @@ class Interpreter:
     ) -> None:  # fmt: skip
         self.project = project
         self.mesh = dict(mesh or {})
-        self.configured = configured(
-            self.mesh, explicit
-        )  # the configured mesh, where it has explicit axes
+        # the configured mesh, where it has explicit axes
+        self.configured = configured(self.mesh, explicit)
         self.rules = tuple(rules)
         self.jax = jax  # the release that the program is for
         self.placements: dict[int, Placement] = {}
-        self.wrong_places: set[tuple[str, int]] = (
-            set()
-        )  # what was found wrong; what follows from it is not told
+        # what was found wrong; what follows from it is not told
+        self.wrong_places: set[tuple[str, int]] = set()
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
@@ -89,79 +87,59 @@ class Interpreter:
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
-        self.borrowed: set[object] = (
-            set()
-        )  # the keys of those that were found in a function as it was called
-        self.own_findings: dict[
-            object, frozenset[tuple[str, tuple[str, int]]]
-        ] = {}  # by function, and its view
-        self.seen: dict[
-            tuple[int, str], tuple[str, Value]
-        ] = {}  # what assigned names are, by node
-        self.uses: dict[tuple[int, str], tuple[str, Value]] | None = (
-            None  # and used ones, if wanted
-        )
+        # the keys of those that were found in a function as it was called
+        self.borrowed: set[object] = set()
+        # by function, and its view
+        self.own_findings: dict[object, frozenset[tuple[str, tuple[str, int]]]] = {}
+        # what assigned names are, by node
+        self.seen: dict[tuple[int, str], tuple[str, Value]] = {}
+        # and used ones, if wanted
+        self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None
         self.unmodelled: dict[str, int] = {}
-        self.cut: dict[
-            str, int
-        ] = {}  # functions whose analysis was cut off, and how often
+        # functions whose analysis was cut off, and how often
+        self.cut: dict[str, int] = {}
         self.target = ""
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
-        self.active: dict[
-            int, list[dict[str, Value]]
-        ] = {}  # arguments of the calls being evaluated, by function
-        self.taken: dict[
-            object, tuple[Value, Value]
-        ] = {}  # what manual code takes from outside, and how it sees that
+        # arguments of the calls being evaluated, by function
+        self.active: dict[int, list[dict[str, Value]]] = {}
+        # what manual code takes from outside, and how it sees that
+        self.taken: dict[object, tuple[Value, Value]] = {}
         self.memo: dict[object, tuple[Value, Value | None, int]] = {}
-        self.left: Value | None = (
-            None  # the instance that the last method evaluated in place left behind
-        )
-        self.callers: list[
-            Frame
-        ] = []  # of the functions that are being evaluated in place
-        self.by_hand = (
-            0  # calls of functions whose gradients a rule gives that may reduce them
-        )
-        self.local_rules: set[int] = (
-            set()
-        )  # functions with rules for their gradients that certainly do not
-        self.judged: set[int] = (
-            set()
-        )  # functions (nodes) whose results were found to lie otherwise than ``jit`` asks
-        self.tracing = (
-            0  # calls being evaluated whose functions a library runs, or JAX traces
-        )
-        self.tracers: dict[
-            tuple[FunctionValue, str], FunctionValue
-        ] = {}  # as a transformation leaves a function
-        self.traced = False  # what is called now may be called any number of times, or with copies
+        # the instance that the last method evaluated in place left behind
+        self.left: Value | None = None
+        # of the functions that are being evaluated in place
+        self.callers: list[Frame] = []
+        # calls of functions whose gradients a rule gives that may reduce them
+        self.by_hand = 0
+        # functions with rules for their gradients that certainly do not
+        self.local_rules: set[int] = set()
+        # functions (nodes) whose results were found to lie otherwise than ``jit`` asks
+        self.judged: set[int] = set()
+        # calls being evaluated whose functions a library runs, or JAX traces
+        self.tracing = 0
+        # as a transformation leaves a function
+        self.tracers: dict[tuple[FunctionValue, str], FunctionValue] = {}
+        # what is called now may be called any number of times, or with copies
+        self.traced = False
         self.generic: dict[
             ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]
         ] = {}
-        self.unfinished: dict[
-            str, int
-        ] = {}  # functions that were not followed to the end of a call, and how often
-        self.given_up: dict[
-            str, int
-        ] = {}  # functions with loops that were not followed to the end, and how often
+        # functions that were not followed to the end of a call, and how often
+        self.unfinished: dict[str, int] = {}
+        # functions with loops that were not followed to the end, and how often
+        self.given_up: dict[str, int] = {}
         self.steps, self.limit = 0, MAX_STEPS
-        self.base = (
-            0  # how many calls were being evaluated when what has these steps began
-        )
+        # how many calls were being evaluated when what has these steps began
+        self.base = 0
         self.counter = 0
-        self.view: View | None = (
-            None  # of the code that is being evaluated; None where it is global, or not known
-        )
-        self.apart: (
-            Mapping[str, tuple[str, int]] | None
-        ) = {}  # axes along which devices differ in what they run, where
-        self.explicit: MeshValue | None = (
-            None  # with explicit axes, on which the function under analysis runs
-        )
-        self.parameters: ArrayValue | None = (
-            None  # how those of a module that is applied in manual code lie
-        )
+        # of the code that is being evaluated; None where it is global, or not known
+        self.view: View | None = None
+        # axes along which devices differ in what they run, where
+        self.apart: Mapping[str, tuple[str, int]] | None = {}
+        # with explicit axes, on which the function under analysis runs
+        self.explicit: MeshValue | None = None
+        # how those of a module that is applied in manual code lie
+        self.parameters: ArrayValue | None = None
         self.regions = Regions(self)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
@@ -299,9 +277,8 @@ class Interpreter:
             case ModuleRef(name=module):
                 return ModuleValue(module)
             case Definition(module=module, node=ir.Class() as node):
-                made = self.statics.get(
-                    (module, node.name)
-                )  # one class, whatever it is imported as
+                # one class, whatever it is imported as
+                made = self.statics.get((module, node.name))
                 return (
                     made
                     if isinstance(made, ClassValue) and made.node is node
@@ -440,9 +417,8 @@ class Interpreter:
     def note_unmodelled(self, value: Value) -> None:
         if isinstance(value, Unknown) and value.reason.startswith("no model for "):
             name = value.reason.removeprefix("no model for ")
-            if (
-                name not in COLLECTIVES
-            ):  # which have models in manual code, and nowhere else
+            # which have models in manual code, and nowhere else
+            if name not in COLLECTIVES:
                 self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
 
     def apply(

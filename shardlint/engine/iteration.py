@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _MAX_UNROLL = 8
-_FIRST = 2  # steps of a longer loop that are taken one by one: what the first leaves, the second gets
+# steps of a longer loop that are taken one by one: what the first leaves, the second gets
+_FIRST = 2
 
 
 def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
@@ -43,9 +44,8 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
     items = iterate(source)
     mutation.consumed(it, frame, source)
     if items is None:
-        if it.view is not None and isinstance(
-            source, CollectionValue
-        ):  # of the leaves of a tree, which has some
+        # of the leaves of a tree, which has some
+        if it.view is not None and isinstance(source, CollectionValue):
             it.assign(frame, node.target, source.item)
             _step(it, frame, node.body)
         _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))

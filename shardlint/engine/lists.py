@@ -52,9 +52,8 @@ def of_tree(func: Value, expr: ir.Expr) -> Value:
     ):
         return func
     if expr.name in ("items", "keys", "values"):
-        return MethodValue(
-            CollectionValue(func, "dict"), expr.name
-        )  # a part lies as the tree does
+        # a part lies as the tree does
+        return MethodValue(CollectionValue(func, "dict"), expr.name)
     return func
 
 

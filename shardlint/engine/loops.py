@@ -219,9 +219,8 @@ def _carried(
     if parted:
         found = len(site.it.events)
         step(after)
-        if (
-            len(site.it.events) > found
-        ):  # a further step uses it: that is where it goes wrong
+        # a further step uses it: that is where it goes wrong
+        if len(site.it.events) > found:
             settled = map_leaves(
                 after, lambda leaf: lost(leaf) if isinstance(leaf, ArrayValue) else leaf
             )

@@ -64,21 +64,17 @@ class _Mapped:
     """What a call maps over: each mapped array by its name in messages, with the axis and the mapped size."""
 
     name: str
-    lenient: (
-        bool  # equinox: only arrays are mapped, numbers and other leaves are passed on
-    )
+    # equinox: only arrays are mapped, numbers and other leaves are passed on
+    lenient: bool
     sizes: list[tuple[str, Size]] = field(default_factory=list)
     certain: bool = True  # every argument was understood
     any: bool = False
-    positions: set[int] = field(
-        default_factory=set
-    )  # of the positional arguments that are mapped arrays
-    axes: set[Axes] = field(
-        default_factory=set
-    )  # how the mapped dimensions lie on the mesh, where that is followed
-    split: list[tuple[str, tuple[str, ...]]] = field(
-        default_factory=list
-    )  # the same on explicit axes, by argument
+    # of the positional arguments that are mapped arrays
+    positions: set[int] = field(default_factory=set)
+    # how the mapped dimensions lie on the mesh, where that is followed
+    axes: set[Axes] = field(default_factory=set)
+    # the same on explicit axes, by argument
+    split: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -106,9 +102,8 @@ class _Mapped:
                 if isinstance(made, InstanceValue)
                 else made
             )
-        if (
-            is_leaf(value) and not self.lenient and value != IntValue(None)
-        ):  # many an array is annotated ``int``
+        # many an array is annotated ``int``
+        if is_leaf(value) and not self.lenient and value != IntValue(None):
             raise _Wrong(f"{what} is a scalar, which has no axis {axis} to map over")
         if self.lenient and not isinstance(value, Unknown):
             return value
@@ -264,9 +259,8 @@ def _arguments(
     axes = options.get("in_axes", _ZERO)
     if isinstance(axes, SequenceValue) and not axes.names:
         wanted = list(axes.items)
-        if static and all(
-            i < len(wanted) or i in static for i in range(len(args))
-        ):  # those are never looked up
+        # those are never looked up
+        if static and all(i < len(wanted) or i in static for i in range(len(args))):
             wanted = [wanted[i] if i < len(wanted) else _ZERO for i in range(len(args))]
         if len(wanted) != len(args):
             if axes.kind != "list":  # a list may have grown unseen

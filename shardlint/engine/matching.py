@@ -177,9 +177,8 @@ def _any_item(it: Interpreter, type_: Type, bindings: Bindings, depth: int) -> V
     value = instantiate(it, type_, bindings, Opaque(it), depth + 1)
     bindings.rollback(mark)
     if isinstance(value, (IntValue, ScalarValue)):
-        return Unknown(
-            "nothing enforces that items are single numbers"
-        )  # lists of lists are often annotated so
+        # lists of lists are often annotated so
+        return Unknown("nothing enforces that items are single numbers")
     return value
 
 

@@ -215,9 +215,8 @@ class _Changes:
         self.add(old, new)
         kept = objects(new)
         for key, inner in objects(old).items():
-            if (
-                inner is not old and key not in kept
-            ):  # it was changed itself, or only taken out
+            # it was changed itself, or only taken out
+            if inner is not old and key not in kept:
                 self.add(inner, CHANGED)
 
     def forget(self, value: Value, depth: int = 0) -> None:

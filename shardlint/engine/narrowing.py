@@ -339,7 +339,6 @@ def _divisibility(frame: Frame, _text: str, size: object, other: int | None) -> 
     if other != 0 or not isinstance(size, Size):
         return
     for operation in size.operations():
-        if (
-            operation.op == "//" and operation.args[0] % operation.args[1] == size
-        ):  # how a remainder is kept
+        # how a remainder is kept
+        if operation.op == "//" and operation.args[0] % operation.args[1] == size:
             frame.facts = frame.facts.divides(operation.args[1], operation.args[0])

@@ -167,9 +167,8 @@ def _applied(
         result = it.apply(frame, "jax.numpy.add", [before, change], {}, at)
     except OpError as error:
         return it.op_error(frame, error, at)
-    if not (
-        isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)
-    ):  # a tree of such arrays
+    # a tree of such arrays
+    if not (isinstance(params, ArrayValue) and isinstance(updates, ArrayValue)):
         leaf = replace(result, dims=None) if isinstance(result, ArrayValue) else None
         return Unknown("updated parameters", leaf=leaf)
     return (

@@ -27,9 +27,8 @@ def call(scanned: WrappedValue, args: list[Value]) -> Value:
     """The layers that a scanned class makes; what comes out of them: a carry as the one that went in."""
     if scanned.kind == SCAN and isinstance(scanned.func, ClassValue):
         return WrappedValue(LAYERS_OF, scanned.func)
-    carried = (
-        args[:1] if scanned.kind == LAYERS_OF else args[1:2]
-    )  # functions take their module first
+    # functions take their module first
+    carried = args[:1] if scanned.kind == LAYERS_OF else args[1:2]
     if not carried:
         return Unknown("a scan without a carry")
     return SequenceValue((carried[0], Unknown("what a scan collects")))

@@ -87,9 +87,8 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
                 it, frame, node.op, held, evaluate(it, frame, node.value), node.at
             )
             if isinstance(held, SequenceValue) and held.kind == "list":
-                objects.replaced(
-                    it, frame, [(held, value)]
-                )  # under its other names, too
+                # under its other names, too
+                objects.replaced(it, frame, [(held, value)])
             assign(it, frame, node.target, value)
         case ir.ExprStmt():
             _discarded(it, frame, node.value)
@@ -289,9 +288,8 @@ def _unpack(
                 at,
                 f"{len(items)} names unpack {len(values)} random keys",
             )
-        elif (
-            isinstance(value, SequenceValue) and value.kind == "tuple"
-        ):  # a list may have grown unseen
+        # a list may have grown unseen
+        elif isinstance(value, SequenceValue) and value.kind == "tuple":
             shape = all(isinstance(item, IntValue) for item in values)
             # other tuples are the type checker's business
             if shape or (
@@ -330,9 +328,8 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
         )
         frame.bindings.rollback(mark)
         promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
-        assign(
-            it, frame, node.target, join(promised, value)
-        )  # either may be meant: what both agree on is known
+        # either may be meant: what both agree on is known
+        assign(it, frame, node.target, join(promised, value))
         return
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
 
@@ -403,10 +400,8 @@ def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:
     narrow(it, frame, node.test, False)
     second_ends = block(it, frame, node.orelse)
     if (frame.mesh, frame.rules) != around:
-        frame.mesh, frame.rules = (
-            MeshValue(None),
-            None,
-        )  # one of the branches put others in force
+        # one of the branches put others in force
+        frame.mesh, frame.rules = MeshValue(None), None
     if first_ends == second_ends:  # else what follows is a branch too
         frame.silent -= frame.in_place
     if first_ends and second_ends:

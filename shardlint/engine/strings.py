@@ -232,7 +232,8 @@ def check_result_alias(
         d.name for d in shape.dims if d.name is not None and d.name not in frame.named
     ]
     if len(aliases) != 1:
-        return  # several new names tell equal sizes apart: 'B Q K' for scores of a sequence with itself
+        # several new names tell equal sizes apart: 'B Q K' for scores of a sequence with itself
+        return
     own = _names_of_parameters(it, frame)
     for dim, actual in zip(shape.dims, value.dims, strict=True):
         name = dim.name if dim.kind == "size" else None
@@ -305,8 +306,7 @@ def _slip(a: str, b: str) -> bool:
             and a[differ[1]] == b[differ[0]]
         )
     short, long = sorted((a, b), key=len)
-    if (
-        len(long) - len(short) != 1 or long[:-1] == short
-    ):  # a plural or a suffix is another name
+    # a plural or a suffix is another name
+    if len(long) - len(short) != 1 or long[:-1] == short:
         return False
     return any(long[:i] + long[i + 1 :] == short for i in range(1, len(long)))

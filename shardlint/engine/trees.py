@@ -104,9 +104,8 @@ def children(value: Value) -> list[tuple[object, Value]] | None:
             return []
         case SequenceValue(kind="keys" | "iterator" | "deque" | "set"):
             return None
-        case SequenceValue(items=items) if (
-            items or value.kind == "tuple"
-        ):  # a list may have grown unseen
+        # a list may have grown unseen
+        case SequenceValue(items=items) if items or value.kind == "tuple":
             return list(enumerate(items))
         case DictValue(items=pairs):
             return list(pairs)

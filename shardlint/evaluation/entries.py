@@ -41,10 +41,10 @@ _AXIS_SIZE = 2
 MOST_RUNS = 16  # of one function, if each takes all its steps
 _MOST_AXES = 3
 _NO_GUESS = Guess()
-_MOST_OF_RANKS = 6  # arguments without annotation of which each two may have fewer dimensions than the others
-MOST_GUESSED = (
-    4  # arguments without annotation that are tried as integers, one after another
-)
+# arguments without annotation of which each two may have fewer dimensions than the others
+_MOST_OF_RANKS = 6
+# arguments without annotation that are tried as integers, one after another
+MOST_GUESSED = 4
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,8 @@ def _callable(
     def ways(world: World) -> dict[str, Sequence[Entry] | str]:
         world.module(module)
         sizes = [int(size) for mesh in meshes.machine().made for size in mesh.sizes]
-        unit = 2 * max(
-            sizes, default=_AXIS_SIZE
-        )  # so that each device has at least two of everything
+        # so that each device has at least two of everything
+        unit = 2 * max(sizes, default=_AXIS_SIZE)
         entries = {
             function: Entry(
                 module, function, axes, unit, True, False, helper=function in manual

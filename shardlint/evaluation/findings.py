@@ -22,7 +22,8 @@ from shardlint.rules import rule
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 CODE = "ST316"
-STEPS = 30_000  # calls, loops and operators that one run may take; a program of 200 lines takes some thousand
+# calls, loops and operators that one run may take; a program of 200 lines takes some thousand
+STEPS = 30_000
 FUNCTION_STEPS = 6_000  # of a function by itself
 MOST_FUNCTIONS = 24  # of a file that are called by themselves
 

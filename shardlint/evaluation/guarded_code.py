@@ -373,9 +373,8 @@ class Statement:
     runs_program: bool
 
 
-@lru_cache(
-    maxsize=512
-)  # every run of every program and function imports the same modules
+# every run of every program and function imports the same modules
+@lru_cache(maxsize=512)
 def statements(source: str, path: str) -> tuple[Statement, ...]:
     """The statements of a module.
 

@@ -23,7 +23,8 @@ ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ITEM = "[]"
 """What gave a value that is an item of something."""
 TOO_MANY_STEPS = "too many steps"
-LARGE = 1_000_000  # entries of a sequence, and digits of a number, that a program may make at once
+# entries of a sequence, and digits of a number, that a program may make at once
+LARGE = 1_000_000
 
 
 class Change(Protocol):

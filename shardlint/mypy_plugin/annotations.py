@@ -119,9 +119,8 @@ def _jaxtyping(
 
 
 def _dtype_class(ctx: AnalyzeTypeContext, typ: UnboundType) -> str | None:
-    lookup = getattr(
-        ctx.api, "lookup_qualified", None
-    )  # TypeAnalyser has it, its interface does not say so
+    # TypeAnalyser has it, its interface does not say so
+    lookup = getattr(ctx.api, "lookup_qualified", None)
     found = lookup(typ.name, typ, suppress_errors=True) if lookup is not None else None
     node = found.node if found is not None else None
     if (
@@ -175,9 +174,8 @@ def _shape(
 
 def _texts_of_the_file(ctx: AnalyzeTypeContext) -> Iterator[str]:
     """The strings of the file that is analyzed."""
-    file = getattr(
-        getattr(ctx.api, "api", None), "cur_mod_node", None
-    )  # its interface does not say so
+    # its interface does not say so
+    file = getattr(getattr(ctx.api, "api", None), "cur_mod_node", None)
     path = getattr(file, "path", None)
     if path is not None:
         for double, single in _TEXTS.findall(Path(path).read_text("utf-8", "replace")):

@@ -67,9 +67,8 @@ class SingleBindings:
             return False
         if node.node in self._function(functions[-1]).bindings:
             return self._function(functions[-1]).is_changed_before(node)
-        return self.is_rebound(
-            node.node, functions[:-1]
-        )  # when an inner function runs is not known
+        # when an inner function runs is not known
+        return self.is_rebound(node.node, functions[:-1])
 
     def forget(self) -> None:
         """To be called when a file was read: a daemon puts new code into old nodes."""
@@ -91,9 +90,8 @@ class _Function:
         self.bindings: dict[Node, Bound | None] = {
             argument.variable: None for argument in function.arguments
         }
-        self.rebound: dict[
-            Node, list[int]
-        ] = {}  # the lines on which a variable gets another value
+        # the lines on which a variable gets another value
+        self.rebound: dict[Node, list[int]] = {}
         self._loops: list[tuple[int, int]] = []
         self._sample: tuple[NameExpr, Node] | None = None
         patterns = False

@@ -61,9 +61,8 @@ def call_signature(
             if problem is None:
                 continue
             if overloaded:
-                arg_types[index] = (
-                    UninhabitedType()
-                )  # takes nothing, so that mypy goes on to the next signature
+                # takes nothing, so that mypy goes on to the next signature
+                arg_types[index] = UninhabitedType()
                 break
             report(
                 ctx.api,
@@ -78,9 +77,8 @@ def call_signature(
 
 
 def _is_overloaded(call: Context, api: CheckerPluginInterface) -> bool:
-    lookup = getattr(
-        api, "lookup_type_or_none", None
-    )  # TypeChecker has it, the plugin interface does not say so
+    # TypeChecker has it, the plugin interface does not say so
+    lookup = getattr(api, "lookup_type_or_none", None)
     callee = (
         lookup(call.callee)
         if isinstance(call, CallExpr) and lookup is not None

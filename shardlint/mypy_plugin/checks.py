@@ -113,9 +113,8 @@ def constructed(
     api: CheckerPluginInterface, node: Expression | None
 ) -> Instance | None:
     """The type of ``Box(x)`` as its arguments tell it: mypy takes the type variables from what is expected there."""
-    lookup = getattr(
-        api, "lookup_type_or_none", None
-    )  # TypeChecker has it, the plugin interface does not say so
+    # TypeChecker has it, the plugin interface does not say so
+    lookup = getattr(api, "lookup_type_or_none", None)
     cls = (
         node.callee.node
         if isinstance(node, CallExpr) and isinstance(node.callee, RefExpr)

@@ -303,9 +303,8 @@ def _operands(
             if name in _REFLECTED
             else (node.lvalue, node.rvalue)
         )
-    if isinstance(
-        node, OpExpr
-    ):  # mypy passes something else for the left operand of a reflected operator
+    # mypy passes something else for the left operand of a reflected operator
+    if isinstance(node, OpExpr):
         return (
             (node.right, node.left) if name in _REFLECTED else (node.left, node.right)
         )

@@ -24,9 +24,8 @@ _shardtypes_prepared = _shardtypes_prepare()
 
 def is_serialized(file: MypyFile) -> bool:
     """Whether a worker will read the file's statements."""
-    return (
-        getattr(file, "raw_data", None) is not None
-    )  # mypy before 2.0 has no such thing
+    # mypy before 2.0 has no such thing
+    return getattr(file, "raw_data", None) is not None
 
 
 def ask_for_preparation(file: MypyFile, options: Options) -> None:

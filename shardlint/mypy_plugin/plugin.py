@@ -106,9 +106,8 @@ class ShardtypesPlugin(Plugin):
             # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
             # that is rewritten is therefore never taken from the cache; what it imports still is.
             data["again"] = ctx.is_check and mentions_annotations(ctx.path)
-            if not INSTALLED.search(
-                ctx.path
-            ):  # nothing is reported there, and whatever imports it would be stale
+            # nothing is reported there, and whatever imports it would be stale
+            if not INSTALLED.search(ctx.path):
                 data["settings"] = self.settings.key
         return data
 

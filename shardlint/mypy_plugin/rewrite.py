@@ -117,9 +117,8 @@ def _stub_import(file: MypyFile) -> ImportFrom:
 class _Walk:
     def __init__(self, heads: Heads) -> None:
         self.heads = heads
-        self.bound: list[
-            set[str]
-        ] = []  # the names that the functions around have bound so far
+        # the names that the functions around have bound so far
+        self.bound: list[set[str]] = []
         self.wrapped = False
 
     # Types
@@ -147,9 +146,8 @@ class _Walk:
         return False
 
     def types(self, nodes: Iterable[Type]) -> bool:
-        found = [
-            self.type(node) for node in nodes
-        ]  # all of them: rewriting must not stop at the first
+        # all of them: rewriting must not stop at the first
+        found = [self.type(node) for node in nodes]
         return any(found)
 
     # Expressions used as types: aliases, casts, arguments
@@ -267,9 +265,8 @@ class _Walk:
     def class_body(self, node: ClassDef) -> None:
         for statement in node.defs.body:
             if isinstance(statement, AssignmentStmt):
-                self.assignment(
-                    statement, wrap=False
-                )  # the dataclass plugin reads a field's default
+                # the dataclass plugin reads a field's default
+                self.assignment(statement, wrap=False)
             else:
                 self.statement(statement, False, False)
 
@@ -347,7 +344,8 @@ class _Walk:
             node.else_expr = self.wrap(node.else_expr, function)
             return node
         if not isinstance(node, (NameExpr, MemberExpr, IndexExpr, OpExpr, CallExpr)):
-            return node  # displays and lambdas need the expected type, None and constants are no arrays
+            # displays and lambdas need the expected type, None and constants are no arrays
+            return node
         if isinstance(node, NameExpr) and node.name in ("None", "NotImplemented"):
             return node
         return self.pass_through(node, function)

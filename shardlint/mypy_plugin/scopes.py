@@ -65,9 +65,8 @@ def _sizes(typ: Type, seen: set[TypeInfo]) -> Iterator[tuple[Size, ...]]:
 
 def enclosing_functions(api: CheckerPluginInterface) -> list[FuncItem]:
     """The functions around the expression that is being checked, outermost first."""
-    scope = getattr(
-        api, "scope", None
-    )  # TypeChecker has it, the plugin interface does not say so
+    # TypeChecker has it, the plugin interface does not say so
+    scope = getattr(api, "scope", None)
     return [
         item
         for item in (scope.stack if scope is not None else ())

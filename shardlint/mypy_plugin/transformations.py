@@ -55,9 +55,8 @@ def transformed(ctx: FunctionContext, name: str, forms: Forms) -> Type:
     if isinstance(result, CallableType):
         return result if name in _KEEPING else without_shapes(result)
     if MAPPING.search(name) and not isinstance(result, TupleType):
-        return AnyType(
-            TypeOfAny.special_form
-        )  # an object that can be called has become another function
+        # an object that can be called has become another function
+        return AnyType(TypeOfAny.special_form)
     if name in _KEEPING:
         return _as_worked_out(result, forms)
     if name == "scan" and isinstance(result, TupleType) and len(result.items) == 2:

@@ -54,9 +54,8 @@ class Variables:
             True for _ in arrays_in(typ)
         ):
             return typ
-        binder = getattr(
-            api, "binder", None
-        )  # TypeChecker has it, the plugin interface does not say so
+        # TypeChecker has it, the plugin interface does not say so
+        binder = getattr(api, "binder", None)
         latest: Type | None = binder.get(node) if binder is not None else None
         if latest is not None:
             return latest

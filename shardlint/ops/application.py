@@ -95,9 +95,8 @@ _LEAVING = frozenset(
 )
 
 
-_AXES = frozenset(
-    {"axis", "axes", "source", "destination"}
-)  # stay numbers of Python's, or of NumPy's
+# stay numbers of Python's, or of NumPy's
+_AXES = frozenset({"axis", "axes", "source", "destination"})
 
 
 def _run(found: Model, call: Call) -> Value:

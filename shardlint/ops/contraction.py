@@ -50,9 +50,8 @@ def contraction_result(
         call.qualname.startswith("jax.lax.")
         and len({operand.dtype for operand in operands}) > 1
     ):
-        return with_dtype(
-            result, None
-        )  # jax.lax multiplies any two dtypes, by a rule of its own
+        # jax.lax multiplies any two dtypes, by a rule of its own
+        return with_dtype(result, None)
     dtype, weak = result_dtype(call.name, operands, call.ctx)
     mixed = (
         len(
@@ -327,9 +326,8 @@ def contract(
             _bind(call, text, equation, letter, i, dim, operands, bound)
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
     if "..." not in equation.output and batch:
-        return contraction_result(
-            call, operands, None
-        )  # an error, or a sum, by release
+        # an error, or a sum, by release
+        return contraction_result(call, operands, None)
     if batch and equation.output.count("...") > 1:
         raise _two_ellipses(call, text)
     if batch is None and "..." in equation.output:

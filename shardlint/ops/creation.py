@@ -312,7 +312,8 @@ def linspace(call: Call) -> Value:
         return ArrayValue(None, name)
     axis = static_int(call["axis"])
     if axis is None or not -len(dims) - 1 <= axis <= len(dims):
-        raise UnknownArgument  # whether it is refused depends on the function and on how many points there are
+        # whether it is refused depends on the function and on how many points there are
+        raise UnknownArgument
     at = axis % (len(dims) + 1)
     return ArrayValue((*dims[:at], *result.dims, *dims[at:]), name) if dims else result
 

@@ -30,9 +30,8 @@ from shardtypes.lang import Size
 
 def joined_operands(call: Call, value: Value) -> list[ArrayValue]:
     """The arrays of a sequence; an array stands for the sequence of its rows."""
-    if isinstance(value, SequenceValue) and (
-        value.items or value.kind == "tuple"
-    ):  # a list may have grown unseen
+    # a list may have grown unseen
+    if isinstance(value, SequenceValue) and (value.items or value.kind == "tuple"):
         return [as_array(item, call.ctx.x64) or UNKNOWN_ARRAY for item in value.items]
     if isinstance(value, ArrayValue) and value.dims:
         count = value.dims[0].size
@@ -80,7 +79,8 @@ def chosen_dims(
     if not which.dims:
         return dims
     if dims == []:
-        raise UnknownArgument  # JAX refuses it, but not where what chooses is mapped by vmap
+        # JAX refuses it, but not where what chooses is mapped by vmap
+        raise UnknownArgument
     return agree(
         call, [with_dims(cases[0], None if dims is None else tuple(dims)), which], None
     )

@@ -121,9 +121,8 @@ def binary(call: Call) -> Value:
                 "ST204", f"{call.name}: ranks differ: {shown(x)} and {shown(y)}"
             )
         dims = broadcast_dims(call.name, [x, y], call.ctx)
-    if (
-        call.last == "pow" and dtypes.is_kind(y.dtype, "signed", "unsigned") is False
-    ):  # powers may be integers
+    # powers may be integers
+    if call.last == "pow" and dtypes.is_kind(y.dtype, "signed", "unsigned") is False:
         same_dtypes.check(call, ("x", "y"))
     kinds = (
         ("floating",) if call.last in _FLOATING else ("floating", "signed", "unsigned")

@@ -250,17 +250,15 @@ def solve(call: Call) -> Value:
         raise OpError("ST204", f"{call.name}: the right side is a scalar")
     vector = len(b.dims) == 1
     if not vector and len(b.dims) == len(dims) - 1:
-        return with_dtype(
-            UNKNOWN_ARRAY, dtype
-        )  # one vector for each matrix, if the sizes allow it
+        # one vector for each matrix, if the sizes allow it
+        return with_dtype(UNKNOWN_ARRAY, dtype)
     check_contracted(call, a, len(dims) - 1, b, 0 if vector else len(b.dims) - 2)
     if vector and len(dims) == 2:
         return _made(b, b.dims, dtype)
     if vector or len(b.dims) != len(dims):
         if len(dims) > 2 or not vector:
-            return with_dtype(
-                UNKNOWN_ARRAY, dtype
-            )  # which dimensions are a batch depends on the release
+            # which dimensions are a batch depends on the release
+            return with_dtype(UNKNOWN_ARRAY, dtype)
     batch = broadcast_dims(
         call.name, [with_dims(a, dims[:-2]), with_dims(b, b.dims[:-2])], call.ctx
     )

@@ -131,9 +131,8 @@ def sigmoid_binary_cross_entropy(do: Steps) -> Value:
     of_zeros = do("numpy.multiply", do("numpy.subtract", _ONE, do["labels"]), others)
     loss = do("numpy.negative", do("numpy.add", of_ones, of_zeros))
     if isinstance(loss, ArrayValue) and isinstance(logits, ArrayValue):
-        return replace(
-            loss, dtype=logits.dtype, weak=logits.weak
-        )  # that of the labels is made the same before
+        # that of the labels is made the same before
+        return replace(loss, dtype=logits.dtype, weak=logits.weak)
     return loss
 
 

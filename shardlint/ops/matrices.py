@@ -109,9 +109,8 @@ def diagonal(call: Call) -> Value:
         if offset is None
         else _length(seen_size(value, a), seen_size(value, b), offset)
     )
-    out = (
-        with_dtype(value, None) if value.weak else value
-    )  # the diagonal of a square matrix is not weak
+    # the diagonal of a square matrix is not weak
+    out = with_dtype(value, None) if value.weak else value
     return with_dims(out, (*rest, Dimension(size, ())))
 
 

@@ -106,9 +106,8 @@ def _array_attribute(value: ArrayValue, name: str) -> Value:
     if name in ("real", "imag"):
         return apply(f"jax.numpy.{name}", [value], {}, OpContext())
     if name == "value":
-        return (
-            value  # of a variable of flax, which is followed as the array that it holds
-        )
+        # of a variable of flax, which is followed as the array that it holds
+        return value
     if name == "at":
         return PartialValue(ExternalValue(AT), (value,))
     if name in ("itemsize", "nbytes"):
@@ -210,9 +209,8 @@ def _array_method(
         for short in ("jnp", "np"):
             if re.match(rf"{short}\.{name}\b", error.message):
                 error.message = error.message.removeprefix(short)
-        error.operand = (
-            error.operand - 1 if error.operand else None
-        )  # the array itself is none of the arguments
+        # the array itself is none of the arguments
+        error.operand = error.operand - 1 if error.operand else None
         raise
     ctx.facts = inner.facts
     if value.numpy and isinstance(result, ArrayValue):

@@ -379,9 +379,8 @@ def compare(op: str, left: Value, right: Value, ctx: OpContext) -> Value:
         )
     answer = _decide(op, left, right, ctx)
     if answer is None:
-        either = isinstance(left, Unknown) or isinstance(
-            right, Unknown
-        )  # which may be an array
+        # which may be an array
+        either = isinstance(left, Unknown) or isinstance(right, Unknown)
         return (
             Unknown("comparison")
             if either and op not in ("in", "not in")

@@ -116,9 +116,8 @@ def moveaxis(call: Call) -> Value:
         len(value.dims),
         given.items if isinstance(given, SequenceValue) else (given,),
     )
-    destination = [
-        one_axis(call, target, rank, value) for target in targets
-    ]  # JAX takes one twice
+    # JAX takes one twice
+    destination = [one_axis(call, target, rank, value) for target in targets]
     if len(source) != len(destination):
         raise OpError(
             "ST208",

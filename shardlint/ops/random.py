@@ -98,7 +98,8 @@ def plain(call: Call) -> Value:
                 broadcast_onto(call, bound, [dim.size for dim in out.dims])
             except OpError as error:
                 if any(dim.size == 1 for dim in out.dims):
-                    raise UnknownArgument from None  # samples of size 1 stretch in some cases
+                    # samples of size 1 stretch in some cases
+                    raise UnknownArgument from None
                 what = f"{name} of shape {shown(bound)} does not broadcast to samples of shape {shown(out)}"
                 raise OpError("ST204", f"{call.name}: {what}", error.witness) from None
     wanted = (

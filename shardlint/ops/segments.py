@@ -37,12 +37,10 @@ def segment(call: Call) -> Value:
     if data.dims is None or ids.dims is None:
         return with_dims(out, None)
     if len(ids.dims) != 1 or not data.dims:
-        return with_dims(
-            out, None
-        )  # several dimensions of ids are indices into as many of the data
-    rows = broadcast_dimension(
-        call.ctx, data.dims[0], ids.dims[0]
-    )  # a single row stretches
+        # several dimensions of ids are indices into as many of the data
+        return with_dims(out, None)
+    # a single row stretches
+    rows = broadcast_dimension(call.ctx, data.dims[0], ids.dims[0])
     if not isinstance(rows, Dimension):
         what = f"data of shape {shown(data)} and segment ids of shape {shown(ids)} differ in length"
         raise OpError("ST204", f"{call.name}: {what}", rows)

@@ -203,9 +203,8 @@ def find_witness(
         for op in s.operations()
         if op.op == "//"
     ]
-    even = [
-        (d, n) for d, n in even if not any(not m for m, _ in n.terms)
-    ]  # (L+1)//2 rounds up on purpose
+    # (L+1)//2 rounds up on purpose
+    even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]
     positive = [s for s in sizes if s.constant is None]
 
     def fits(assignment: Mapping[str, int]) -> bool:

@@ -337,9 +337,8 @@ def _floordiv(numerator: Size, divisor: Size) -> Size:
     quotient, rest = _divide(numerator, divisor)
     if not rest.terms:
         return quotient
-    if (
-        len(divisor.terms) > 1
-    ):  # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
+    # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
+    if len(divisor.terms) > 1:
         quotient, rest = Size.const(0), numerator
     if divisor.terms[0][1] < 0:
         rest, divisor = (

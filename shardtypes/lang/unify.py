@@ -223,7 +223,8 @@ def _solve(
         name in {s for size in bindings.sizes.values() for s in size.symbols}
         and known != dim.size
     ):
-        return None  # after substitution the name could be the caller's symbol of the same name
+        # after substitution the name could be the caller's symbol of the same name
+        return None
     if name not in known.symbols:  # its factor is 0
         return (
             Mismatch("size", index, f"{dim.size} = {known}", str(got))

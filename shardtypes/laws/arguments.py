@@ -13,9 +13,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import (
-    jaxprs_in_params,
-)  # no public way to find the programs inside a program
+
+# no public way to find the programs inside a program
+from jax._src.core import jaxprs_in_params
 
 from shardtypes import dtypes
 from shardtypes.array_types import array_annotation

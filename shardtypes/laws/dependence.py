@@ -186,9 +186,8 @@ class Dependence(Domain[Depends]):
             return self._sorted(eqn, cells)
         if name.startswith("random_"):
             return self._random(eqn, name, cells)
-        on = (
-            None if self.devices else indexed(eqn, name, cells)
-        )  # each device may have another index
+        # each device may have another index
+        on = None if self.devices else indexed(eqn, name, cells)
         return None if on is None else [self._made(on)]
 
     def _computable(self, name: str, cells: list[Depends]) -> bool:
@@ -268,9 +267,8 @@ class Dependence(Domain[Depends]):
         high = (_low(cells[0], -1.0) & ~cells[1].known) | (
             _low(cells[1], -sign) & ~cells[0].known
         )
-        made = replace(
-            made, on=made.on | high
-        )  # with a mask's number it may be anything
+        # with a mask's number it may be anything
+        made = replace(made, on=made.on | high)
         for number, where in enumerate(low):
             other = cells[1 - number]
             where = where & ~other.known & ~other.on[-1]

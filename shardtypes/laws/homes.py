@@ -102,9 +102,8 @@ class Homes:
                 return home
         if shared != others or np.array_equal(one, other):
             return one | other
-        for axis in (
-            shared
-        ):  # shifted against each other: the one that is where it belongs says
+        # shifted against each other: the one that is where it belongs says
+        for axis in shared:
             if self._is_canonical(one, axis):
                 return one
             if self._is_canonical(other, axis):

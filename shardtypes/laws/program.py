@@ -10,9 +10,9 @@ import jax
 import jax.experimental
 import jax.numpy as jnp
 import numpy as np
-from jax._src.core import (
-    jaxprs_in_params,
-)  # no public way to find the programs inside a program
+
+# no public way to find the programs inside a program
+from jax._src.core import jaxprs_in_params
 from jax.sharding import NamedSharding
 
 from shardtypes.kept_meshes import forgetting_meshes

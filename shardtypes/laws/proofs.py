@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax._src.core import (
-    jaxprs_in_params,
-)  # no public way to find the programs inside a program
+
+# no public way to find the programs inside a program
+from jax._src.core import jaxprs_in_params
 
 from shardtypes.laws.arguments import Call
 from shardtypes.laws.cells import Depends

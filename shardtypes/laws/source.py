@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jax._src.core import (
-    jaxprs_in_params,
-)  # no public way to find the programs inside a program
+# no public way to find the programs inside a program
+from jax._src.core import jaxprs_in_params
 
 from shardtypes.user_lines import Calls, frame_of
 

@@ -238,9 +238,8 @@ def _counts(params: Any, count: int) -> tuple[int, int]:
     """How many of the operands of a ``scan`` are the same in each step, and how many are carried."""
     if "num_carry" in params:
         return params["num_consts"], params["num_carry"]
-    consts, carry, _ = (
-        params["ft_in"].update(list(range(count))).unpack()
-    )  # since JAX 0.12
+    # since JAX 0.12
+    consts, carry, _ = params["ft_in"].update(list(range(count))).unpack()
     return len(list(consts)), len(list(carry))
 
 
@@ -274,9 +273,8 @@ def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
             tiled=params.get("tiled", False),
         )
     ready = eqn.primitive.get_bind_params(params)
-    functions, rest = (
-        ready if isinstance(ready, tuple) else ((), ready)
-    )  # by the version of JAX
+    # by the version of JAX
+    functions, rest = ready if isinstance(ready, tuple) else ((), ready)
     return eqn.primitive.bind(*functions, *arguments, **rest)
 
 

@@ -131,9 +131,8 @@ def _drawn(example: Any, rng: np.random.Generator) -> Any:
     values = np.asarray(example, np.float64).ravel() if known else np.zeros(0)
     values = values[np.isfinite(values)]
     scale = float(np.std(values)) if values.size and np.ptp(values) else 1.0
-    if (
-        values.size and values.min() >= 0
-    ):  # second moments and counts must not become negative
+    # second moments and counts must not become negative
+    if values.size and values.min() >= 0:
         return rng.uniform(0.5, 1.5, shape) * (float(values.mean()) or 0.1)
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return rng.normal(size=shape) * scale + 1j * rng.normal(size=shape) * scale

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jax._src import (
-    custom_derivatives as _custom,
-)  # none of these has a public place to be asked
+# none of these has a public place to be asked
+from jax._src import custom_derivatives as _custom
 from jax._src import linear_util as _functions
 from jax._src import source_info_util as _lines
 

@@ -174,9 +174,8 @@ class _Reader:
                 return self._called(eqn, jaxpr, consts, operands, manual)
         if name == "custom_linear_solve":
             jaxpr, consts = _opened(eqn.params["jaxprs"].solve)
-            lengths = tuple(
-                eqn.params["const_lengths"]
-            )  # of the product, its transpose, and the solution
+            # of the product, its transpose, and the solution
+            lengths = tuple(eqn.params["const_lengths"])
             before = sum(lengths[:2])
             given = [*operands[before : before + lengths[2]], *operands[sum(lengths) :]]
             return self._called(eqn, jaxpr, consts, given, manual)

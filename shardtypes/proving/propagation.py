@@ -839,9 +839,8 @@ class _Propagation:
             self.returned[step.results[0]] = state
             raise Unknown("each device returns its own")
         named = [axis for axes in step.params["dims"] for axis in axes]
-        if (state.axes | state.over) & own <= set(
-            named
-        ):  # every device's own is in there
+        # every device's own is in there
+        if (state.axes | state.over) & own <= set(named):
             self.kept[step.results[0]] = _Kept(
                 step.params["dims"], state, other.results[0]
             )

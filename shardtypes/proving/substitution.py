@@ -231,7 +231,8 @@ class _Mapped:
             ]
             for store in self.function.stores:
                 if store is not None:
-                    store.reset()  # of the run before, which only found out where results are mapped
+                    # of the run before, which only found out where results are mapped
+                    store.reset()
             results = self.function.call_wrapped(*given)
             places = self.out_axes() if callable(self.out_axes) else self.out_axes
             self._places = list(places)

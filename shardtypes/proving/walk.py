@@ -142,9 +142,8 @@ class Walk:
         return self._found[operand]
 
     def _look(self, name: Name) -> tuple[Standing, Related | None]:
-        if (
-            name not in self._producers
-        ):  # an argument of a loop's body: what comes in first
+        # an argument of a loop's body: what comes in first
+        if name not in self._producers:
             standing, relation = self.standing(self._sources[name][0])
             return (
                 (standing, None)
@@ -171,9 +170,8 @@ class Walk:
             and step.primitive == "unshard"
             and name not in self.many.outputs
         ):
-            return self.standing(
-                step.operands[0]
-            )  # what devices keep for a gradient, which they take back as it is
+            # what devices keep for a gradient, which they take back as it is
+            return self.standing(step.operands[0])
         if relation is None:
             return "none", None
         if relation.right:
@@ -415,7 +413,8 @@ class Walk:
         if standing in ("right", "awaiting"):
             return False
         if name in self._counted:
-            return False  # as many entries as a loop has rounds, which are not as many on one device
+            # as many entries as a loop has rounds, which are not as many on one device
+            return False
         if name not in self._producers:
             return True  # an argument of a loop's body
         return not (spare_places and self._is_benign(name))

@@ -281,7 +281,8 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
         return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
     if awaiting:
         if step.primitive == "div":
-            awaiting.reverse()  # what is divided by is the one that is used as if it were complete
+            # what is divided by is the one that is used as if it were complete
+            awaiting.reverse()
         return applied_to(
             name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first")
         )

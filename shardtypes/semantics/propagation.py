@@ -92,9 +92,8 @@ def _sharded(
         assert dim is not None
         factors = letters.operands[i][dim] if dim < len(letters.operands[i]) else ()
         if not factors:
-            return [
-                UNKNOWN
-            ] * count  # one row on each device: no dimension of the result shows it
+            # one row on each device: no dimension of the result shows it
+            return [UNKNOWN] * count
         found.add(factors[0])
     if len(found) > 1:
         return [_broken(axis, "clash", operands, "split")] * count
@@ -112,9 +111,8 @@ def _sharded(
             one.kind == "same"
             and letters.where(letter, letters.operands[i]) is not None
         ):
-            return (
-                [UNKNOWN] * count
-            )  # all of a dimension beside a part of it: sizes cannot agree, but for a constant
+            # all of a dimension beside a part of it: sizes cannot agree, but for a constant
+            return [UNKNOWN] * count
     power = _power(operands, values)
     if power is None:
         return [_broken(axis, "factor", operands, "split")] * count

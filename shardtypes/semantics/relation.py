@@ -36,8 +36,10 @@ Fault: TypeAlias = Literal[
     "clash",  # different dimensions of the operands are sharded over one axis
     "inner",  # a reshape takes the sharded dimension apart or makes it a minor factor
     "repeated",  # a reduction over an axis along which the value is already complete
-    "rows",  # a reduction over an axis that shards a dimension: different rows are added
-    "factor",  # a value that is off by a number of devices enters a function in which no factor can be taken out
+    # a reduction over an axis that shards a dimension: different rows are added
+    "rows",
+    # a value that is off by a number of devices enters a function in which no factor can be taken out
+    "factor",
 ]
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from shardtypes.semantics.lazy import np
 
-_TERMS = 500  # of a series or a continued fraction; all converge long before for moderate arguments
+# of a series or a continued fraction; all converge long before for moderate arguments
+_TERMS = 500
 _TINY = 1e-300
 
 

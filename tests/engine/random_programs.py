@@ -21,9 +21,8 @@ class Body:
     draw: random.Random
     arrays: dict[str, Shape]
     lines: list[str] = field(default_factory=list)
-    sizes: dict[str, str] = field(
-        default_factory=dict
-    )  # how code says a size, where a name holds it
+    # how code says a size, where a name holds it
+    sizes: dict[str, str] = field(default_factory=dict)
     count: list[int] = field(default_factory=lambda: [0])
     depth: int = 0
 

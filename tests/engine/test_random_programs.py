@@ -27,17 +27,15 @@ from shardtypes.lang import Shape, Size, parse
 from tests.engine.random_structures import program
 
 CASES = int(os.environ.get("ORACLE_CASES", "12"))
-FIRST = (
-    random.randrange(10**6) if "ORACLE_CASES" in os.environ else 0
-)  # the long run looks for new programs
+# the long run looks for new programs
+FIRST = random.randrange(10**6) if "ORACLE_CASES" in os.environ else 0
 BINDINGS = (
     {"B": 3, "L": 5, "M": 7, "H": 11},
     {"B": 4, "L": 2, "M": 6, "H": 4},
     {"B": 1, "L": 13, "M": 2, "H": 1},
 )
-_ON = {rule.code for rule in all_rules() if rule.default} - {
-    "ST207"
-}  # a reshape that permutes is no error of JAX's
+# a reshape that permutes is no error of JAX's
+_ON = {rule.code for rule in all_rules() if rule.default} - {"ST207"}
 COUNTS: Counter[str] = Counter()
 MISSED: list[str] = []
 

@@ -235,9 +235,8 @@ def test_no_rule_is_missing() -> None:
         rule.code for rule in all_rules() if rule.code.startswith(("ST1", "ST3", "ST4"))
     }
     assert {code.partition(" ")[0] for code in MISTAKES} | ELSEWHERE == wanted
-    assert (
-        len(CASES) == len(MISTAKES) * len(PLACES) - 3
-    )  # only ST309 has nothing in ⟨…⟩
+    # only ST309 has nothing in ⟨…⟩
+    assert len(CASES) == len(MISTAKES) * len(PLACES) - 3
 
 
 #: Calls of collectives that are wrong about what is in «…»; ``x`` is 'B/d M F'.

@@ -9,9 +9,8 @@ import pytest
 
 from shardlint.cli import main
 
-pytestmark = (
-    pytest.mark.once
-)  # JAX has no part in it; that it refuses these programs is tested in test_refusals.py
+# JAX has no part in it; that it refuses these programs is tested in test_refusals.py
+pytestmark = pytest.mark.once
 
 SPECS = """
 import jax

@@ -145,9 +145,8 @@ class Program:
         given = {name: _struct(shape, mesh) for name, shape in self.parameters.items()}
         self.shapes = {name: value.shape for name, value in given.items()}
         with jax.sharding.use_abstract_mesh(mesh), warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of casts and the like: the programs compute nothing sensible
+            # of casts and the like: the programs compute nothing sensible
+            warnings.simplefilter("ignore")
             jax.eval_shape(self._body, given)
 
     def _body(self, given: dict[str, Any]) -> None:
@@ -193,9 +192,8 @@ class Program:
 def _struct(shape: str, mesh: AbstractMesh) -> jax.ShapeDtypeStruct:
     words = [word.split("/") for word in shape.split()]
     sizes = tuple(SIZES.get(word[0]) or int(word[0]) for word in words)
-    axes = [
-        tuple(axis for axis in word[1:] if axis != AUTOMATIC) for word in words
-    ]  # types tell of the others alone
+    # types tell of the others alone
+    axes = [tuple(axis for axis in word[1:] if axis != AUTOMATIC) for word in words]
     spec = P(*(one[0] if len(one) == 1 else one or None for one in axes))
     return jax.ShapeDtypeStruct(sizes, jnp.float32, sharding=NamedSharding(mesh, spec))
 

@@ -55,9 +55,8 @@ def judge(program: Program) -> None:
     )
     text += "".join(f"\n{name}: JAX: {why}" for name, why in program.refused.items())
     reported = {name for name, e in found if e.code.startswith(("ST1", "ST3"))}
-    shapes = {
-        name for name, _ in found
-    } - reported  # names of sizes that agree by chance
+    # names of sizes that agree by chance
+    shapes = {name for name, _ in found} - reported
     explicit = {
         name: shape.replace(f"/{AUTOMATIC}", "")
         for name, shape in program.parameters.items()
@@ -88,9 +87,8 @@ def judge(program: Program) -> None:
                 and not _OPEN.search(line)
                 and not _of_sizes(program, line, operands)
             )
-            certain = certain and not any(
-                program.sums.get(one) for one in operands
-            )  # releases refuse linear functions
+            # releases refuse linear functions
+            certain = certain and not any(program.sums.get(one) for one in operands)
             assert not certain, f"{name} is not reported\n{text}"
             continue
         value = seen[name]

@@ -108,9 +108,8 @@ def test_a_size_prints_as_an_expression_that_means_the_same(
 ) -> None:
     text = str(expression.size)
     assume(not text.startswith("-") and "//-" not in text and "(-" not in text)
-    assume(
-        not (-expression.size - 1).is_nonnegative
-    )  # always negative, which no shape may say
+    # always negative, which no shape may say
+    assume(not (-expression.size - 1).is_nonnegative)
     dim = parse(text).dims[0]
     assert dim.size == expression.size
 

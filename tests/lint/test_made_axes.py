@@ -99,11 +99,8 @@ def forward(x, w):
         ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'model'))", True),
         ("('data', 'modle')", "jax.make_mesh((2, 4), ('data', 'model'))", True),
         ("'data', 'model'", "jax.make_mesh((2, 4), ('data', 'model'))", False),
-        (
-            "'rows', 'columns'",
-            "jax.make_mesh((2, 4), ('data', 'model'))",
-            False,
-        ),  # for a mesh of whoever calls it
+        # for a mesh of whoever calls it
+        ("'rows', 'columns'", "jax.make_mesh((2, 4), ('data', 'model'))", False),
         ("'data', 'modle'", "jax.make_mesh((2, 4), names())", False),
         ("'data', 'modle'", "jax.make_mesh((2, 4), ('data', 'modle'))", False),
     ],

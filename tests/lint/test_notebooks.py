@@ -73,9 +73,8 @@ def test_places_are_cells_and_lines(
         status, out, _ = run(capsys, "--format", "concise")
         assert status == 1
         rows = [line.split(" ")[:3] for line in out.splitlines()]
-        assert rows[1][1].startswith(
-            BROKEN
-        )  # which column that is depends on the Python
+        # which column that is depends on the Python
+        assert rows[1][1].startswith(BROKEN)
         rows[1][1] = BROKEN
         assert rows == [
             ["a.ipynb:cell", "5:4:12:", "ST201"],

@@ -119,9 +119,8 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
         @given(row.arguments, st.tuples(*[st.integers(1, 6)] * 4), st.integers(0, 15))
         def run(drawn: Drawn, numbers: tuple[int, ...], chosen: int) -> None:
             args, kwargs = drawn
-            if row.name.startswith(
-                ("jax.numpy.", "jax.nn.", "jax.scipy.")
-            ):  # others look for attributes of arrays
+            # others look for attributes of arrays
+            if row.name.startswith(("jax.numpy.", "jax.nn.", "jax.scipy.")):
                 args, kwargs = (
                     [number(arg) for arg in args],
                     {key: number(arg) for key, arg in kwargs.items()},

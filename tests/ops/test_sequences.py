@@ -58,7 +58,8 @@ def test_sequence_for_an_array(call):
             for function in (row.function, eager(row.function)):
                 try:
                     truth = in_jax(function, args, kwargs)
-                except AttributeError as missing:  # a function of lax that looks for the shape before all else
+                # a function of lax that looks for the shape before all else
+                except AttributeError as missing:
                     truth = missing
                 assert isinstance(truth, Exception), (
                     f"{row.name}{args} {kwargs}: {error.message}, JAX gives {truth}"

@@ -39,9 +39,8 @@ def question(program: Program) -> tuple[Traced, Traced] | None:
     try:
         many = traced(program.run, tuple(shapes), {}, program.sizes, None)
     except ValueError as error:
-        if "Expected cotangent type" not in str(
-            error
-        ):  # of an all_to_all that moves the dimension that it splits
+        # of an all_to_all that moves the dimension that it splits
+        if "Expected cotangent type" not in str(error):
             raise
         return None
     try:

@@ -110,9 +110,8 @@ def test_pieces_that_devices_pick_are_compared_with_those_of_fewer_devices() -> 
     assert found.ok is None and found.agrees
     assert "agree with those of d=1, t=2" in found.reason
 
-    found = prove(
-        _shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION
-    )  # mark: added too often
+    # mark: added too often
+    found = prove(_shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION)
     assert found.ok is False and found.culprit is not None
     assert found.culprit.what == (
         "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first"

@@ -252,9 +252,8 @@ def test_a_capacity_of_each_device_is_not_blamed(choices: int) -> None:
         check_vma=False,
     )
     def routed(x: Any, router: Any) -> Any:
-        chosen = jax.nn.one_hot(
-            lax.top_k(x @ router, choices)[1], router.shape[1]
-        )  # [rows, choices, experts]
+        # [rows, choices, experts]
+        chosen = jax.nn.one_hot(lax.top_k(x @ router, choices)[1], router.shape[1])
         each = chosen.transpose(1, 0, 2).reshape(-1, router.shape[1])
         place = (
             (jnp.cumsum(each, axis=0) - each)
@@ -390,15 +389,13 @@ def _pipeline(shift: int) -> Any:
             )
             done = number - (n - 1)
             written = lax.dynamic_update_index_in_dim(made, h, jnp.maximum(done, 0), 0)
-            sent = lax.ppermute(
-                h, "t", [(i, (i + shift) % n) for i in range(n)]
-            )  # mark: shift
+            # mark: shift
+            sent = lax.ppermute(h, "t", [(i, (i + shift) % n) for i in range(n)])
             return (sent, jnp.where(done >= 0, written, made)), None
 
         start = jnp.zeros_like(x[0]), jnp.zeros_like(x)
-        (_, made), _ = lax.scan(
-            tick, start, jnp.arange(x.shape[0] + n - 1)
-        )  # mark: rounds
+        # mark: rounds
+        (_, made), _ = lax.scan(tick, start, jnp.arange(x.shape[0] + n - 1))
         return lax.psum(jnp.where(stage == n - 1, made, 0.0), "t")
 
     return pipeline

@@ -258,9 +258,8 @@ def test_off_costs_nothing_and_changes_nothing(
         """
     )
     monkeypatch.setenv("GIVEN", quick_xla_flags())
-    monkeypatch.setenv(
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1"
-    )  # other plugins import typeguard
+    # other plugins import typeguard
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     run("--strict-markers").assert_outcomes(passed=1)
 
 

@@ -265,9 +265,8 @@ def test_selection(project: pytest.Pytester, run: Run) -> None:
 
 @pytest.mark.once
 def test_functions_are_counted_as_tests_are(project: pytest.Pytester, run: Run) -> None:
-    total = (
-        1 + len(RIGHT) + len(WRONG) + len(UNKNOWN) + 3
-    )  # those of modules that do not import, and an expected one
+    # those of modules that do not import, and an expected one
+    total = 1 + len(RIGHT) + len(WRONG) + len(UNKNOWN) + 3
     result = run("--co", "-k", "right or own")
     result.stdout.fnmatch_lines(
         [f"collected {total} items / {total - 3} deselected / 3 selected"]

@@ -672,9 +672,8 @@ def _run(
     wrong: Wrong | None,
 ) -> None:
     transformed = module.__dict__.get("__transformed__")
-    if (
-        transformed is None
-    ):  # one function for right and wrong values, as programs have it
+    # one function for right and wrong values, as programs have it
+    if transformed is None:
         transformed = lambda x, other: total(module.call(x, other))  # noqa: E731 - it is wrapped in what follows
         for name in reversed(case.chain):
             transformed = TRANSFORMATIONS[name](transformed)

@@ -832,9 +832,8 @@ def test_a_class_checks_its_fields_where_one_is_made() -> None:
         assert outcome(lambda cls=cls: cls(x, x)) == "silence"
         assert outcome(lambda cls=cls: cls(x, jnp.ones(4))) == "alarm"
     assert outcome(lambda: Plain(x, x, n="text")) == "alarm"
-    assert jax.tree.map(jnp.shape, Tree(x, x)).x == (
-        3,
-    )  # JAX puts other things in the fields
+    # JAX puts other things in the fields
+    assert jax.tree.map(jnp.shape, Tree(x, x)).x == (3,)
 
 
 WRITTEN = """
@@ -858,9 +857,8 @@ class WithParameter:
 
 def test_a_constructor_that_is_written_is_checked_as_such() -> None:
     names: dict[str, Any] = {"__name__": __name__}
-    assert (
-        outcome(lambda: exec(WRITTEN, names)) == "count"
-    )  # as a console runs it, and "python -c"
+    # as a console runs it, and "python -c"
+    assert outcome(lambda: exec(WRITTEN, names)) == "count"
     assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(3))) == "silence"
     assert outcome(lambda: names["C"](jnp.ones(3), jnp.ones(4))) == "alarm"
 

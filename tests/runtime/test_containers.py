@@ -207,10 +207,8 @@ def test_each_array_in_a_value_is_checked_or_counted(
     _, make, expected = KINDS[kind]
     function = getattr(module, f"{role}{NUMBERED[kind]}")
     x = jnp.ones(3)
-    checked = expected in (
-        "alarm",
-        "own",
-    )  # names that are the value's own are compared, and may differ
+    # names that are the value's own are compared, and may differ
+    checked = expected in ("alarm", "own")
     assert outcome(lambda: function(x, make(module, x))) == (
         "silence" if checked else "count"
     )

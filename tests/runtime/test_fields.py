@@ -427,9 +427,8 @@ def test_where_it_is_made(hooked: ModuleType, kind: str) -> None:
 def test_replacing_a_field_is_making_one(hooked: ModuleType, kind: str) -> None:
     value = getattr(hooked, kind)(w=W, b=B)
     if kind == "Named":
-        value._replace(
-            b=WRONG
-        )  # makes it without the class: it is checked where it is passed
+        # makes it without the class: it is checked where it is passed
+        value._replace(b=WRONG)
         return
     ways: list[Any] = [lambda: attrs.evolve(value, b=WRONG)] if kind == "Attrs" else []
     ways += [lambda: value.replace(b=WRONG)] if hasattr(value, "replace") else []
@@ -523,9 +522,8 @@ def test_what_jax_makes_never_raises(hooked: ModuleType, kind: str) -> None:
     copy.copy(batched)
     copy.deepcopy(batched)
     pickle.loads(pickle.dumps(batched))
-    assert (
-        not counted() or kind == "LambdaNode"
-    )  # a function of any name may have been called by the program
+    # a function of any name may have been called by the program
+    assert not counted() or kind == "LambdaNode"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -243,9 +243,8 @@ def test_constructors_of_their_own() -> None:
             kind(W, WRONG)
     assert not counted()
     plain = linear()
-    for _ in range(
-        2
-    ):  # nothing declares its attributes to be fields: each value is counted
+    # nothing declares its attributes to be fields: each value is counted
+    for _ in range(2):
         _stats.reset()
         plain(W, WRONG)
         assert counted() == {

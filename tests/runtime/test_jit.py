@@ -80,9 +80,8 @@ def test_a_constraint_inside_is_seen(mesh: Mesh) -> None:
 
 def test_other_devices_same_names_under_a_legacy_mesh(auto_mesh: Mesh) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # newer JAX says so, and users do it all the same
+        # newer JAX says so, and users do it all the same
+        warnings.simplefilter("ignore", DeprecationWarning)
         auto_mesh.__enter__()
     try:
         jax.jit(double)(placed(auto_mesh, "d"))

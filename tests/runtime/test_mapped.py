@@ -40,7 +40,8 @@ def test_vmap_in_jit_with_a_sharded_batch(auto_mesh: Mesh, explicit_mesh: Mesh) 
             with pytest.raises(st.ShapeError, match="example: parameter 'y'"):
                 jax.jit(jax.vmap(example))(x, x[:, :3])
             if mesh is explicit_mesh:
-                continue  # there JAX takes the axis from the types, older releases refuse to be told
+                # there JAX takes the axis from the types, older releases refuse to be told
+                continue
             assert jax.jit(jax.vmap(example, spmd_axis_name="d"))(x, x).shape == (8, 16)
             with pytest.raises(st.ShapeError, match="example: parameter 'y'"):
                 jax.jit(jax.vmap(example, spmd_axis_name="d"))(x, x[:, :3])

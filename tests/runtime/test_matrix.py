@@ -192,9 +192,8 @@ def same(a: Any, b: Any, mesh: Mesh) -> bool:
 def pairs(kind: str, salt: int) -> list[tuple[Any, Any]]:
     """Placements with the right declaration, and with another one. All of them with ``ORACLE_CASES`` in the
     environment, else a share that differs from one transformation to the next."""
-    placements = [
-        dims for dims in DIMS if kind != "mixed" or ("t", "d") not in dims
-    ]  # JAX itself drops t there
+    # JAX itself drops t there
+    placements = [dims for dims in DIMS if kind != "mixed" or ("t", "d") not in dims]
     count = len(placements)
     chosen = range(count) if "ORACLE_CASES" in os.environ else range(salt % 4, count, 4)
     found = []

@@ -127,10 +127,8 @@ def test_a_stack_annotated_as_one_of_its_objects_is_counted(
     module = load(tmp_path, STACKS, way)
     equinox = module.equinox
     model = module.Model(jax.random.key(0))
-    assert outcome(lambda: module.Model(jax.random.key(0))) in (
-        "count",
-        "silence",
-    )  # only our hook checks classes
+    # only our hook checks classes
+    assert outcome(lambda: module.Model(jax.random.key(0))) in ("count", "silence")
     assert outcome(lambda: module.forward(model, jnp.ones((2, 3)))) == "count"
     assert outcome(lambda: module.take(model.mixers)) == "count"
     twice = equinox.filter_vmap(lambda keys: equinox.filter_vmap(module.Mixer)(keys))

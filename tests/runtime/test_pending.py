@@ -234,9 +234,8 @@ def test_specs() -> None:
     assert not st.is_fully_sharded(PENDING) and not st.is_fully_sharded(
         f32["B/d {U:t}"]
     )
-    with st.axis_rules(
-        [("B", "d"), ("F", "t")]
-    ):  # what is pending over an axis is not split over it
+    # what is pending over an axis is not split over it
+    with st.axis_rules([("B", "d"), ("F", "t")]):
         assert st.make_partition_specs(f32["B F {U:t}"]) == PENDING
 
 

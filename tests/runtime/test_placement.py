@@ -152,9 +152,8 @@ def test_a_constraint_that_the_size_does_not_divide_is_never_verified(
             st.ShardingError,
             match="dimension 1 is sharded over 't', expected not sharded",
         ):
-            jax.jit(dropped("argument", "B/d M", P("d", "t")))(
-                x
-            )  # the other dimensions are compared
+            # the other dimensions are compared
+            jax.jit(dropped("argument", "B/d M", P("d", "t")))(x)
 
 
 def test_where_a_result_goes_that_the_compiler_splits_over_half_an_axis(

@@ -140,9 +140,8 @@ def test_its_fields_are_the_stacked_ones_wherever_one_asks() -> None:
     assert {
         name: p.annotation for name, p in inspect.signature(Layers).parameters.items()
     } == wanted
-    assert (
-        typing.get_type_hints(Layer)["w"] == f32["M F"]
-    )  # the class itself is as it was
+    # the class itself is as it was
+    assert typing.get_type_hints(Layer)["w"] == f32["M F"]
     assert (
         dataclasses.fields(Layers)[2].metadata == {"static": True}
         and Layers(w=W).name == "x"

@@ -35,9 +35,8 @@ LAST: dict[str, Callable[[Any], Any]] = {
     "array": lambda x: x,
     "rows": lambda x: x.sum(1),
     "flat": lambda x: x.reshape(-1),
-    "every eighth row": lambda x: sum(
-        x[i] for i in range(0, x.shape[0], 8)
-    ),  # each round is traced again
+    # each round is traced again
+    "every eighth row": lambda x: sum(x[i] for i in range(0, x.shape[0], 8)),
     "none if small": lambda x: x if x.shape[0] > 3 else x[:0],
 }
 RESULTS = [

@@ -16,7 +16,8 @@ from shardtypes import trace
 PROGRAMS = Path(__file__).parents[2] / "fixtures" / "traced"
 # What cannot be told of right programs, and why.
 UNKNOWN = {
-    "vit.embed": "holds only where N = 143",  # how many patches there are is not in the annotations
+    # how many patches there are is not in the annotations
+    "vit.embed": "holds only where N = 143",
     "vit.resize_positions": "with old=4, new=4, a guess",
     "specs.attention": "holds only where M = d_model",  # one width has two names
     "specs.feed_forward": "holds only where M = d_model",

@@ -318,9 +318,8 @@ def test_sizes_may_be_numbers_of_the_module(f: Any) -> None:
 
 
 def test_the_rest_of_a_reshape_may_be_of_any_size() -> None:
-    verdict = trace(
-        images
-    )  # it runs for other pixels too, and its result is another then
+    # it runs for other pixels too, and its result is another then
+    verdict = trace(images)
     assert verdict.ok is None and "holds for B=2112, pixels=192" in verdict.reason
     assert trace(turned_images).ok is False
 

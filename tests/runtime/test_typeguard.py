@@ -346,9 +346,8 @@ def test_the_code_of_programs_without_our_annotations_is_the_same(
                         transformer.TypeguardTransformer().visit(ast.parse(source))
                     )
                 )
-            except (
-                SyntaxError
-            ) as error:  # jaxtyping's strings, which typeguard takes for code
+            # jaxtyping's strings, which typeguard takes for code
+            except SyntaxError as error:
                 made.append(str(error))
         return made
 

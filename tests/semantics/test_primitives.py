@@ -206,7 +206,8 @@ def test_relations_hold_in_numbers(row: Row) -> None:
             try:
                 found = results_of(row, arrays, local)
             except ValueError:
-                return  # shapes that do not fit: one operand is sharded, the other is not
+                # shapes that do not fit: one operand is sharded, the other is not
+                return
         for one, whole in zip(found, truth, strict=True):
             assert (
                 one.relations is not None

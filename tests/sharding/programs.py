@@ -76,7 +76,8 @@ class Program:
                 try:
                     made[name] = env[name] = eval(text, env)
                 except (NameError, *_REFUSED):
-                    continue  # sizes that agree by chance on eight devices do not on one
+                    # sizes that agree by chance on eight devices do not on one
+                    continue
             return made
         for number, (template, i, k, axis) in enumerate(self.statements):
             names = [*reversed(made), *values]
@@ -263,7 +264,8 @@ def right_in_some_way(parts: np.ndarray, alone: np.ndarray) -> bool:
     ways: list[str | int] = ["same", "sum", "mean", *range(alone.ndim)]
     for inner, outer in product(ways, repeat=2):
         if {inner, outer} == {"sum", "mean"}:
-            continue  # four counted twice over two devices are as many as an average of eight
+            # four counted twice over two devices are as many as an average of eight
+            continue
         for given in (parts, parts.swapaxes(0, 1)):
             rows = [_put_together(list(row), inner) for row in given]
             known = [row for row in rows if row is not None]

@@ -71,9 +71,8 @@ def _shape_agrees(value: ArrayValue, local: tuple[int, ...]) -> bool:
 def _refute(message: str, many: Any, one: Any) -> None:
     """The devices' values, of which something wrong is said, do not make up what one device computes."""
     parts, alone = np.asarray(many, np.float64), np.asarray(one, np.float64)[0, 0]
-    telling = np.issubdtype(
-        np.asarray(many).dtype, np.floating
-    )  # else numbers may agree by chance
+    # else numbers may agree by chance
+    telling = np.issubdtype(np.asarray(many).dtype, np.floating)
     several = telling and len(np.unique(alone.round(6))) > 3
     assert not (several and right_in_some_way(parts, alone)), message
 
@@ -103,9 +102,8 @@ def _judge(program: Program, many: dict[str, Any], one: dict[str, Any]) -> None:
         if not isinstance(value, ArrayValue):
             continue
         kinds = {mark for _, mark in value.marks}
-        if (
-            name in one and "miscounted" in kinds and "shared" not in kinds
-        ):  # one more sum may make a share whole
+        # one more sum may make a share whole
+        if name in one and "miscounted" in kinds and "shared" not in kinds:
             COUNTS["miscounted"] += 1
             _refute(
                 f"{name}: miscounted though it is right\n{value}\n{text}",
@@ -184,7 +182,8 @@ def _hold(drawn: list[list[Statement]], check_vma: bool) -> list[Program]:
 
 @settings(
     max_examples=max(CASES // BATCH, 1), deadline=None, suppress_health_check=list(HealthCheck), database=None,
-    phases=[Phase.generate],  # a batch shrinks by seconds a step; the message has the one program
+    # a batch shrinks by seconds a step; the message has the one program
+    phases=[Phase.generate],
     derandomize="ORACLE_CASES" not in os.environ,  # the long run looks for new programs
 )  # fmt: skip
 @given(st.lists(programs(), min_size=BATCH, max_size=BATCH), st.booleans())
@@ -193,9 +192,8 @@ def _hold_samples(drawn: list[list[Statement]], check_vma: bool) -> None:
 
 
 @pytest.mark.once
-@pytest.mark.filterwarnings(
-    "ignore:invalid value encountered in cast:RuntimeWarning"
-)  # JAX, of reductions of ints
+# JAX, of reductions of ints
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 def test_what_the_engine_says_holds_on_eight_devices() -> None:
     """It says something of most variables, too: an oracle of silence would agree with everything."""
     COUNTS.update(dict.fromkeys(COUNTS, 0))

@@ -54,9 +54,8 @@ def call(site: Site) -> Value | None:
         site.report("ST314", at, f"{site.name}: {wrong}")
         return MeshValue(None)
     if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
-        frame.mesh = (
-            mesh  # from here on; after a ``with`` what was in force before it returns
-        )
+        # from here on; after a ``with`` what was in force before it returns
+        frame.mesh = mesh
     labels.check_contraction(site)
     for family in (
         constraints.place,
@@ -97,9 +96,8 @@ def decorate(
     operands: tuple[ir.Expr, ...] = ()
     if isinstance(expr, ir.Call):
         positions = [arg.value for arg in expr.args if arg.keyword is None]
-        first = positions[
-            len(positions) - len(wrapper.args) :
-        ]  # without the function that is given to partial
+        # without the function that is given to partial
+        first = positions[len(positions) - len(wrapper.args) :]
         operands = (
             *first,
             expr,

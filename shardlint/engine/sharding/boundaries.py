@@ -138,9 +138,8 @@ def result(site: Site, wrapped: WrappedValue, value: Value) -> Value:
     if outs == NONE:
         return value
     found = signature(site.it, wrapped.func)
-    if found is None or isinstance(
-        found.result, Unknown
-    ):  # else judged where it was transformed
+    # else judged where it was transformed
+    if found is None or isinstance(found.result, Unknown):
         before = len(site.it.events)
         _Check(site, options).results(value, outs, "the result", None)
         if len(site.it.events) > before:

@@ -234,7 +234,8 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
     """The value as it lies after it was placed: every array takes the axes of its spec. ``mesh`` is in force."""
     match value, sharding:
         case ArrayValue(manual=True), SpecValue() | ShardingValue():
-            return value  # one device's part lies over the axes that are left to the compiler, of which it says nothing
+            # one device's part lies over the axes that are left to the compiler, of which it says nothing
+            return value
         case ArrayValue(dims=dims), SpecValue() | ShardingValue() if dims is not None:
             spec = spec_of(sharding)
             if spec is None or spec.entries is None or len(spec.entries) > len(dims):

@@ -138,9 +138,8 @@ def by_spec(
     except ShardingError as error:
         place = at if error.operand is None else spec.place(error.operand)
         it.report(frame, error.code, place, error.message, error.witness, error.related)
-        declared = _result(
-            it.view, spec, Bindings(), values, dtype
-        )  # what does not fit tells no sizes
+        # what does not fit tells no sizes
+        declared = _result(it.view, spec, Bindings(), values, dtype)
         return declared if it.view is None else _as_declared(declared)
 
 
@@ -184,9 +183,8 @@ def _result(
     arrays: list[Value],
     dtype: tuple[str | None] | None,
 ) -> ArrayValue:
-    arrays = (
-        arrays[:1] if spec.name == "index_unreduced" else arrays
-    )  # the indices do not decide the dtype
+    # the indices do not decide the dtype
+    arrays = arrays[:1] if spec.name == "index_unreduced" else arrays
     dtypes = {
         value.dtype if isinstance(value, ArrayValue) else None for value in arrays
     }
@@ -232,9 +230,8 @@ def _check_axes(spec: Spec, values: list[Value], view: View) -> None:
             continue
         for k, (dim, wanted) in enumerate(zip(value.dims, side.dims, strict=True)):
             declared = view.splitting(wanted.axes)
-            looked_up = (
-                index == 0 and k == spec.indexed
-            )  # of a split dimension each device has other entries
+            # of a split dimension each device has other entries
+            looked_up = index == 0 and k == spec.indexed
             if (
                 dim.axes is None
                 or dim.axes == declared
@@ -242,7 +239,8 @@ def _check_axes(spec: Spec, values: list[Value], view: View) -> None:
             ):
                 continue
             if (not declared and not looked_up) or sorted(dim.axes) == sorted(declared):
-                continue  # a spec may leave axes out; and what is always split in one order is only permuted
+                # a spec may leave axes out; and what is always split in one order is only permuted
+                continue
             what, detail = (
                 f"{spec.name}: operand {index}",
                 wrong_axes(k, declared, dim.axes),

@@ -165,9 +165,8 @@ def _place(
     if value is None or sharding is None:
         return None
     operand = site.operand(1, names[1])
-    for leaf in checks.shardings_in(
-        sharding
-    ):  # whatever the value is; a NamedSharding was judged where it was made
+    # whatever the value is; a NamedSharding was judged where it was made
+    for leaf in checks.shardings_in(sharding):
         if isinstance(leaf, SpecValue):
             checks.check_axes(
                 site,

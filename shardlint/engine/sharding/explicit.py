@@ -75,9 +75,8 @@ def believed(it: Interpreter, mesh: MeshValue, value: ArrayValue) -> ArrayValue:
         else replace(dim, axes=tuple(axis for axis in dim.axes if axis in axes))
         for dim in value.dims
     )
-    split = any(
-        axis in axes for dim in value.dims for axis in dim.axes or ()
-    )  # else it may be on no mesh at all
+    # else it may be on no mesh at all
+    split = any(axis in axes for dim in value.dims for axis in dim.axes or ())
     return replace(
         value,
         dims=dims,

@@ -93,9 +93,8 @@ def _constraint(site: Site) -> Value | None:
         else rules_in_force.lists(site, given.get("rules", NONE))
     )
     named = check_names(site, spec, lists, operand)
-    keeps = named or not _has_repeats(
-        spec
-    )  # a name without a rule is a name all the same
+    # a name without a rule is a name all the same
+    keeps = named or not _has_repeats(spec)
     if not isinstance(value, ArrayValue):
         return (
             replace(value, names=spec)

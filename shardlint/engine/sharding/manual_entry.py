@@ -98,9 +98,8 @@ def _entered(
         and mapped is not False
         and region.mapped not in sharded(changed)
     ):
-        return replace(
-            changed, unclear=NO_AXIS.plus([region.mapped])
-        )  # mapped, though declared whole
+        # mapped, though declared whole
+        return replace(changed, unclear=NO_AXIS.plus([region.mapped]))
     return changed
 
 

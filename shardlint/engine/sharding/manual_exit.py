@@ -62,9 +62,8 @@ def leave(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
         if region is not None
         else _of_helper(value)
     )
-    if (
-        region is None and frame.parent is not None and frame.parent.region is not None
-    ):  # told where that was left
+    # told where that was left
+    if region is None and frame.parent is not None and frame.parent.region is not None:
         findings = [
             one
             for one in findings
@@ -239,9 +238,8 @@ def _of_region(
                 yield from judge(leaf, set(), set(), path, frozenset({region.mapped}))
             yield from _miscounted(leaf, path)
     else:
-        promised = (
-            frame.region is not None and frame.promise is not None
-        )  # then judged where it is transformed
+        # then judged where it is transformed
+        promised = frame.region is not None and frame.promise is not None
         differs = (
             None
             if promised or region.results is None

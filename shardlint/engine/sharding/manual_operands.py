@@ -87,9 +87,8 @@ def learn(
 
 def _with_rank(qualname: str, value: Value, rank: int) -> Value:
     dims = (Dimension(None),) * rank
-    if isinstance(value, Unknown) and qualname.endswith(
-        ".einsum"
-    ):  # the others also take lists of arrays
+    # the others also take lists of arrays
+    if isinstance(value, Unknown) and qualname.endswith(".einsum"):
         return ranked(value, dims)
     if isinstance(value, ArrayValue) and value.dims is None:
         return ranked(Unknown(leaf=value), dims)

@@ -78,9 +78,8 @@ def make(
     if qualname == "jax.make_mesh":
         given = _given(("axis_shapes", "axis_names", "axis_types"), args, kwargs)
         names = _names(given.get("axis_names"))
-        shapes = given.get(
-            "axis_shapes", given.get("axis_sizes")
-        )  # as newer releases call it
+        # as newer releases call it
+        shapes = given.get("axis_shapes", given.get("axis_sizes"))
         return _mesh(
             names,
             _ints(shapes),
@@ -92,9 +91,8 @@ def make(
         mesh = next(iter((*args, *kwargs.values())), None)
         if not isinstance(mesh, MeshValue):
             return MeshValue(None)
-        gone = (
-            qualname in _USE_MESH and jax >= _WITHOUT_USE_MESH
-        )  # the program is for another release than we think
+        # the program is for another release than we think
+        gone = qualname in _USE_MESH and jax >= _WITHOUT_USE_MESH
         return replace(mesh, types=None if gone else mesh.types, by_setter=True)
     if qualname in _CURRENT:
         return current if current is not None else MeshValue(None)
@@ -265,9 +263,8 @@ def _abstract(
     if pairs and all(
         isinstance(pair, SequenceValue) and len(pair.items) == 2 for pair in pairs
     ):
-        rows = [
-            pair.items for pair in pairs if isinstance(pair, SequenceValue)
-        ]  # JAX's older form: (name, size)
+        # JAX's older form: (name, size)
+        rows = [pair.items for pair in pairs if isinstance(pair, SequenceValue)]
         names = _names(SequenceValue(tuple(name for name, _ in rows)))
         return _mesh(names, _ints(SequenceValue(tuple(size for _, size in rows))), None)
     names = _names(given.get("axis_names"))

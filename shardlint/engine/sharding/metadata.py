@@ -40,9 +40,8 @@ def check(site: Site) -> None:
             value = site.args[0]
             if spec is None or not _check_names(site, spec, key):
                 continue
-            if (
-                isinstance(value, ArrayValue) and value.dims
-            ):  # a scalar stands for something else
+            # a scalar stands for something else
+            if isinstance(value, ArrayValue) and value.dims:
                 logical.check_rank(site, spec, value, operand)
     for option, rank in layer_names.ranks(
         site.qualname, site.args, site.kwargs
@@ -57,9 +56,8 @@ def call(site: Site) -> Value | None:
     """``nnx.with_partitioning(init, names)``: an initializer with names, or what it makes; None for any other call."""
     if site.qualname not in _INITIALIZERS or _OWN_RULES in site.kwargs:
         return None
-    if len(site.args) > 2 and isinstance(
-        site.args[1], SpecValue
-    ):  # applied to a key and a shape
+    # applied to a key and a shape
+    if len(site.args) > 2 and isinstance(site.args[1], SpecValue):
         array = logical.made(site, site.args[0], site.args[3:])
         if array is not None:
             logical.check_rank(site, site.args[1], array, None)

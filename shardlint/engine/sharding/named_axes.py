@@ -97,9 +97,8 @@ def _of_copies(naming: Naming, value: ArrayValue | Unknown, mapped: bool) -> Val
         ArrayValue(None) if leaf is None else replace(leaf, marks=frozenset())
     )
     own = replace(known, varying=frozenset(() if same else naming.names()))
-    if (
-        mark == copies.APART and not same and leaf is not None
-    ):  # one more step of what each device makes by itself
+    # one more step of what each device makes by itself
+    if mark == copies.APART and not same and leaf is not None:
         derived = frozenset((axis, "derived") for axis in naming.names())
         own = replace(own, marks=derived, notes=leaf.notes)
     return own if isinstance(value, ArrayValue) else replace(value, size=None, leaf=own)

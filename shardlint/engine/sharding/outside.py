@@ -37,10 +37,8 @@ def taken(it: Interpreter, value: Value) -> Value:
     key = (id(value), view)
     found = it.taken.get(key)
     if found is None:
-        found = it.taken[key] = (
-            value,
-            seen(view, value),
-        )  # kept, so that no other value has its id
+        # kept, so that no other value has its id
+        found = it.taken[key] = (value, seen(view, value))
     return found[1]
 
 

@@ -107,9 +107,8 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
         replace(without(_axes(value, one.axes), one.axes), constant=False), odd
     )
     if value.constant:
-        result = replace(
-            result, marks=result.marks | {FACTORED}
-        )  # the number of devices itself, perhaps
+        # the number of devices itself, perhaps
+        result = replace(result, marks=result.marks | {FACTORED})
     return miscounted(result, value, one)
 
 
@@ -364,9 +363,8 @@ def exchanged(
     if value.dims is None or one.grouped:
         return replace(blurred(value, one), dims=None)
     if not tiled and joined < 0:
-        return replace(
-            blurred(value, one), dims=None
-        )  # what that means differs between releases of JAX
+        # what that means differs between releases of JAX
+        return replace(blurred(value, one), dims=None)
     split, joined = (
         _dimension(value, one, split, rank),
         _dimension(value, one, joined, rank),

@@ -206,9 +206,8 @@ def _over(
     tainted = _taint(axis, operands, states)
     local = refined & LOCAL
     if any(axis in o.varying and not marks(o, axis) & LOCAL for o in operands):
-        local = (
-            frozenset()
-        )  # corrected, perhaps, by something that knows which device this is
+        # corrected, perhaps, by something that knows which device this is
+        local = frozenset()
     if not partial:
         local |= peaks.followed(op, axis, kind, operands)
         if "sharded" in states:

@@ -35,9 +35,8 @@ def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             if at < 0 or operand.dims is None:
                 continue
             dim = operand.dims[at]
-            if (
-                dim.size != ONE or dim.axes != ()
-            ):  # an axis of one device may split a single element
+            # an axis of one device may split a single element
+            if dim.size != ONE or dim.axes != ():
                 met.append((number, dim))
         result.append(_agreed(op, met))
     return result

@@ -237,9 +237,8 @@ def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axe
         and old.symbols == size.symbols == {name}
     ):
         several = ({name: n} for n in range(100 * count, 164 * count))
-        tried = [
-            values for values in several if old.evaluate(values) % count == 0
-        ]  # the dimension itself is even
+        # the dimension itself is even
+        tried = [values for values in several if old.evaluate(values) % count == 0]
         if len({bool(size.evaluate(values) % count) for values in tried}) == 1:
             number, witness = size.evaluate(tried[0]), tried[0]
     if number is None:

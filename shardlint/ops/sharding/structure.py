@@ -110,9 +110,8 @@ def rearranged(
         return unknown(out)
     split = {axis for k in touched for axis in dims[k].axes or ()}
     again = {axis for axis in split if flips and (axis, "flipped") in source.marks}
-    far = {
-        axis for k in touched if k for axis in dims[k].axes or ()
-    }  # examples of a batch may be paired on purpose
+    # examples of a batch may be paired on purpose
+    far = {axis for k in touched if k for axis in dims[k].axes or ()}
     sound = {
         axis
         for axis in far
@@ -180,9 +179,8 @@ def _regrouped(
                 *(tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new)),
             )
         )
-        return [
-            () if dim.size == ONE else next(rest) for dim in new
-        ]  # a dimension of 1 is never one of the parts
+        # a dimension of 1 is never one of the parts
+        return [() if dim.size == ONE else next(rest) for dim in new]
     result: list[Axes] = []
     i = k = 0
     while k < len(new):
@@ -321,11 +319,8 @@ def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         and len(update.dims) == len(target.dims) - 1
     ):
         axis %= len(target.dims)
-        written = (
-            *written[:axis],
-            Dimension(ONE, ()),
-            *written[axis:],
-        )  # one entry of the dimension that it lacks
+        # one entry of the dimension that it lacks
+        written = (*written[:axis], Dimension(ONE, ()), *written[axis:])
         update = replace(update, dims=written)
     pairs = list(zip(target.dims, written, strict=False))
     whole = all(
@@ -397,9 +392,8 @@ def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         return unknown(out)
     condition, values = operands[0], operands[1:]
     axes = aligned(op, out, operands)
-    own = [
-        (o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0
-    ]  # a condition is no addend
+    # a condition is no addend
+    own = [(o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0]
     parts = replace(
         op, operands=tuple(o for o, _ in own), positions=tuple(at for _, at in own)
     )
@@ -420,9 +414,8 @@ def _masked(
     axes = {
         axis for axis, mark in condition.marks if mark == "chosen" and axis not in left
     }
-    hidden = any(
-        state(value, axis) == "unclear" for axis in axes
-    )  # and so may be its factors
+    # and so may be its factors
+    hidden = any(state(value, axis) == "unclear" for axis in axes)
     kept = {m for m in result.marks if m[0] not in axes} | (
         {FACTORED} if hidden else set()
     )

@@ -114,9 +114,8 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
             and not isinstance(x, bool)
             and primitive is p.psum
         ):
-            return x * (
-                size_of(axis_name) if groups is None else len(groups[0])
-            )  # a constant, as in JAX
+            # a constant, as in JAX
+            return x * (size_of(axis_name) if groups is None else len(groups[0]))
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function

@@ -39,9 +39,8 @@ def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array
         array, ids = asarray(data), asarray(segment_ids)
         count = int(num_segments)
         inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(count, ids)))
-        row = where(
-            inside, ids, count
-        )  # rows of no segment are put behind the last one
+        # rows of no segment are put behind the last one
+        row = where(inside, ids, count)
         empty = broadcast_to(like(first(array), array), (count + 1, *array.dims[1:]))
         updated: Array = getattr(At(empty, row), name)(array)
         return updated[:count]

@@ -32,7 +32,6 @@ fft: Primitive = declare(
     shape=lambda operands, params, letters: [operands[0].dims],
     values=Values(jointly=frozenset({0})),
     evaluate=_evaluate,
-    pull=lambda cotangent, operands, results, params: [
-        fft(cotangent, **params)
-    ],  # its matrix is symmetric
+    # its matrix is symmetric
+    pull=lambda cotangent, operands, results, params: [fft(cotangent, **params)],
 )
