@@ -16,10 +16,29 @@ from shardlint.logical_rules import RuleList, read, rules_from
 
 #: Folders of tools, which hold no program of the project; a setting ``exclude`` takes the place of these.
 DEFAULT_EXCLUDE = (
-    ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox", ".pants.d", ".pyenv",
-    ".pytest_cache", ".pytype", ".ruff_cache", ".shardlint_cache", ".svn", ".tox", ".venv", ".vscode", "__pycache__",
-    "__pypackages__", "node_modules", "site-packages",
-)  # fmt: skip
+    ".bzr",
+    ".direnv",
+    ".eggs",
+    ".git",
+    ".hg",
+    ".ipynb_checkpoints",
+    ".mypy_cache",
+    ".nox",
+    ".pants.d",
+    ".pyenv",
+    ".pytest_cache",
+    ".pytype",
+    ".ruff_cache",
+    ".shardlint_cache",
+    ".svn",
+    ".tox",
+    ".venv",
+    ".vscode",
+    "__pycache__",
+    "__pypackages__",
+    "node_modules",
+    "site-packages",
+)
 _AXIS = re.compile(r"[A-Za-z_]\w*")
 
 

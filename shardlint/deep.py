@@ -63,8 +63,21 @@ def with_room(work: Callable[[], T]) -> T:
 MAX_LEVELS = 250
 #: Levels of one pattern of ``match`` that are followed: with each one libcst's time doubles.
 MAX_PATTERN_LEVELS = 8
-_CONTEXT_FREE = (ast.BinOp, ast.BoolOp, ast.Call, ast.Attribute, ast.Subscript, ast.UnaryOp, ast.Compare, ast.IfExp,
-                 ast.Lambda, ast.List, ast.Dict, ast.Set, ast.Tuple)  # fmt: skip
+_CONTEXT_FREE = (
+    ast.BinOp,
+    ast.BoolOp,
+    ast.Call,
+    ast.Attribute,
+    ast.Subscript,
+    ast.UnaryOp,
+    ast.Compare,
+    ast.IfExp,
+    ast.Lambda,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.Tuple,
+)
 
 
 def too_deep(tree: ast.Module) -> Iterator[ast.expr]:

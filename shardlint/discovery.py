@@ -78,8 +78,9 @@ class Discovery:
         )
         folders = [config.root / one for one in reversed(around) if one.name]
         return not any(
-            self._leave_out(one, config, is_folder=one != path, named=path) for one in (*folders, path)
-        )  # fmt: skip
+            self._leave_out(one, config, is_folder=one != path, named=path)
+            for one in (*folders, path)
+        )
 
     def walk(self, folder: Path) -> Iterator[Path]:
         """Every file of a folder that is to be checked, in order. A linked folder is entered unless what it leads to is

@@ -196,9 +196,26 @@ class Opaque(Node):
 
 
 Expr: TypeAlias = (
-    Name | Const | Attr | Call | Subscript | Slice | Star | Sequence | Dict | Binary | Unary | Compare | Bool | IfExp
-    | Walrus | Lambda | Comprehension | Format | Opaque
-)  # fmt: skip
+    Name
+    | Const
+    | Attr
+    | Call
+    | Subscript
+    | Slice
+    | Star
+    | Sequence
+    | Dict
+    | Binary
+    | Unary
+    | Compare
+    | Bool
+    | IfExp
+    | Walrus
+    | Lambda
+    | Comprehension
+    | Format
+    | Opaque
+)
 
 
 # --- statements ------------------------------------------------------------------------------------------------
@@ -417,9 +434,27 @@ class ImportFrom(Node):
 
 
 Stmt: TypeAlias = (
-    Function | Class | Assign | AnnAssign | AugAssign | ExprStmt | Return | If | For | While | With | Try | Match
-    | Assert | Raise | Jump | Delete | Declare | Import | ImportFrom
-)  # fmt: skip
+    Function
+    | Class
+    | Assign
+    | AnnAssign
+    | AugAssign
+    | ExprStmt
+    | Return
+    | If
+    | For
+    | While
+    | With
+    | Try
+    | Match
+    | Assert
+    | Raise
+    | Jump
+    | Delete
+    | Declare
+    | Import
+    | ImportFrom
+)
 
 
 @frozen

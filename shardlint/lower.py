@@ -316,9 +316,11 @@ class _Lowering(Expressions):
                 )
             case cst.MatchClass(cls=cls, patterns=patterns, kwds=named):
                 return ir.ClassPattern(
-                    at, self.expression(cls), tuple(self.pattern(p.value) for p in patterns),
+                    at,
+                    self.expression(cls),
+                    tuple(self.pattern(p.value) for p in patterns),
                     tuple((k.key.value, self.pattern(k.pattern)) for k in named),
-                )  # fmt: skip
+                )
             case cst.MatchOr(patterns=patterns):
                 return ir.OrPattern(
                     at, tuple(self.pattern(p.pattern) for p in patterns)

@@ -119,9 +119,16 @@ def outline(module: ir.Module) -> Outline:
             case _:
                 pass
     return Outline(
-        tuple(classes), tuple(sorted(written)), any_written, tuple(sorted(registered)), gives_rules, switches_axes,
-        maps_functions, frozenset(imports), changes(module.body),
-    )  # fmt: skip
+        tuple(classes),
+        tuple(sorted(written)),
+        any_written,
+        tuple(sorted(registered)),
+        gives_rules,
+        switches_axes,
+        maps_functions,
+        frozenset(imports),
+        changes(module.body),
+    )
 
 
 def _is_dict_of_attributes(expr: ir.Expr) -> bool:

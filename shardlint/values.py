@@ -348,8 +348,30 @@ class StackedValue:
 
 
 Value: TypeAlias = (
-    Unknown | ArrayValue | IntValue | ScalarValue | Literal | StringValue | SequenceValue | DictValue | SliceValue
-    | DTypeValue | ExternalValue | MethodValue | PartialValue | WrappedValue | FunctionValue | ClassValue
-    | InstanceValue | SuperValue | MeshValue | SpecValue | ShardingValue | ModuleValue | MaybeValue | EitherValue
-    | CollectionValue | StackedValue
-)  # fmt: skip
+    Unknown
+    | ArrayValue
+    | IntValue
+    | ScalarValue
+    | Literal
+    | StringValue
+    | SequenceValue
+    | DictValue
+    | SliceValue
+    | DTypeValue
+    | ExternalValue
+    | MethodValue
+    | PartialValue
+    | WrappedValue
+    | FunctionValue
+    | ClassValue
+    | InstanceValue
+    | SuperValue
+    | MeshValue
+    | SpecValue
+    | ShardingValue
+    | ModuleValue
+    | MaybeValue
+    | EitherValue
+    | CollectionValue
+    | StackedValue
+)

@@ -73,9 +73,19 @@ class ArraySpec:
     """A compiled array annotation. Made once per distinct annotation and shared by all who use it."""
 
     __slots__ = (
-        "axes", "dtype", "names", "plan", "rank", "shape", "sharded", "simple", "text", "variadic", "verdicts",
+        "axes",
+        "dtype",
+        "names",
+        "plan",
+        "rank",
+        "shape",
+        "sharded",
+        "simple",
+        "text",
+        "variadic",
+        "verdicts",
         "wanted_dtype",
-    )  # fmt: skip
+    )
 
     def __init__(self, dtype: type[ArrayDType], shape: Shape, text: str) -> None:
         from shardtypes.dtypes import numpy_dtype

@@ -49,9 +49,17 @@ Compile = Callable[[Any, TypeCheckMemo], Checker]
 _abc = collections.abc
 _ITEMS = (list, set, frozenset, collections.deque)
 _ITEM_ABCS = (
-    _abc.Sequence, _abc.MutableSequence, _abc.Set, _abc.MutableSet, _abc.ValuesView, _abc.KeysView,
-    _abc.Collection, _abc.Reversible, _abc.Iterable, _abc.Container,
-)  # fmt: skip
+    _abc.Sequence,
+    _abc.MutableSequence,
+    _abc.Set,
+    _abc.MutableSet,
+    _abc.ValuesView,
+    _abc.KeysView,
+    _abc.Collection,
+    _abc.Reversible,
+    _abc.Iterable,
+    _abc.Container,
+)
 _MAPPING_ABCS = (
     _abc.Mapping,
     _abc.MutableMapping,

@@ -89,8 +89,17 @@ class Table:
     """Bindings of one call or one ``Scope``. Sizes are ints, or the symbolic dimensions of an abstract trace."""
 
     __slots__ = (
-        "closed", "code", "deferred", "owner", "parent", "places", "shared", "sizes", "statements", "variadics",
-    )  # fmt: skip
+        "closed",
+        "code",
+        "deferred",
+        "owner",
+        "parent",
+        "places",
+        "shared",
+        "sizes",
+        "statements",
+        "variadics",
+    )
 
     def __init__(self, code: CodeType | None = None) -> None:
         self.sizes: dict[str, Any] = {}

@@ -287,9 +287,14 @@ class run:
                 it.events.setdefault(key, event)
 
     def _certain_body(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
+        self,
+        node: ir.Function,
+        owner: ClassValue | None,
+        closure: Frame,
+        func: FunctionValue,
+        rank: int | None,
         region: Region | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Evaluate the body; in one that runs on every device, certain is what its results leave no doubt about."""
         if region is None:
             self._body(node, owner, closure, func, rank, None)
@@ -302,9 +307,15 @@ class run:
         )
 
     def _body(
-        self, node: ir.Function, owner: ClassValue | None, closure: Frame, func: FunctionValue, rank: int | None,
-        region: Region | None, change: Change = lambda value: value,
-    ) -> list[Value]:  # fmt: skip
+        self,
+        node: ir.Function,
+        owner: ClassValue | None,
+        closure: Frame,
+        func: FunctionValue,
+        rank: int | None,
+        region: Region | None,
+        change: Change = lambda value: value,
+    ) -> list[Value]:
         """Evaluate the body, and give what it returns. In manual code ``change`` says what arguments are instead."""
         it, module = self.it, self.module.name
         frame = Frame(

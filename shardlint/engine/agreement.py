@@ -38,8 +38,15 @@ class Site:
 
         return call(self.it, self.frame, func, args, {}, self.at)
 
-    def report(self, text: str, witness: dict[str, int] | None = None, func: Value = _NONE, path: tuple[int, ...] = (),
-               other: str = "", code: str = "") -> None:  # fmt: skip
+    def report(
+        self,
+        text: str,
+        witness: dict[str, int] | None = None,
+        func: Value = _NONE,
+        path: tuple[int, ...] = (),
+        other: str = "",
+        code: str = "",
+    ) -> None:
         """At the part of the local function's result that is wrong, else at the call."""
         frame = self.frame
         place = result_place(func, frame, path, self.private)
@@ -60,9 +67,14 @@ class Site:
 
 
 def agree(
-    site: Site, before: Value, after: Value, sides: tuple[str, str], func: Value, path: tuple[int, ...] = (),
+    site: Site,
+    before: Value,
+    after: Value,
+    sides: tuple[str, str],
+    func: Value,
+    path: tuple[int, ...] = (),
     start: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Both have one structure, and each leaf one shape and dtype; the first that differs is reported."""
     pairs = leaf_pairs(before, after)
     if pairs is None:
@@ -83,9 +95,14 @@ def agree(
 
 
 def lie_alike(
-    site: Site, before: Value, after: Value, sides: tuple[str, str], func: Value, path: tuple[int, ...] = (),
+    site: Site,
+    before: Value,
+    after: Value,
+    sides: tuple[str, str],
+    func: Value,
+    path: tuple[int, ...] = (),
     start: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """On explicit axes each leaf is split in one way on both sides; the first that is not is reported."""
     for where, a, b in leaf_pairs(before, after) or ():
         if not (

@@ -72,9 +72,14 @@ class Fit:
 
 
 def bound_arguments(
-    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: FunctionValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Fit | None:  # fmt: skip
+) -> Fit | None:
     """Check arguments against a signature; None where they do not fit its parameters."""
     node = func.node
     found = bind(node, args, kwargs)
@@ -176,9 +181,14 @@ def _swapped_with(
 
 
 def _bound_by(
-    it: Interpreter, frame: Frame, func: FunctionValue, wrong: ir.Param, problem: matching.Problem, bindings: Bindings,
+    it: Interpreter,
+    frame: Frame,
+    func: FunctionValue,
+    wrong: ir.Param,
+    problem: matching.Problem,
+    bindings: Bindings,
     places: dict[str, int],
-) -> tuple[tuple[str, int, str], ...]:  # fmt: skip
+) -> tuple[tuple[str, int, str], ...]:
     """Which earlier argument gave a name of the dimension that does not fit its size."""
     shape = problem.where.shape if problem.where is not None else None
     if (

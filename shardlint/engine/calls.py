@@ -139,9 +139,15 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
 
 
 def call(
-    it: Interpreter, frame: Frame, func: Value, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...] = (), operands: tuple[ir.Expr, ...] = (),
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    func: Value,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
+    places: tuple[int, ...] = (),
+    operands: tuple[ir.Expr, ...] = (),
+) -> Value:
     """The result of calling an abstract function value. ``operands`` are the expressions of the arguments, those by
     keyword last, and ``places`` their nodes."""
     it.step()
@@ -226,9 +232,14 @@ def call(
 
 
 def _method(
-    it: Interpreter, frame: Frame, func: MethodValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: MethodValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     if isinstance(func.receiver, CollectionValue):
         return lists.method(func.receiver, func.name, args)
     if func.name == "dot" and len(args) == 1:
@@ -256,9 +267,14 @@ def _method(
 
 
 def _external(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """A function of a library, or of Python itself."""
     found = _of_programs(it, frame, qualname, args, kwargs, at, operands)
     if found is None:
@@ -271,9 +287,14 @@ def _external(
 
 
 def _of_programs(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...],
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
     site = sharding.Site(it, frame, qualname, args, kwargs, at, operands)
     bounded = sharding.transform(site)
@@ -338,9 +359,14 @@ def _of_python(
 
 
 def _of_arrays(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """Functions that have a model, and those that have none."""
     plain_of = operand if qualname.startswith(_ARRAYS) else known
     plain = {name: plain_of(value) for name, value in kwargs.items()}
@@ -409,9 +435,14 @@ def decorated(it: Interpreter, frame: Frame, function: FunctionValue) -> Value:
 
 
 def call_function(
-    it: Interpreter, frame: Frame, func: FunctionValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: FunctionValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """Check the arguments against the signature; the result comes from the signature, or from the body."""
     if it.view is not None:
         it.regions.add(func, it.view)

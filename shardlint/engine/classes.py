@@ -379,16 +379,23 @@ def run_module(
 
 def _is_flax_module(cls: ClassValue) -> bool:
     return any(
-        base.qualname == "flax.linen.Module" if isinstance(base, ExternalValue)
+        base.qualname == "flax.linen.Module"
+        if isinstance(base, ExternalValue)
         else isinstance(base, ClassValue) and base is not cls and _is_flax_module(base)
         for base in cls.bases
-    )  # fmt: skip
+    )
 
 
 def construct(
-    it: Interpreter, frame: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...] = (), prefix: tuple[Dim, ...] = (),
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    cls: ClassValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
+    places: tuple[int, ...] = (),
+    prefix: tuple[Dim, ...] = (),
+) -> Value:
     """``Cls(…)`` of a dataclass: each argument is checked against its field. ``prefix`` is in front of every field."""
     if find_method(cls, "__init__") is not None or not cls.is_dataclass:
         if prefix:

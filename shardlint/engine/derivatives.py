@@ -45,9 +45,14 @@ _FIRST = IntValue(Size.const(0))
 
 
 def call_derivative(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """The result of calling a gradient, a Jacobian, or one of the functions that ``vjp`` and ``linearize`` give."""
     from shardlint.engine.calls import call
 
@@ -131,9 +136,15 @@ def _flag(value: Value | None) -> bool | None:
 
 
 def _inexact(
-    it: Interpreter, frame: Frame, func: WrappedValue, value: Value, index: int, places: tuple[int, ...], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    value: Value,
+    index: int,
+    places: tuple[int, ...],
+    at: int,
     options: dict[str, Value],
-) -> None:  # fmt: skip
+) -> None:
     """JAX differentiates by floating-point values only."""
     if not func.kind.startswith("jax.") or "allow_int" in options:
         return
@@ -205,9 +216,14 @@ def _outer(result: Value, argument: Value) -> Value:
 
 
 def make_linear(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """``vjp``, ``jvp`` and ``linearize``; None for any other function."""
     from shardlint.engine.calls import call
 

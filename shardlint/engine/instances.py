@@ -42,9 +42,14 @@ _AFTER = ("__post_init__", "setup")
 
 
 def construct(
-    it: Interpreter, frame: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    cls: ClassValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
     from shardlint.engine.classes import find_method
     from shardlint.engine.inline import in_place

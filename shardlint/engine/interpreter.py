@@ -65,9 +65,13 @@ class Interpreter:
     """Evaluates function bodies over abstract values and collects events for one module at a time."""
 
     def __init__(
-        self, project: Project, mesh: Mapping[str, int | None] | None = None, rules: Sequence[RuleList] = (),
-        explicit: Sequence[str] | bool = (), jax: Version = NEWEST,
-    ) -> None:  # fmt: skip
+        self,
+        project: Project,
+        mesh: Mapping[str, int | None] | None = None,
+        rules: Sequence[RuleList] = (),
+        explicit: Sequence[str] | bool = (),
+        jax: Version = NEWEST,
+    ) -> None:
         self.project = project
         self.mesh = dict(mesh or {})
         # the configured mesh, where it has explicit axes
@@ -213,9 +217,15 @@ class Interpreter:
             (self.borrowed.add if borrowed else self.borrowed.discard)(event.key)
 
     def op_error(
-        self, frame: Frame, error: OpError, at: int, operands: Sequence[ir.Expr] = (), name: str = "",
-        values: Sequence[Value] = (), again: Again | None = None,
-    ) -> Value:  # fmt: skip
+        self,
+        frame: Frame,
+        error: OpError,
+        at: int,
+        operands: Sequence[ir.Expr] = (),
+        name: str = "",
+        values: Sequence[Value] = (),
+        again: Again | None = None,
+    ) -> Value:
         """Report what an operation of that name on ``values`` raised; gives what is known of its result all the same.
         ``again`` is the operation on other values."""
         place = at

@@ -184,9 +184,12 @@ def _element(expr: ir.Expr, source: Value) -> Value:
 
 
 def _repeat(
-    it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], target: tuple[ir.Expr, Value] | None,
+    it: Interpreter,
+    frame: Frame,
+    body: tuple[ir.Stmt, ...],
+    target: tuple[ir.Expr, Value] | None,
     begun: int | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run a body until the variables are stable; what is not stable after three rounds is unknown. ``begun`` is when
     the last round began, if there was one."""
     returned, facts = len(frame.returned), frame.facts

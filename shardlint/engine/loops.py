@@ -49,9 +49,14 @@ _SIGNATURES = {
 
 
 def call_loop(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...],
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """The result of a loop or a branch; None for any other function."""
     name = qualname.rpartition(".")[2]
     if qualname in ("jax.lax.cond", "jax.lax.switch"):
@@ -373,9 +378,12 @@ def _begun(before: ArrayValue, after: ArrayValue) -> ArrayValue:
     }
     taken = frozenset(mark for mark in after.marks if mark[0] in sums | own | wrong)
     return replace(
-        before, pending=(before.pending or frozenset()) | sums, varying=before.varying | own,
-        marks=before.marks | taken, constant=before.constant and after.constant,
-    )  # fmt: skip
+        before,
+        pending=(before.pending or frozenset()) | sums,
+        varying=before.varying | own,
+        marks=before.marks | taken,
+        constant=before.constant and after.constant,
+    )
 
 
 def _run_apart(site: Site) -> None:

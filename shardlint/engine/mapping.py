@@ -183,9 +183,14 @@ class _Mapped:
 
 
 def call_mapped(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """The result of calling a mapped function; what is certainly wrong with its axes is reported."""
     from shardlint.engine.calls import call
 

@@ -136,10 +136,16 @@ def _updates(gradient: Value) -> Value:
         if state(value, axis) in ("pending", "varying")
     } - sharded(value)
     return replace(
-        value, dtype=None, weak=False, pending=frozenset(), varying=frozenset(own),
-        unclear=type(value.unclear)(frozenset(own), True), constant=False,
-        marks=split_marks(sharded(value)) | {mark for mark in value.marks if mark[0] in own and mark[1] == "derived"},
-    )  # fmt: skip
+        value,
+        dtype=None,
+        weak=False,
+        pending=frozenset(),
+        varying=frozenset(own),
+        unclear=type(value.unclear)(frozenset(own), True),
+        constant=False,
+        marks=split_marks(sharded(value))
+        | {mark for mark in value.marks if mark[0] in own and mark[1] == "derived"},
+    )
 
 
 def _applied(

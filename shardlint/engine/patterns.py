@@ -162,9 +162,13 @@ def _sequence(
 
 
 def _class(
-    it: Interpreter, frame: Frame, value: Value, cls: ir.Expr, positional: tuple[ir.Pattern, ...],
+    it: Interpreter,
+    frame: Frame,
+    value: Value,
+    cls: ir.Expr,
+    positional: tuple[ir.Pattern, ...],
     named: tuple[tuple[str, ir.Pattern], ...],
-) -> bool | None:  # fmt: skip
+) -> bool | None:
     verdicts = [of_type(value, it.evaluate(frame, cls))[0]]
     fields = dict(value.fields) if isinstance(value, InstanceValue) else {}
     order = (

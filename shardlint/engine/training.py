@@ -25,9 +25,11 @@ from shardtypes.lang import dtypes
 
 #: A class of flax, as far as its instances are made here.
 TRAIN_STATE = ClassValue(
-    ir.Class(-1, "TrainState", (), (), (), -1), "flax.training.train_state", "TrainState",
+    ir.Class(-1, "TrainState", (), (), (), -1),
+    "flax.training.train_state",
+    "TrainState",
     data=("step", "params", "opt_state"),
-)  # fmt: skip
+)
 _FLAX_STATE = "flax.training.train_state.TrainState"
 _STATES = frozenset({f"{_FLAX_STATE}.create", _FLAX_STATE})
 #: ``create`` of a class of the project below flax's.
@@ -109,10 +111,13 @@ def _is_state(cls: ClassValue, method: str) -> bool:
     ):
         return False
     return any(
-        base.qualname == _FLAX_STATE if isinstance(base, ExternalValue)
-        else isinstance(base, ClassValue) and base is not cls and _is_state(base, method)
+        base.qualname == _FLAX_STATE
+        if isinstance(base, ExternalValue)
+        else isinstance(base, ClassValue)
+        and base is not cls
+        and _is_state(base, method)
         for base in cls.bases
-    )  # fmt: skip
+    )
 
 
 def _state(cls: ClassValue, kwargs: Mapping[str, Value]) -> Value | None:

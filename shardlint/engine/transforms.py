@@ -68,9 +68,13 @@ _PLACED = ("in_axes", "out_axes")
 
 
 def make(
-    it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Value], module: str = "",
+    it: Interpreter,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    module: str = "",
     operands: tuple[ir.Expr, ...] = (),
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """What calling a transformation gives; None if the name is none."""
     origin = _origin(args, kwargs, module, operands, _PARAMETERS.get(qualname, ()))
     if qualname == "functools.partial" and args:
@@ -186,9 +190,15 @@ def decorate(
 
 
 def call_wrapped(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...], operands: tuple[ir.Expr, ...] = (),
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
+    places: tuple[int, ...],
+    operands: tuple[ir.Expr, ...] = (),
+) -> Value:
     """The result of calling a function that a transformation made."""
     from shardlint.engine.calls import call
 
@@ -212,9 +222,14 @@ def call_wrapped(
 
 
 def control(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     operands: tuple[ir.Expr, ...] = (),
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """Functions that call functions: loops, branches, ``vjp``, ``eval_shape``; None for any other."""
     from shardlint.engine.calls import call
 

@@ -30,11 +30,27 @@ from shardtypes.lang import format_shape
 # Generic functions of JAX whose result has the shapes of an argument: of its values, or of a function it is given.
 _KEEPING: Final = frozenset(
     {
-        "checkpoint", "checkpoint_name", "checkpoint_wrapper", "cond", "custom_gradient", "device_put", "fori_loop",
-        "named_call", "optimization_barrier", "pmax", "pmean", "pmin", "ppermute", "psum", "block_until_ready",
-        "stop_gradient", "switch", "while_loop", "with_sharding_constraint",
+        "checkpoint",
+        "checkpoint_name",
+        "checkpoint_wrapper",
+        "cond",
+        "custom_gradient",
+        "device_put",
+        "fori_loop",
+        "named_call",
+        "optimization_barrier",
+        "pmax",
+        "pmean",
+        "pmin",
+        "ppermute",
+        "psum",
+        "block_until_ready",
+        "stop_gradient",
+        "switch",
+        "while_loop",
+        "with_sharding_constraint",
     }
-)  # fmt: skip
+)
 # Functions of other libraries that map a function over a dimension and promise that its type stays.
 MAPPING: Final = re.compile(r"(?:^|\.)\w*(?:vmap|pmap|scan|xmap|shard_map|vectorize)$")
 _JITTED: Final = frozenset({"jax._src.pjit.JitWrapped", "jax._src.stages.Wrapped"})

@@ -41,8 +41,10 @@ UNKNOWN_ARRAY = ArrayValue(None)
 ONE = Size.const(1)
 Dims = tuple[Dimension, ...]
 
-SCALARS = [*sorted(dtypes.CONCRETE - {"bool"}),
-           *"bool_ float_ int_ complex_ single double csingle cdouble".split()]  # fmt: skip
+SCALARS = [
+    *sorted(dtypes.CONCRETE - {"bool"}),
+    *"bool_ float_ int_ complex_ single double csingle cdouble".split(),
+]
 
 
 def as_array(value: Value, x64: bool = False) -> ArrayValue | None:
@@ -115,15 +117,15 @@ def only_array(call: Call, value: Value, position: int | None = None) -> ArrayVa
 
 #: Functions that make arrays of the sequences that they are given, or do so where nothing is traced.
 _OF_SEQUENCES = tuple(
-    f"jax.{name}" for name in
-    """ad_checkpoint. Array. debug. device_put lax.broadcast lax.dynamic_update lax.expand_dims lax.full_like
-    lax.optimization_barrier lax.sort lax.squeeze lax.stop_gradient lax.top_k lax.transpose
+    f"jax.{name}"
+    for name in """ad_checkpoint. Array. debug. device_put lax.broadcast lax.dynamic_update
+    lax.expand_dims lax.full_like lax.optimization_barrier lax.sort lax.squeeze lax.stop_gradient lax.top_k lax.transpose
     lax.with_sharding_constraint nn.dot_product_attention nn.one_hot numpy.array numpy.atleast numpy.average
     numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.iterable numpy.ndim
     numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg. scipy.special.expn
     scipy.special.hyp1f1 scipy.special.log_ndtr scipy.special.ndtr scipy.special.spence scipy.stats.
     sharding.""".split()
-)  # fmt: skip
+)
 
 
 def arrays(call: Call, *names: str) -> list[ArrayValue]:

@@ -347,8 +347,16 @@ def _term(letters: tuple[str, ...]) -> str:
     ).join(letters)
 
 
-def _bind(call: Call, text: str, equation: Equation, letter: str, i: int, dim: Dimension, operands: list[ArrayValue],
-          bound: dict[str, tuple[int, Dimension]]) -> None:  # fmt: skip
+def _bind(
+    call: Call,
+    text: str,
+    equation: Equation,
+    letter: str,
+    i: int,
+    dim: Dimension,
+    operands: list[ArrayValue],
+    bound: dict[str, tuple[int, Dimension]],
+) -> None:
     if letter not in bound:
         bound[letter] = (i, dim)
         return

@@ -154,8 +154,14 @@ def _stacked(call: Call, value: Value) -> ArrayValue:
     return as_array(value) or UNKNOWN_ARRAY
 
 
-def _result_dims(call: Call, pattern: str, left: Side, right: Side, lengths: dict[str, Size | None],
-                 value: ArrayValue) -> tuple[Dimension, ...] | None:  # fmt: skip
+def _result_dims(
+    call: Call,
+    pattern: str,
+    left: Side,
+    right: Side,
+    lengths: dict[str, Size | None],
+    value: ArrayValue,
+) -> tuple[Dimension, ...] | None:
     bound = {name: Dimension(size) for name, size in lengths.items()}
     middle: tuple[Dimension, ...] | None = None
     if value.dims is not None:
@@ -189,8 +195,9 @@ def _joined(parts: list[Dimension]) -> Dimension:
     return Dimension(product(known) if len(known) == len(parts) else None, axes)
 
 
-def _bind_left(call: Call, pattern: str, left: Side, value: ArrayValue,
-               bound: dict[str, Dimension]) -> tuple[Dimension, ...]:  # fmt: skip
+def _bind_left(
+    call: Call, pattern: str, left: Side, value: ArrayValue, bound: dict[str, Dimension]
+) -> tuple[Dimension, ...]:
     """Bind the names of the left side to dimensions; returns what ``...`` stands for."""
     assert value.dims is not None
     if any(_FLAT in group for group in left.groups):
@@ -216,8 +223,14 @@ def _bind_left(call: Call, pattern: str, left: Side, value: ArrayValue,
     return middle
 
 
-def _bind_group(call: Call, pattern: str, group: tuple[str, ...], value: ArrayValue, position: int,
-                bound: dict[str, Dimension]) -> None:  # fmt: skip
+def _bind_group(
+    call: Call,
+    pattern: str,
+    group: tuple[str, ...],
+    value: ArrayValue,
+    position: int,
+    bound: dict[str, Dimension],
+) -> None:
     assert value.dims is not None
     dim = value.dims[position]
     unbound = [name for name in group if not name.isdecimal() and name not in bound]

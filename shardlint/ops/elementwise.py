@@ -37,10 +37,14 @@ def cleared(value: ArrayValue) -> ArrayValue:
 
 
 # Whether their result is weak for a weak argument differs between releases: its dtype stays open.
-STRONG = frozenset("log2 log10 sinc rint degrees radians rad2deg deg2rad logit ndtr ndtri log_ndtr gelu nan_to_num "
-                   "hypot logaddexp2 heaviside gcd lcm".split())  # fmt: skip
-_REAL_ONLY = frozenset("cbrt erf erfc erfinv gammaln digamma i0 i0e i1 i1e entr ndtr ndtri log_ndtr fabs floor ceil "
-                       "trunc fix".split())  # fmt: skip
+STRONG = frozenset(
+    "log2 log10 sinc rint degrees radians rad2deg deg2rad logit ndtr ndtri log_ndtr gelu nan_to_num "
+    "hypot logaddexp2 heaviside gcd lcm".split()
+)
+_REAL_ONLY = frozenset(
+    "cbrt erf erfc erfinv gammaln digamma i0 i0e i1 i1e entr ndtr ndtri log_ndtr fabs floor ceil "
+    "trunc fix".split()
+)
 
 
 _FLOAT32_ONLY = frozenset(
@@ -57,12 +61,23 @@ def finish(call: Call, value: ArrayValue, source: ArrayValue) -> ArrayValue:
     return value
 
 
-@model("x, /", *names("jax.numpy", "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan sinh "
-                      "cosh tanh arcsinh arccosh arctanh asin acos atan asinh acosh atanh sinc cbrt fabs rint "
-                      "reciprocal degrees radians rad2deg deg2rad"),
-       *names("jax.scipy.special", "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e "
-                                   "entr gamma loggamma gammasgn spence expi exp1 "
-                                   "erfcx dawsn"), "jax.nn.tanh", "jax.numpy.i0")  # fmt: skip
+@model(
+    "x, /",
+    *names(
+        "jax.numpy",
+        "exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan sinh "
+        "cosh tanh arcsinh arccosh arctanh asin acos atan asinh acosh atanh sinc cbrt fabs rint "
+        "reciprocal degrees radians rad2deg deg2rad",
+    ),
+    *names(
+        "jax.scipy.special",
+        "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e "
+        "entr gamma loggamma gammasgn spence expi exp1 "
+        "erfcx dawsn",
+    ),
+    "jax.nn.tanh",
+    "jax.numpy.i0",
+)
 def unary_inexact(call: Call) -> Value:
     """Ints are computed in float32; floats keep their dtype."""
     value = array(call, "x")
@@ -228,8 +243,19 @@ def binary_promoted(call: Call) -> Value:
         and dtypes.is_kind(out.dtype, "complex") is not False
     ):
         return with_dtype(out, None)
-    if call.last in ("fmod", "remainder", "mod", "floor_divide", "left_shift", "right_shift", "bitwise_left_shift",
-                     "bitwise_right_shift", "subtract", "gcd", "lcm"):  # fmt: skip
+    if call.last in (
+        "fmod",
+        "remainder",
+        "mod",
+        "floor_divide",
+        "left_shift",
+        "right_shift",
+        "bitwise_left_shift",
+        "bitwise_right_shift",
+        "subtract",
+        "gcd",
+        "lcm",
+    ):
         out = number_only(out)
     return with_dtype(out, None) if out.weak and call.last in STRONG else out
 

@@ -25,10 +25,20 @@ from shardlint.ops.registry import Call, OpError, UnknownArgument, model, static
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 
-_GATHER = ("offset_dims", "collapsed_slice_dims", "start_index_map", "operand_batching_dims",
-           "start_indices_batching_dims")  # fmt: skip
-_SCATTER = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "operand_batching_dims",
-            "scatter_indices_batching_dims")  # fmt: skip
+_GATHER = (
+    "offset_dims",
+    "collapsed_slice_dims",
+    "start_index_map",
+    "operand_batching_dims",
+    "start_indices_batching_dims",
+)
+_SCATTER = (
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "operand_batching_dims",
+    "scatter_indices_batching_dims",
+)
 
 
 @model(

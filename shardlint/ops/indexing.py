@@ -210,8 +210,10 @@ def _exact_length(dim: Dimension, item: SliceValue) -> int | None:
 _OPTIONS = "indices_are_sorted=False, unique_indices=False, mode=None, out_sharding=None, wrap_negative_indices=True"
 
 
-@model(f"array, index, values, {_OPTIONS}",
-       *names(AT, "set add subtract multiply mul divide power min max"))  # fmt: skip
+@model(
+    f"array, index, values, {_OPTIONS}",
+    *names(AT, "set add subtract multiply mul divide power min max"),
+)
 def at_update(call: Call) -> Value:
     """The array as it was; what is written must broadcast to what is indexed."""
     value = array(call, "array")

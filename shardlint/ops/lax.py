@@ -35,8 +35,10 @@ from shardlint.ops.registry import (
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
 from shardtypes.lang import Size, dtypes
 
-_BITS = frozenset("bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right_arithmetic "
-                  "shift_right_logical clz population_count".split())  # fmt: skip
+_BITS = frozenset(
+    "bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right_arithmetic "
+    "shift_right_logical clz population_count".split()
+)
 
 
 def refuse_floats_as_bits(call: Call, *operands: ArrayValue) -> None:

@@ -89,8 +89,14 @@ def static_slice_in_dim(call: Call) -> Value:
     return with_dims(value, (*value.dims[:axis], middle, *value.dims[axis + 1 :]))
 
 
-def _cut(call: Call, value: ArrayValue, i: int, start: Size | None, limit: Size | None,
-         stride: Size | None) -> Dimension:  # fmt: skip
+def _cut(
+    call: Call,
+    value: ArrayValue,
+    i: int,
+    start: Size | None,
+    limit: Size | None,
+    stride: Size | None,
+) -> Dimension:
     """The dimension that ``[start:limit:stride]`` leaves. Raises OpError where it lies outside."""
     assert value.dims is not None
     size = seen_size(value, i)

@@ -167,8 +167,12 @@ def triangle_indices(call: Call) -> Value:
     length: int | None = None
     if rows is not None and columns is not None and k is not None and 0 <= rows <= 4096:
         lower = call.last.startswith("tril")
-        kept = [min(max(row + k + 1, 0), columns) if lower else columns - min(max(row + k, 0), columns)
-                for row in range(rows)]  # fmt: skip
+        kept = [
+            min(max(row + k + 1, 0), columns)
+            if lower
+            else columns - min(max(row + k, 0), columns)
+            for row in range(rows)
+        ]
         length = sum(kept)
     vector = ArrayValue(dims_of(length), index_dtype(call), False, frozenset())
     return SequenceValue((vector, vector))

@@ -140,8 +140,11 @@ def plain(call: Call) -> Value:
 @model(f"key, p, shape=(), dtype=None, {_SHARDING}", "jax.random.generalized_normal")
 def parametrized(call: Call) -> Value:
     """Parameters broadcast together, and to ``shape`` where it is given."""
-    parameters = [as_array(value, call.ctx.x64) or UNKNOWN_ARRAY for name, value in call.args.items()
-                  if name not in ("key", "shape", "dtype", "out_sharding")]  # fmt: skip
+    parameters = [
+        as_array(value, call.ctx.x64) or UNKNOWN_ARRAY
+        for name, value in call.args.items()
+        if name not in ("key", "shape", "dtype", "out_sharding")
+    ]
     dims = broadcast_dims(call.name, parameters, call.ctx)
     name, given = dtype_argument(call, call["dtype"])
     integers = call.last in ("poisson", "geometric")
@@ -150,9 +153,11 @@ def parametrized(call: Call) -> Value:
         for k, v in call.args.items()
         if k not in ("key", "shape", "dtype", "out_sharding")
     )
-    default = None if not fixed or call.last in ("binomial", "wald") else (
-        default_int(call) if integers else default_float(call)
-    )  # fmt: skip
+    default = (
+        None
+        if not fixed or call.last in ("binomial", "wald")
+        else (default_int(call) if integers else default_float(call))
+    )
     if call.last in ("generalized_normal", "weibull_min"):
         default = None
     dtype = (

@@ -175,8 +175,10 @@ def transposed_layout(call: Call, rank: int, flipped: bool) -> Layout:
     )
 
 
-_DILATED = ("lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
-            "feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None")  # fmt: skip
+_DILATED = (
+    "lhs, rhs, window_strides, padding, lhs_dilation=None, rhs_dilation=None, dimension_numbers=None, "
+    "feature_group_count=1, batch_group_count=1, precision=None, preferred_element_type=None"
+)
 
 
 @model(_DILATED, "jax.lax.conv_general_dilated", alike="lhs rhs")
@@ -254,8 +256,13 @@ def _slid(
     return tuple(dims)
 
 
-def _space(size: Size | None, window: Size | None, stride: Size | None,
-           padding: list[tuple[Size | None, Size | None]] | str, i: int) -> Dimension:  # fmt: skip
+def _space(
+    size: Size | None,
+    window: Size | None,
+    stride: Size | None,
+    padding: list[tuple[Size | None, Size | None]] | str,
+    i: int,
+) -> Dimension:
     if window is not None and window.constant == 0:
         raise UnknownArgument
     if padding == "SAME":
@@ -356,8 +363,13 @@ def convolution_transpose(call: Call) -> Value:
     return with_dims(out, tuple(dims))
 
 
-def _transposed(size: Size, stride: Size, window: Size | None,
-                padding: list[tuple[Size | None, Size | None]] | str, i: int) -> Size | None:  # fmt: skip
+def _transposed(
+    size: Size,
+    stride: Size,
+    window: Size | None,
+    padding: list[tuple[Size | None, Size | None]] | str,
+    i: int,
+) -> Size | None:
     """How many windows there are when ``stride - 1`` holes are between the elements."""
     if padding == "SAME":
         return size * stride

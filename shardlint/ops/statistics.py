@@ -209,8 +209,11 @@ def diff(call: Call) -> Value:
         )
     dims = value.dims
     out = with_dims(value, (*dims[:axis], Dimension(length, ()), *dims[axis + 1 :]))
-    return with_dtype(out, value.dtype if plain and dtypes.is_kind(value.dtype, "bool") is False else None,
-                      value.weak)  # fmt: skip
+    return with_dtype(
+        out,
+        value.dtype if plain and dtypes.is_kind(value.dtype, "bool") is False else None,
+        value.weak,
+    )
 
 
 @model("ary, to_end=None, to_begin=None", "jax.numpy.ediff1d")

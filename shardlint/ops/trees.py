@@ -137,8 +137,12 @@ def _mapped(call: Call, tree: Value, rest: list[Value]) -> Value:
             set(other) != {key for key, _ in tree.items} for other in others
         ):
             raise _NotKnown
-        return DictValue(tuple((key, _mapped(call, item, [other[key] for other in others])) for key, item in
-                               tree.items))  # fmt: skip
+        return DictValue(
+            tuple(
+                (key, _mapped(call, item, [other[key] for other in others]))
+                for key, item in tree.items
+            )
+        )
     raise _NotKnown
 
 

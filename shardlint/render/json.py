@@ -14,11 +14,16 @@ def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown])
     """One object: ``findings`` as without ``--show-types``, and ``types``, why one is not known included."""
     shown = [
         {
-            "path": one.place.path, "cell": one.place.cell or None, "line": one.place.line,
-            "column": one.place.column, "name": one.name, "type": one.text, "why": one.why,
+            "path": one.place.path,
+            "cell": one.place.cell or None,
+            "line": one.place.line,
+            "column": one.place.column,
+            "name": one.name,
+            "type": one.text,
+            "why": one.why,
         }
         for one in types
-    ]  # fmt: skip
+    ]
     whole = {"findings": [d.to_json() for d in diagnostics], "types": shown}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 

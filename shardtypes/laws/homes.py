@@ -73,8 +73,10 @@ class Homes:
             found = homes
         else:
             found = [self._together(homes, shape) for shape in shapes]
-        found = [home if home.shape == shape else self._together([home], shape)
-                 for home, shape in zip(found, shapes, strict=True)]  # fmt: skip
+        found = [
+            home if home.shape == shape else self._together([home], shape)
+            for home, shape in zip(found, shapes, strict=True)
+        ]
         return [self._straightened(home) for home in found] if self.strict else found
 
     def _together(self, homes: list[Host], shape: tuple[int, ...]) -> Host:

@@ -69,9 +69,15 @@ def call(site: Site) -> Value | None:
 
 
 def lay_out(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], kwargs: dict[str, Value], at: int,
-    operands: tuple[ir.Expr, ...], result: Value,
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
+    operands: tuple[ir.Expr, ...],
+    result: Value,
+) -> Value:
     """The result of a function that was given ``out_sharding``, or the device that it is to lie on."""
     return constraints.lay_out(
         Site(it, frame, qualname, args, kwargs, at, operands), result
@@ -122,9 +128,15 @@ def matmul(it: Interpreter, frame: Frame, left: Value, right: Value, at: int) ->
 
 
 def call_jitted(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
-    places: tuple[int, ...], operands: tuple[ir.Expr, ...],
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
+    places: tuple[int, ...],
+    operands: tuple[ir.Expr, ...],
+) -> Value:
     """A call of a function that ``jit`` gave shardings."""
     from shardlint.engine.calls import call as call_value
 

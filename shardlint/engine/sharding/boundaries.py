@@ -349,8 +349,13 @@ class _Check:
         self.results(found.result, outs, what, operand, found.splits)
 
     def results(
-        self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        value: Value,
+        shardings: Value,
+        what: str,
+        operand: ir.Expr | None,
+        splits: bool = False,
+    ) -> None:
         """What a function gives against its specs."""
         self.values(value, shardings, what, operand, splits)
         replicated = (
@@ -364,8 +369,13 @@ class _Check:
             self.site.report("ST317", at, text, self.site.origin(spec, at))
 
     def values(
-        self, value: Value, shardings: Value, what: str, operand: ir.Expr | None, splits: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        value: Value,
+        shardings: Value,
+        what: str,
+        operand: ir.Expr | None,
+        splits: bool = False,
+    ) -> None:
         """The arrays of one parameter or result against their specs, whose axes have been judged."""
         differs = prefixes.mismatch(value, shardings)
         if differs is not None:

@@ -95,9 +95,15 @@ def shardings_in(tree: Value) -> Iterator[SpecValue | ShardingValue]:
 
 
 def check_array(
-    site: Site, value: ArrayValue, spec: SpecValue, axes: dict[str, int | None] | None, operand: ir.Expr | None,
-    what: str, indivisible: Indivisible, lenient: bool = False,
-) -> bool:  # fmt: skip
+    site: Site,
+    value: ArrayValue,
+    spec: SpecValue,
+    axes: dict[str, int | None] | None,
+    operand: ir.Expr | None,
+    what: str,
+    indivisible: Indivisible,
+    lenient: bool = False,
+) -> bool:
     """Rank and divisibility. False after a report. ``lenient``: some releases of JAX accept further entries of None."""
     if value.dims is None or spec.entries is None:
         return True

@@ -91,9 +91,14 @@ def _axes(view: View, value: Value | None) -> tuple[str, ...] | None:
 
 
 def call(
-    it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: int,
     operands: Sequence[ir.Expr],
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """The result of a collective in manual code; None for any other call."""
     view = it.view
     if view is None or qualname not in COLLECTIVES:
@@ -203,9 +208,11 @@ def _pairs(perm: Value) -> tuple[tuple[int, int], ...]:
 def _refuse_counted(perm: Value, one: Collective) -> None:
     """Raises ShardingError for pairs that were counted by the devices along another axis than this one."""
     numbers = [
-        item for pair in (perm.items if isinstance(perm, SequenceValue) else ())
-        for item in (pair.items if isinstance(pair, SequenceValue) else ()) if isinstance(item, IntValue)
-    ]  # fmt: skip
+        item
+        for pair in (perm.items if isinstance(perm, SequenceValue) else ())
+        for item in (pair.items if isinstance(pair, SequenceValue) else ())
+        if isinstance(item, IntValue)
+    ]
     devices = frozenset[str]().union(*(number.devices for number in numbers))
     if not devices or devices & frozenset(one.axes):
         return

@@ -113,9 +113,14 @@ def parse_call(
 
 
 def by_spec(
-    it: Interpreter, frame: Frame, qualname: str, args: list[Value], at: int, operands: tuple[ir.Expr, ...],
+    it: Interpreter,
+    frame: Frame,
+    qualname: str,
+    args: list[Value],
+    at: int,
+    operands: tuple[ir.Expr, ...],
     kwargs: Mapping[str, Value] | None = None,
-) -> Value | None:  # fmt: skip
+) -> Value | None:
     """The result of a spec-string operation, None if the call is none."""
     spec = parse_call(qualname, args, at, operands)
     if spec is None:
@@ -153,9 +158,14 @@ def _check_sizes(
             continue
         sizes = [dim.size for dim in value.dims]
         if it.view is not None:
-            sizes = [
-                it.view.global_size(size, dim.axes) for size, dim in zip(sizes, side.dims, strict=False)
-            ] if len(sizes) == len(side.dims) else sizes  # fmt: skip
+            sizes = (
+                [
+                    it.view.global_size(size, dim.axes)
+                    for size, dim in zip(sizes, side.dims, strict=False)
+                ]
+                if len(sizes) == len(side.dims)
+                else sizes
+            )
         mismatch = unify(side, sizes, bindings, frame.facts)
         if mismatch is not None:
             what = f"{spec.name}: operand {index}"
@@ -413,7 +423,11 @@ def _lookup(
         for axis in axes
     ]
     return replace(
-        result, manual=True, pending=pending, varying=(table.varying | indices.varying) - pending - named,
-        unclear=unclear.plus(others), marks=kept | {(axis, "lone") for axis in axes},
+        result,
+        manual=True,
+        pending=pending,
+        varying=(table.varying | indices.varying) - pending - named,
+        unclear=unclear.plus(others),
+        marks=kept | {(axis, "lone") for axis in axes},
         notes=kept_notes((*notes, *(note for note in table.notes if note.code))),
-    )  # fmt: skip
+    )

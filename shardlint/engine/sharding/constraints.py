@@ -158,8 +158,11 @@ def check_sharding(site: Site, sharding: ShardingValue) -> None:
 
 
 def _place(
-    site: Site, names: tuple[str, str], indivisible: checks.Indivisible, lenient: bool = False
-) -> Value | None:  # fmt: skip
+    site: Site,
+    names: tuple[str, str],
+    indivisible: checks.Indivisible,
+    lenient: bool = False,
+) -> Value | None:
     given = site.given(*names)
     value, sharding = given.get(names[0]), given.get(names[1])
     if value is None or sharding is None:

@@ -60,8 +60,12 @@ def shifted(value: ArrayValue, spec: SpecValue) -> bool:
 
 
 def check_order(
-    site: Site, value: ArrayValue, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None
-) -> bool:  # fmt: skip
+    site: Site,
+    value: ArrayValue,
+    spec: SpecValue,
+    lists: Sequence[RuleList],
+    operand: ir.Expr | None,
+) -> bool:
     """Two names that are exchanged against what the value's annotation calls these dimensions. False after a report.
 
     It counts only where the exchange changes how the value lies on the mesh.

@@ -42,8 +42,13 @@ _NAMES = {
 
 
 def applied(
-    it: Interpreter, frame: Frame, made: WrappedValue, args: list[Value], at: int, result: Value
-) -> Value:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    made: WrappedValue,
+    args: list[Value],
+    at: int,
+    result: Value,
+) -> Value:
     """Check the names that a layer was made with; its result's last dimension is called as the kernel's is."""
     options = dict(made.options)
     site = Site(it, frame, made.kind, args, {}, at)

@@ -204,8 +204,12 @@ def _param_with_axes(site: Site) -> Value | None:
 
 
 def _named_param(
-    site: Site, array: ArrayValue, spec: SpecValue | None, logical: bool, operand: ir.Expr | None
-) -> ArrayValue:  # fmt: skip
+    site: Site,
+    array: ArrayValue,
+    spec: SpecValue | None,
+    logical: bool,
+    operand: ir.Expr | None,
+) -> ArrayValue:
     if spec is None or not check_rank(site, spec, array, operand) or not logical:
         return array
     return labels.named(array, spec)
@@ -255,9 +259,13 @@ def names_in(
 
 
 def check_names(
-    site: Site, spec: SpecValue, lists: Sequence[RuleList], operand: ir.Expr | None, misspelt: bool = False,
+    site: Site,
+    spec: SpecValue,
+    lists: Sequence[RuleList],
+    operand: ir.Expr | None,
+    misspelt: bool = False,
     axes: Iterable[str] = (),
-) -> bool:  # fmt: skip
+) -> bool:
     """Names that occur twice, and names that no rule mentions; ``misspelt``: only near ones. ``axes`` of a mesh may be
     named as well. False after a report."""
     at = operand.at if operand is not None else site.at

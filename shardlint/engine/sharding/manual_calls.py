@@ -211,9 +211,14 @@ def wrapped(it: Interpreter, value: Value, mesh: MeshValue | None = None) -> Non
 
 
 def call_region(
-    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], kwargs: dict[str, Value], at: int,
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    at: int,
     places: tuple[int, ...],
-) -> Value:  # fmt: skip
+) -> Value:
     """The result of calling what ``shard_map`` made: arguments enter by their specs, results leave by theirs."""
     from shardlint.engine.calls import call
 
@@ -254,8 +259,14 @@ def call_region(
 
 
 def _divides(
-    it: Interpreter, frame: Frame, region: Region, value: Value, specs: Value, index: int, at: int
-) -> bool:  # fmt: skip
+    it: Interpreter,
+    frame: Frame,
+    region: Region,
+    value: Value,
+    specs: Value,
+    index: int,
+    at: int,
+) -> bool:
     """Whether the axes of the specs may divide an argument: ``shard_map`` refuses the others. False after a report."""
     axes = dict(region.view.axes)
     for array, one, what in checks.pairs(value, specs, f"argument {index}"):

@@ -253,9 +253,12 @@ def by_mapping(region: Region, mapped: bool | None) -> ArrayValue | None:
         return None
     around = len(region.view.axes) > 1 or not region.view.complete
     return ArrayValue(
-        None, manual=True, pending=frozenset(), varying=frozenset([axis] if mapped else ()),
+        None,
+        manual=True,
+        pending=frozenset(),
+        varying=frozenset([axis] if mapped else ()),
         unclear=EVERY_AXIS.minus([axis]) if around else NO_AXIS,
-    )  # fmt: skip
+    )
 
 
 def unclear(value: Value, axes: frozenset[str], but_dimensions: bool = False) -> Value:

@@ -284,9 +284,12 @@ def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding
 
 
 def judge(
-    value: ArrayValue, declared: set[str], pending: set[str], path: tuple[object, ...],
+    value: ArrayValue,
+    declared: set[str],
+    pending: set[str],
+    path: tuple[object, ...],
     over: frozenset[str] | None = None,
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     """What is certainly wrong when the value is returned as sharded over ``declared`` axes only."""
     for axis in sorted(value.pending or ()):
         if (

@@ -80,9 +80,12 @@ def applied(
         if any(state(one, axis) != "replicated" for one in given[1:])
     }
     return replace(
-        found, dims=dims, varying=found.varying - split, unclear=found.unclear.plus(unsure),
+        found,
+        dims=dims,
+        varying=found.varying - split,
+        unclear=found.unclear.plus(unsure),
         marks=found.marks | split_marks(split),
-    )  # fmt: skip
+    )
 
 
 def _kept(

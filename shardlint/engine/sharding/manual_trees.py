@@ -164,17 +164,26 @@ def gradient(
                 [*(axis for axis, _ in view.axes), *sorted(axes_met([leaf, result]))]
             )
             own = [
-                axis for axis in axes
-                if _is_whole(leaf, axis) and state(result, axis) in ("pending", "varying")
-            ]  # fmt: skip
+                axis
+                for axis in axes
+                if _is_whole(leaf, axis)
+                and state(result, axis) in ("pending", "varying")
+            ]
         unclear = EVERY_AXIS.minus(mine if known else ()).minus(own)
         notes = tuple(
             Note(axis, "each device takes the gradient of its own shard here", *place)
             for axis in own
         )
         return ArrayValue(
-            dims, leaf.dtype, leaf.weak, manual=True, pending=frozenset(), varying=frozenset(own), unclear=unclear,
-            marks=split_marks(mine) | {(axis, "derived") for axis in own}, notes=notes,
-        )  # fmt: skip
+            dims,
+            leaf.dtype,
+            leaf.weak,
+            manual=True,
+            pending=frozenset(),
+            varying=frozenset(own),
+            unclear=unclear,
+            marks=split_marks(mine) | {(axis, "derived") for axis in own},
+            notes=notes,
+        )
 
     return map_leaves(argument, change)

@@ -141,9 +141,12 @@ def left(it: Interpreter, frame: Frame, naming: Naming, value: Value, at: int) -
             )
         one = adopted(one)
         return replace(
-            one, pending=(one.pending or frozenset()) - names, varying=one.varying - names,
-            unclear=one.unclear.minus(names), marks=frozenset(m for m in one.marks if m[0] not in names),
+            one,
+            pending=(one.pending or frozenset()) - names,
+            varying=one.varying - names,
+            unclear=one.unclear.minus(names),
+            marks=frozenset(m for m in one.marks if m[0] not in names),
             notes=tuple(n for n in one.notes if n.axis not in names),
-        )  # fmt: skip
+        )
 
     return map_leaves(value, leaf)

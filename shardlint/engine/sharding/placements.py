@@ -50,8 +50,12 @@ class Placement:
 
 
 def note(
-    site: Site, result: Value, shardings: Value, operand: ir.Expr | None = None, constraint: bool = False
-) -> Value:  # fmt: skip
+    site: Site,
+    result: Value,
+    shardings: Value,
+    operand: ir.Expr | None = None,
+    constraint: bool = False,
+) -> Value:
     """Remember how each array of a placed tree lies."""
     for array, one, _ in checks.pairs(result, shardings, ""):
         spec = spec_of(one)

@@ -70,9 +70,13 @@ class Site:
         return ((*spec.place, "the spec is made here"),)
 
     def report(
-        self, code: str, at: int, message: str, related: tuple[tuple[str, int, str], ...] = (),
+        self,
+        code: str,
+        at: int,
+        message: str,
+        related: tuple[tuple[str, int, str], ...] = (),
         witness: Mapping[str, int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if self.frame.in_place and self.it.stack and self.it.stack[-1][1] >= 0:
             related = (*related, (*self.it.stack[-1][:2], "called here"))
         self.it.report(self.frame, code, at, message, witness, related)

@@ -36,9 +36,13 @@ class ShardingError(OpError):
     is not where it is found."""
 
     def __init__(
-        self, code: str, message: str, operand: int | None = None, related: Sequence[tuple[str, int, str]] = (),
+        self,
+        code: str,
+        message: str,
+        operand: int | None = None,
+        related: Sequence[tuple[str, int, str]] = (),
         where: tuple[str, int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(code, message, None, operand)
         self.related = tuple(related)
         self.where = where
@@ -195,12 +199,24 @@ def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     unclear = {axis for axis in met if not states[axis] <= {"replicated", "varying"}}
     every = any(o.unclear.all_but for o in op.operands)
     return settled(
-        out, [() for _ in out.dims] if out.dims is not None and known else None,
+        out,
+        [() for _ in out.dims] if out.dims is not None and known else None,
         varying=[axis for axis in met - unclear if "varying" in states[axis]],
-        unclear=AxisSet(frozenset(met - unclear), True) if every else AxisSet(frozenset(unclear)),
-        marks=[FACTORED, *((axis, "scaled") for o in op.operands for axis, mark in o.marks if mark == "scaled")],
-        constant=all(o.constant for o in op.operands), notes=[note for o in op.operands for note in o.notes],
-    )  # fmt: skip
+        unclear=AxisSet(frozenset(met - unclear), True)
+        if every
+        else AxisSet(frozenset(unclear)),
+        marks=[
+            FACTORED,
+            *(
+                (axis, "scaled")
+                for o in op.operands
+                for axis, mark in o.marks
+                if mark == "scaled"
+            ),
+        ],
+        constant=all(o.constant for o in op.operands),
+        notes=[note for o in op.operands for note in o.notes],
+    )
 
 
 def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:

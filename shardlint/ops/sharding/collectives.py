@@ -436,10 +436,17 @@ def permuted(
     same = [axis for axis in one.axes if state(value, axis) != "sharded"]
     moved = frozenset(one.axes) - frozenset(same)
     return replace(
-        value, varying=value.varying | moved, unclear=value.unclear.plus(same), constant=False,
+        value,
+        varying=value.varying | moved,
+        unclear=value.unclear.plus(same),
+        constant=False,
         pending=(value.pending or frozenset()) - frozenset(same),
-        marks=frozenset(m for m in value.marks if m[0] not in one.axes or m[1].partition(" ")[0] not in _OF_PLACES),
-    )  # fmt: skip
+        marks=frozenset(
+            m
+            for m in value.marks
+            if m[0] not in one.axes or m[1].partition(" ")[0] not in _OF_PLACES
+        ),
+    )
 
 
 def index(one: Collective) -> ArrayValue:
@@ -448,9 +455,14 @@ def index(one: Collective) -> ArrayValue:
         axis for axis in one.axes if len(one.axes) == 1 and axis not in one.view.mapped
     ]
     return ArrayValue(
-        (), "int32", manual=True, pending=frozenset(), varying=frozenset(one.axes), unclear=NO_AXIS,
+        (),
+        "int32",
+        manual=True,
+        pending=frozenset(),
+        varying=frozenset(one.axes),
+        unclear=NO_AXIS,
         marks=frozenset((axis, "index") for axis in own),
-    )  # fmt: skip
+    )
 
 
 def count(one: Collective) -> Size:

@@ -99,9 +99,15 @@ def combined(
         else AxisSet(frozenset(unclear))
     )
     return settled(
-        out, axes, pending=pending, varying=varying, unclear=rest, marks=kept,
-        constant=all(o.constant for o in operands), notes=_notes(operands),
-    )  # fmt: skip
+        out,
+        axes,
+        pending=pending,
+        varying=varying,
+        unclear=rest,
+        marks=kept,
+        constant=all(o.constant for o in operands),
+        notes=_notes(operands),
+    )
 
 
 def _scales(

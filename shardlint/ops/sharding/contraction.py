@@ -41,9 +41,13 @@ Letters = Sequence[Sequence[str]]
 _THROUGH = LASTING | {"weighed", "normed", "lognormed"}
 
 
-def contracted(op: Op, out: ArrayValue, operands: Sequence[ArrayValue], inputs: Letters, output: Sequence[str]) -> (
-    ArrayValue
-):  # fmt: skip
+def contracted(
+    op: Op,
+    out: ArrayValue,
+    operands: Sequence[ArrayValue],
+    inputs: Letters,
+    output: Sequence[str],
+) -> ArrayValue:
     """The result of an einsum whose operands' dimensions have these letters.
 
     Raises ShardingError where one letter is split over different axes.
@@ -126,9 +130,13 @@ def _summed_over(
         mark for mark in result.marks if mark[0] not in split or mark[1] in _THROUGH
     )
     return replace(
-        result, pending=frozenset(pending), varying=frozenset(varying) - pending, unclear=unclear, marks=kept,
+        result,
+        pending=frozenset(pending),
+        varying=frozenset(varying) - pending,
+        unclear=unclear,
+        marks=kept,
         notes=tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def _sums_up(operands: Sequence[ArrayValue], axis: str) -> bool:
@@ -351,7 +359,16 @@ def explain(op: Op, error: OpError) -> OpError | None:
     return None
 
 
-rule([*names("jax.numpy", "einsum matmul dot inner outer vdot tensordot vecdot matvec vecmat linalg.matmul "
-                          "linalg.tensordot linalg.vecdot linalg.outer"),
-      *names("jax.lax", "dot dot_general batch_matmul"),
-      "einops.einsum"], einsum, explain)  # fmt: skip
+rule(
+    [
+        *names(
+            "jax.numpy",
+            "einsum matmul dot inner outer vdot tensordot vecdot matvec vecmat linalg.matmul "
+            "linalg.tensordot linalg.vecdot linalg.outer",
+        ),
+        *names("jax.lax", "dot dot_general batch_matmul"),
+        "einops.einsum",
+    ],
+    einsum,
+    explain,
+)

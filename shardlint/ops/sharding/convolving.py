@@ -75,10 +75,15 @@ def _slid(
         return replace(result, unclear=result.unclear.plus(split))
     sound = [axis for axis in split if clean(source, axis)]
     return replace(
-        result, varying=result.varying | frozenset(split),
-        marks=result.marks | {(axis, mark) for axis in sound for mark in ("local", "scan")},
-        notes=(*result.notes, *(op.note(axis, split_text(op, source, [k], axis)) for axis in split)),
-    )  # fmt: skip
+        result,
+        varying=result.varying | frozenset(split),
+        marks=result.marks
+        | {(axis, mark) for axis in sound for mark in ("local", "scan")},
+        notes=(
+            *result.notes,
+            *(op.note(axis, split_text(op, source, [k], axis)) for axis in split),
+        ),
+    )
 
 
 def _within(

@@ -141,12 +141,21 @@ _LINEAR = [
     *names(_LAX, "neg stop_gradient real imag conj"),
 ]
 _ZERO = [
-    *names(_JNP, "sqrt square abs absolute fabs sign sin tan arcsin arctan sinh tanh arcsinh arctanh asin atan asinh "
-                 "atanh expm1 log1p cbrt floor ceil trunc fix rint round around nan_to_num"),
-    *names(_LAX, "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow"),
-    *names(_NN, "relu relu6 gelu silu swish soft_sign leaky_relu elu celu selu hard_tanh mish tanh hard_silu "
-                "hard_swish"),
-]  # fmt: skip
+    *names(
+        _JNP,
+        "sqrt square abs absolute fabs sign sin tan arcsin arctan sinh tanh arcsinh arctanh asin atan asinh "
+        "atanh expm1 log1p cbrt floor ceil trunc fix rint round around nan_to_num",
+    ),
+    *names(
+        _LAX,
+        "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow",
+    ),
+    *names(
+        _NN,
+        "relu relu6 gelu silu swish soft_sign leaky_relu elu celu selu hard_tanh mish tanh hard_silu "
+        "hard_swish",
+    ),
+]
 _NONLINEAR = [
     *names(
         _JNP,
@@ -192,15 +201,26 @@ def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 rule([f"{_JNP}.astype", f"{_LAX}.convert_element_type"], cast)
 
 _KINDS: tuple[tuple[Kind, list[str]], ...] = (
-    ("linear", _LINEAR), ("zero", _ZERO), ("nonlinear", _NONLINEAR), ("choose", _CHOOSE), ("test", _TEST),
+    ("linear", _LINEAR),
+    ("zero", _ZERO),
+    ("nonlinear", _NONLINEAR),
+    ("choose", _CHOOSE),
+    ("test", _TEST),
     ("add", [*names(_JNP, "add subtract"), *names(_LAX, "add sub")]),
     ("multiply", [f"{_JNP}.multiply", f"{_LAX}.mul"]),
     ("divide", [*names(_JNP, "divide true_divide"), f"{_LAX}.div"]),
-)  # fmt: skip
+)
 #: How each elementwise function treats its operands.
 FUNCTIONS = {name: kind for kind, functions in _KINDS for name in functions}
 for _name, _kind in FUNCTIONS.items():
     rule([_name], elementwise(_kind), explain)
 
-rule([f"{_JNP}.copy", f"{_NN}.identity", f"{_LAX}.reduce_precision", "jax.ad_checkpoint.checkpoint_name"],
-     elementwise("linear"))  # fmt: skip
+rule(
+    [
+        f"{_JNP}.copy",
+        f"{_NN}.identity",
+        f"{_LAX}.reduce_precision",
+        "jax.ad_checkpoint.checkpoint_name",
+    ],
+    elementwise("linear"),
+)

@@ -45,9 +45,13 @@ def stacked(value: ArrayValue, axis: int, dim: Dimension, axes: Axes) -> ArrayVa
     )
     if not whole or not own <= frozenset(axes or ()):
         return replace(
-            value, dims=(*before, replace(dim, axes=None), *after), weak=False, varying=value.varying - own,
-            unclear=value.unclear.plus(own), marks=frozenset(mark for mark in value.marks if mark[1] != "mapped"),
-        )  # fmt: skip
+            value,
+            dims=(*before, replace(dim, axes=None), *after),
+            weak=False,
+            varying=value.varying - own,
+            unclear=value.unclear.plus(own),
+            marks=frozenset(mark for mark in value.marks if mark[1] != "mapped"),
+        )
     kept = frozenset(mark for mark in value.marks if mark[1] != "mapped") | split_marks(
         axes or ()
     )

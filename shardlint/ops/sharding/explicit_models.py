@@ -202,8 +202,10 @@ def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         if k not in kept and dim.size != ONE
     ):
         return None
-    return [source[o[1]].axes if o is not None else (() if d.size == ONE else None)
-            for o, d in zip(origins, out.dims or (), strict=True)]  # fmt: skip
+    return [
+        source[o[1]].axes if o is not None else (() if d.size == ONE else None)
+        for o, d in zip(origins, out.dims or (), strict=True)
+    ]
 
 
 def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -366,13 +368,29 @@ _CAST = [
 ]
 _CLAMP = [f"{_LAX}.clamp"]
 rule([name for name in ELEMENTWISE if name not in _CLAMP], aligned, "ST309")
-rule([*_CAST, *qualified(_NN, "softmax log_softmax"), *qualified(_JNP, "flip flipud fliplr tril triu"),
-      f"{_LAX}.rev"], same_place)  # fmt: skip
+rule(
+    [
+        *_CAST,
+        *qualified(_NN, "softmax log_softmax"),
+        *qualified(_JNP, "flip flipud fliplr tril triu"),
+        f"{_LAX}.rev",
+    ],
+    same_place,
+)
 rule(qualified(_JNP, "einsum matmul dot inner"), contracted, "ST310")
 rule([f"{_JNP}.outer"], outer, "ST309")
-rule([*qualified(_JNP, "sum mean nansum nanmean prod std var max min amax amin argmax argmin any all"),
-      *qualified(_JNP, "count_nonzero linalg.norm"),
-      f"{_NN}.logsumexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
+rule(
+    [
+        *qualified(
+            _JNP,
+            "sum mean nansum nanmean prod std var max min amax amin argmax argmin any all",
+        ),
+        *qualified(_JNP, "count_nonzero linalg.norm"),
+        f"{_NN}.logsumexp",
+        "jax.scipy.special.logsumexp",
+    ],
+    reduced,
+)
 rule(
     [
         *qualified(_JNP, "cumsum cumprod sort argsort"),
@@ -381,8 +399,18 @@ rule(
     whole,
 )
 rule([f"{_LAX}.top_k"], last)
-rule([*qualified(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims"),
-      *qualified(_LAX, "transpose expand_dims squeeze"), "jax.Array.transpose", "einops.rearrange"], moved)  # fmt: skip
+rule(
+    [
+        *qualified(
+            _JNP,
+            "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims",
+        ),
+        *qualified(_LAX, "transpose expand_dims squeeze"),
+        "jax.Array.transpose",
+        "einops.rearrange",
+    ],
+    moved,
+)
 rule([f"{_JNP}.broadcast_to"], spread)
 rule([*qualified(_JNP, "concatenate stack"), f"{_LAX}.concatenate"], joined)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected)

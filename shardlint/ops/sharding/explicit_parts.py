@@ -522,8 +522,13 @@ rule(
     ],
     reshaped,
 )
-rule([*qualified(_JNP, "pad split array_split"), *qualified(_LAX, "dynamic_slice dynamic_slice_in_dim slice_in_dim")],
-     resized)  # fmt: skip
+rule(
+    [
+        *qualified(_JNP, "pad split array_split"),
+        *qualified(_LAX, "dynamic_slice dynamic_slice_in_dim slice_in_dim"),
+    ],
+    resized,
+)
 rule(qualified(_LAX, "dynamic_index_in_dim index_in_dim"), picked)
 rule([f"{_JNP}.diff"], differences)
 rule(["index", f"{_AT}.get"], indexed)

@@ -177,9 +177,12 @@ def _of_parts(
         mark for mark in result.marks if mark[0] not in axes or mark[1] not in LOCAL
     )
     return replace(
-        result, varying=result.varying | (axes - same), unclear=result.unclear.plus(same), marks=kept,
+        result,
+        varying=result.varying | (axes - same),
+        unclear=result.unclear.plus(same),
+        marks=kept,
         notes=(*result.notes, *notes),
-    )  # fmt: skip
+    )
 
 
 def _size_text(op: Op, dim: Dimension) -> str:
@@ -312,8 +315,12 @@ def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         constant=True,
         notes=(),
     )
-    plain = replace(plain, unclear=plain.unclear.minus(sharded(source)) if None in [d.axes for d in source.dims]
-                    else type(source.unclear)())  # fmt: skip
+    plain = replace(
+        plain,
+        unclear=plain.unclear.minus(sharded(source))
+        if None in [d.axes for d in source.dims]
+        else type(source.unclear)(),
+    )
     result = combined(op, out, followed(op, out, origins), "linear", [plain])
     return (
         replace(result, marks=result.marks | {ZERO})
@@ -333,8 +340,14 @@ rule(
     ),
     sliced,
 )
-rule(names("jax.random", "normal uniform truncated_normal randint bits rademacher bernoulli split fold_in key PRNGKey "
-                         "gumbel exponential laplace logistic cauchy maxwell categorical"), drawn)  # fmt: skip
+rule(
+    names(
+        "jax.random",
+        "normal uniform truncated_normal randint bits rademacher bernoulli split fold_in key PRNGKey "
+        "gumbel exponential laplace logistic cauchy maxwell categorical",
+    ),
+    drawn,
+)
 rule(["jax.nn.one_hot"], expanded)
 rule(
     [*names(_JNP, "zeros_like ones_like empty_like full_like"), f"{_LAX}.full_like"],

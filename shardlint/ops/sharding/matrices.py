@@ -170,9 +170,19 @@ def _axes(value: ArrayValue) -> Sequence[Axes]:
 
 _LINALG, _SCIPY, _FFT = "jax.numpy.linalg", "jax.scipy.linalg", "jax.numpy.fft"
 
-rule([*names(_LINALG, "det eigvalsh cholesky inv eigvals slogdet eig eigh qr svd svdvals pinv matrix_rank matrix_power "
-                      "cond"),
-      *names(_SCIPY, "sqrtm expm cholesky inv det eigh svd lu_factor lu qr cho_factor")], last(2))  # fmt: skip
+rule(
+    [
+        *names(
+            _LINALG,
+            "det eigvalsh cholesky inv eigvals slogdet eig eigh qr svd svdvals pinv matrix_rank matrix_power "
+            "cond",
+        ),
+        *names(
+            _SCIPY, "sqrtm expm cholesky inv det eigh svd lu_factor lu qr cho_factor"
+        ),
+    ],
+    last(2),
+)
 rule(
     [*names(_FFT, "fft ifft rfft irfft hfft ihfft"), "jax.numpy.diff"], within("linear")
 )

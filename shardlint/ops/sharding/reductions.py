@@ -122,9 +122,13 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     if op.last == "nansum" or op.last == "nanmean":
         marks = {mark for mark in marks if mark[0] in split or mark[1] != "lone"}
     return replace(
-        result, pending=frozenset(pending), varying=frozenset(varying), unclear=unclear, marks=frozenset(marks),
+        result,
+        pending=frozenset(pending),
+        varying=frozenset(varying),
+        unclear=unclear,
+        marks=frozenset(marks),
         notes=tuple(notes),
-    )  # fmt: skip
+    )
 
 
 def _kinds(op: Op, out: ArrayValue) -> list[str]:
@@ -168,9 +172,11 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         if op.last == name
     ]
     return replace(
-        result, varying=result.varying | frozenset(split), notes=notes,
+        result,
+        varying=result.varying | frozenset(split),
+        notes=notes,
         marks=result.marks | {(axis, mark) for axis in sound for mark in kinds},
-    )  # fmt: skip
+    )
 
 
 _JNP, _NN = "jax.numpy", "jax.nn"
@@ -181,11 +187,32 @@ _MEASURES = MAXIMA | frozenset(
     "nanmedian std nanstd var nanvar".split()
 )
 rule([*names(_JNP, "sum mean nansum nanmean average"), "jax.lax.reduce_sum"], summed)
-rule([*names(_JNP, "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
-                   "count_nonzero ptp argmax argmin nanargmax nanargmin quantile percentile nanquantile nanpercentile "
-                   "linalg.norm linalg.vector_norm linalg.matrix_norm"),
-      *names("jax.lax", "reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin"),
-      f"{_NN}.logsumexp", f"{_NN}.logmeanexp", "jax.scipy.special.logsumexp"], reduced)  # fmt: skip
-rule([*names(_NN, "softmax log_softmax standardize"),
-      *names(_JNP, "cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod sort argsort"),
-      *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp sort top_k")], normalised)  # fmt: skip
+rule(
+    [
+        *names(
+            _JNP,
+            "prod nanprod std var nanstd nanvar max min amax amin nanmax nanmin all any median nanmedian "
+            "count_nonzero ptp argmax argmin nanargmax nanargmin quantile percentile nanquantile nanpercentile "
+            "linalg.norm linalg.vector_norm linalg.matrix_norm",
+        ),
+        *names(
+            "jax.lax",
+            "reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin",
+        ),
+        f"{_NN}.logsumexp",
+        f"{_NN}.logmeanexp",
+        "jax.scipy.special.logsumexp",
+    ],
+    reduced,
+)
+rule(
+    [
+        *names(_NN, "softmax log_softmax standardize"),
+        *names(
+            _JNP,
+            "cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod sort argsort",
+        ),
+        *names("jax.lax", "cumsum cumprod cummax cummin cumlogsumexp sort top_k"),
+    ],
+    normalised,
+)

@@ -122,10 +122,16 @@ def notes_about(
 
 
 def settled(
-    value: ArrayValue, axes: Sequence[Axes] | None, *, pending: Iterable[str] = (), varying: Iterable[str] = (),
-    unclear: AxisSet = NO_AXIS, marks: Iterable[tuple[str, str]] = (), constant: bool = False,
+    value: ArrayValue,
+    axes: Sequence[Axes] | None,
+    *,
+    pending: Iterable[str] = (),
+    varying: Iterable[str] = (),
+    unclear: AxisSet = NO_AXIS,
+    marks: Iterable[tuple[str, str]] = (),
+    constant: bool = False,
     notes: Iterable[Note] = (),
-) -> ArrayValue:  # fmt: skip
+) -> ArrayValue:
     """The array as a value of the manual view: ``axes`` are those of its dimensions.
 
     An axis of two dimensions says nothing about either: no global array is split like that.
@@ -146,9 +152,17 @@ def settled(
     left = frozenset(pending) - found
     kept = frozenset(mark for mark in marks if mark[1] != "split") | split_marks(found)
     return replace(
-        value, dims=dims, manual=True, numpy=False, pending=left, varying=frozenset(varying) - left, unclear=unclear,
-        marks=kept, constant=constant, notes=kept_notes(notes),
-    )  # fmt: skip
+        value,
+        dims=dims,
+        manual=True,
+        numpy=False,
+        pending=left,
+        varying=frozenset(varying) - left,
+        unclear=unclear,
+        marks=kept,
+        constant=constant,
+        notes=kept_notes(notes),
+    )
 
 
 def kept_notes(notes: Iterable[Note]) -> tuple[Note, ...]:
@@ -183,20 +197,26 @@ def joined(a: ArrayValue, b: ArrayValue) -> ArrayValue:
     same = {axis for axis in same if (axis in a.varying) == (axis in b.varying)}
     lost = {axis for axis in met - same if axis not in sharded(a)}
     return replace(
-        a, pending=(a.pending or frozenset()) & frozenset(same), varying=a.varying & frozenset(same),
-        unclear=(a.unclear | b.unclear).plus(met - same), constant=a.constant and b.constant,
-        marks=frozenset(m for m in a.marks if m[0] in same) | split_marks(lost & sharded(b))
+        a,
+        pending=(a.pending or frozenset()) & frozenset(same),
+        varying=a.varying & frozenset(same),
+        unclear=(a.unclear | b.unclear).plus(met - same),
+        constant=a.constant and b.constant,
+        marks=frozenset(m for m in a.marks if m[0] in same)
+        | split_marks(lost & sharded(b))
         | (SCALES & (a.marks | b.marks)),
         notes=kept_notes((*a.notes, *b.notes)),
-    )  # fmt: skip
+    )
 
 
 def without(value: ArrayValue, axes: Iterable[str]) -> ArrayValue:
     """The value once it is the same on all devices along the axes: after a reduction, say."""
     gone = frozenset(axes)
     return replace(
-        value, pending=(value.pending or frozenset()) - gone, varying=value.varying - gone,
+        value,
+        pending=(value.pending or frozenset()) - gone,
+        varying=value.varying - gone,
         unclear=value.unclear.minus(gone),
         marks=frozenset(m for m in value.marks if m[0] not in gone or m[1] in LASTING),
         notes=tuple(n for n in value.notes if n.axis not in gone or n.code),
-    )  # fmt: skip
+    )

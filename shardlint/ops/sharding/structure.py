@@ -126,9 +126,15 @@ def rearranged(
         for mark in ("local", "scan", *(["flipped"] if flips else []))
     }
     return replace(
-        result, varying=(result.varying - again) | sound, unclear=result.unclear.plus(split - sound - again),
-        marks=marks, notes=(*result.notes, *(op.note(axis, split_text(op, source, touched, axis)) for axis in sound)),
-    )  # fmt: skip
+        result,
+        varying=(result.varying - again) | sound,
+        unclear=result.unclear.plus(split - sound - again),
+        marks=marks,
+        notes=(
+            *result.notes,
+            *(op.note(axis, split_text(op, source, touched, axis)) for axis in sound),
+        ),
+    )
 
 
 def _touched(op: Op, source: ArrayValue) -> list[int] | None:
@@ -420,17 +426,30 @@ def _masked(
         {FACTORED} if hidden else set()
     )
     return replace(
-        result, varying=result.varying | axes, unclear=result.unclear.minus(axes),
+        result,
+        varying=result.varying | axes,
+        unclear=result.unclear.minus(axes),
         marks=frozenset(kept) | {(axis, "lone") for axis in axes},
-    )  # fmt: skip
+    )
 
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
-rule([*names(_JNP, "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims split array_split "
-                   "hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d"),
-      *names(_JNP, "tile rollaxis unstack"), *names(_LAX, "transpose expand_dims squeeze broadcast split"),
-      "jax.Array.transpose", "einops.rearrange", "einops.repeat"], moved)  # fmt: skip
+rule(
+    [
+        *names(
+            _JNP,
+            "transpose permute_dims matrix_transpose swapaxes moveaxis squeeze expand_dims split array_split "
+            "hsplit vsplit dsplit atleast_1d atleast_2d atleast_3d",
+        ),
+        *names(_JNP, "tile rollaxis unstack"),
+        *names(_LAX, "transpose expand_dims squeeze broadcast split"),
+        "jax.Array.transpose",
+        "einops.rearrange",
+        "einops.repeat",
+    ],
+    moved,
+)
 rule([f"{_JNP}.repeat"], repeated)
 rule(
     names(
@@ -441,14 +460,32 @@ rule(
 )
 rule([f"{_JNP}.pad"], padded)
 rule([*names(_JNP, "flip flipud fliplr roll tril triu"), "jax.lax.rev"], whole)
-rule([*names(_JNP, "reshape ravel"), "jax.lax.reshape", "jax.lax.collapse",
-      *names("jax.Array", "reshape ravel flatten")], reshaped)  # fmt: skip
+rule(
+    [
+        *names(_JNP, "reshape ravel"),
+        "jax.lax.reshape",
+        "jax.lax.collapse",
+        *names("jax.Array", "reshape ravel flatten"),
+    ],
+    reshaped,
+)
 rule([f"{_JNP}.broadcast_to"], spread)
-rule([*names(_JNP, "concatenate concat hstack vstack dstack column_stack append"), f"{_LAX}.concatenate"],
-     joined, explain)  # fmt: skip
+rule(
+    [
+        *names(_JNP, "concatenate concat hstack vstack dstack column_stack append"),
+        f"{_LAX}.concatenate",
+    ],
+    joined,
+    explain,
+)
 rule([f"{_JNP}.stack"], stacked, explain)
 rule([f"{_JNP}.array", f"{_JNP}.asarray"], array_of)
 rule(names(_JNP, " ".join(SCALARS)), constructed)
 rule([f"{_JNP}.where", f"{_LAX}.select"], selected, explain)
-rule([*names(_JNP, "zeros ones empty full arange linspace eye identity tri"),
-      *names(_LAX, "iota broadcasted_iota full")], made)  # fmt: skip
+rule(
+    [
+        *names(_JNP, "zeros ones empty full arange linspace eye identity tri"),
+        *names(_LAX, "iota broadcasted_iota full"),
+    ],
+    made,
+)

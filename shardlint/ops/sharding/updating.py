@@ -219,9 +219,15 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
         SCALES & (target.marks | values.marks)
     )
     return settled(
-        out, axes, pending=found["pending"], varying=found["varying"], unclear=rest, marks=kept,
-        constant=target.constant and all(o.constant for o in write.others), notes=notes,
-    )  # fmt: skip
+        out,
+        axes,
+        pending=found["pending"],
+        varying=found["varying"],
+        unclear=rest,
+        marks=kept,
+        constant=target.constant and all(o.constant for o in write.others),
+        notes=notes,
+    )
 
 
 def _jointly(write: Write, axis: str, inside: bool) -> str:

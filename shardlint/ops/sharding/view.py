@@ -94,9 +94,13 @@ class View:
         mine = frozenset(axis for dim in dims or () for axis in dim.axes or ())
         pending = value.pending or frozenset()
         return replace(
-            value, dims=dims, manual=True, pending=pending, unclear=value.unclear.minus(mine | pending),
+            value,
+            dims=dims,
+            manual=True,
+            pending=pending,
+            unclear=value.unclear.minus(mine | pending),
             marks=split_marks(mine),
-        )  # fmt: skip
+        )
 
     def divides(self, dims: Iterable[tuple[Size | None, Iterable[str] | None]]) -> bool:
         """Whether no size of an annotation is a number that its axes cannot split evenly: that is reported where it is

@@ -117,9 +117,14 @@ def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
 
 def _convolved(case: Case) -> list[State]:
     case.agree(
-        "window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers", "feature_group_count",
+        "window_strides",
+        "padding",
+        "lhs_dilation",
+        "rhs_dilation",
+        "dimension_numbers",
+        "feature_group_count",
         "batch_group_count",
-    )  # fmt: skip
+    )
     left, right = case.states
     numbers = case.params["dimension_numbers"]
     batch, in_features, *space = numbers.lhs_spec
