@@ -80,11 +80,11 @@ class Earlier:
             if self._project.fact("some outline", "gives_rules") == "False":
                 return "()"
             # the engine takes its time to import: not in a run that needs nothing of it
+            from shardlint.engine.evaluator import Evaluator
             from shardlint.engine.sharding.rules_in_force import noted
 
-            return repr(
-                noted(self._project, self._config.mesh, self._config.logical_rules)
-            )
+            mesh, rules = self._config.mesh, self._config.logical_rules
+            return repr(noted(self._project, mesh, rules, Evaluator))
         if name.startswith(MAPPED):
             if self._project.fact("some outline", "maps_functions") == "False":
                 return "()"

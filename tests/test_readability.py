@@ -95,7 +95,6 @@ COMPLEXITIES: dict[str, float] = {
 #: Modules that import each other in a circle, imports for types and inside functions included: none is the goal.
 CIRCLES: dict[str, float] = {
     "pytest_shardtypes": 4,
-    "shardlint": 69,
     "shardtypes": 35,
 }
 #: Files whose functions run when a plain einsum is checked: 25 is the goal.

@@ -22,16 +22,13 @@ from shardlint.engine import (
 )
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
+from shardlint.engine.evaluator import Evaluator
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
+from shardlint.engine.regions import Region, Regions
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
-from shardlint.engine.sharding.manual import (
-    Region,
-    annotated_axes,
-    configured,
-    own_view,
-)
+from shardlint.engine.sharding.manual import annotated_axes, configured, own_view
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.manual_exit import Change, certain
 from shardlint.engine.sharding.signatures import says_axes
@@ -103,6 +100,11 @@ def types(
     return rows(run(project, module, config).it.seen)
 
 
+def _regions(project: Project, module: ir.Module, config: HasMesh) -> Regions:
+    """What an analysis of another module finds to be manual."""
+    return run(project, module, config).it.regions
+
+
 class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
     they are used as well."""
@@ -114,16 +116,16 @@ class run:
         config: HasMesh | None = None,
         uses: bool = False,
     ) -> None:
-        self.it = Interpreter(project)
+        self.it: Interpreter = Evaluator(project, target=module.name)
         if config is not None:
-            self.it = Interpreter(
+            self.it = Evaluator(
                 project,
                 config.mesh,
                 config.logical_rules,
                 config.explicit_axes,
                 config.jax,
+                module.name,
             )
-        self.it.target = module.name
         self.it.uses = {} if uses else None
         self.module = module
         self._expects_errors = expected_errors.expects_any(module.body)
@@ -140,7 +142,7 @@ class run:
             if not self.it.regions.seen(node) and annotated_axes(
                 self.it, node, module.name
             ):
-                for view in views_of(self.it, node):
+                for view in views_of(self.it, node, _regions):
                     self.it.regions.add(
                         FunctionValue(node, module.name, closure, owner, node.name),
                         view,

@@ -34,9 +34,8 @@ class Site:
     private: bool = False
 
     def call(self, func: Value, args: list[Value]) -> Value:
-        from shardlint.engine.calls import call
 
-        return call(self.it, self.frame, func, args, {}, self.at)
+        return self.it.call(self.frame, func, args, {}, self.at)
 
     def report(
         self,

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import classes, containers, instances, matching, objects
+from shardlint.engine import containers, instances, matching, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.frames import Frame
+from shardlint.engine.methods import find_method, find_setter
 from shardlint.values import ArrayValue, FunctionValue, InstanceValue, Unknown, Value
 
 if TYPE_CHECKING:
@@ -47,20 +48,19 @@ def _assign(
     value: Value,
     at: int,
 ) -> None:
-    from shardlint.engine.calls import call_function
 
-    if classes.find_method(instance.cls, "__setattr__") is not None:
+    if find_method(instance.cls, "__setattr__") is not None:
         objects.replaced(
             it, frame, [(instance, instances.without(instance, EVERY_NAME))]
         )
         return
-    setter = classes.find_setter(instance.cls, name)
+    setter = find_setter(instance.cls, name)
     if setter is not None:
         node, cls = setter
         func = FunctionValue(
             node, cls.module, instances.closure_of(it, cls), cls, node.name
         )
-        call_function(it, frame, func, [instance, value], {}, at, (at, at))
+        it.call_function(frame, func, [instance, value], {}, at, (at, at))
         return
     declared = it.fields(instance.cls).get(name)
     if declared is not None:

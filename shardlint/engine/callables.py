@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from shardlint.engine import classes, containers, library, python_math
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
+from shardlint.engine.methods import find_method
 from shardlint.engine.narrowing import of_type
 from shardlint.engine.plain import constant, iterate, plain_key
 from shardlint.values import (
@@ -68,23 +69,21 @@ def _operation(
     it: Interpreter, frame: Frame, name: str, args: list[Value], at: int
 ) -> Value | None:
     """``operator.add(a, b)`` is ``a + b``."""
-    from shardlint.engine.expressions import binary
 
     op = next(
         (op for op, one in _OPERATORS.items() if one in (name, name.rstrip("_"))), None
     )
-    return None if op is None else binary(it, frame, op, args[0], args[1], at)
+    return None if op is None else it.binary(frame, op, args[0], args[1], at)
 
 
 def _attribute(
     it: Interpreter, frame: Frame, args: list[Value], at: int
 ) -> Value | None:
-    from shardlint.engine.expressions import attribute
 
     name = args[1].value if isinstance(args[1], Literal) else None
     if not isinstance(name, str):
         return None
-    found = attribute(it, frame, args[0], name, at)
+    found = it.attribute(frame, args[0], name, at)
     return (
         found
         if len(args) == 2 or not isinstance(found, Unknown)
@@ -112,13 +111,12 @@ def _sorted(value: Value) -> Value | None:
 def _mapped(
     it: Interpreter, frame: Frame, func: Value, columns: list[Value], at: int
 ) -> Value:
-    from shardlint.engine.calls import call as call_value
 
     known = [items for column in columns if (items := iterate(column)) is not None]
     if len(known) == len(columns):
         rows = zip(*known, strict=False)
         return SequenceValue(
-            tuple(call_value(it, frame, func, list(row), {}, at) for row in rows),
+            tuple(it.call(frame, func, list(row), {}, at) for row in rows),
             "list",
         )
     items = [
@@ -127,12 +125,11 @@ def _mapped(
         if isinstance(column, CollectionValue) and column.kind != "dict"
     ]
     if len(items) == len(columns):
-        return CollectionValue(call_value(it, frame, func, items, {}, at))
+        return CollectionValue(it.call(frame, func, items, {}, at))
     return Unknown("a map over something of unknown length")
 
 
 def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value:
-    from shardlint.engine.calls import call as call_value
 
     items = iterate(args[1])
     if isinstance(args[1], CollectionValue) and args[1].kind != "dict":
@@ -145,20 +142,19 @@ def _reduced(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value
         return Unknown("reduces something of unknown length")
     result, rest = (args[2], items) if len(args) == 3 else (items[0], items[1:])
     for item in rest:
-        result = call_value(it, frame, args[0], [result, item], {}, at)
+        result = it.call(frame, args[0], [result, item], {}, at)
     return result
 
 
 def _summed(it: Interpreter, frame: Frame, args: list[Value], at: int) -> Value | None:
     """The sum of arrays."""
-    from shardlint.engine.expressions import binary
 
     items = iterate(args[0])
     if not items:
         return None
     total: Value = args[1] if len(args) == 2 else constant(0)
     for item in items:
-        total = binary(it, frame, "+", total, item, at)
+        total = it.binary(frame, "+", total, item, at)
     return total
 
 
@@ -199,7 +195,6 @@ def operator(
     it: Interpreter, frame: Frame, op: str, left: Value, right: Value, at: int
 ) -> Value:
     """An operator of a class of the project: its method, or the reflected one of the other operand."""
-    from shardlint.engine.calls import call as call_value
 
     name = _OPERATORS.get(op)
     for prefix, one, other in (("", left, right), ("r", right, left)):
@@ -211,9 +206,9 @@ def operator(
             continue
         if prefix and not isinstance(other, ArrayValue):
             continue
-        if classes.find_method(one.cls, f"__{prefix}{name}__") is not None:
+        if find_method(one.cls, f"__{prefix}{name}__") is not None:
             method = classes.attribute(it, frame, one, f"__{prefix}{name}__")
-            return call_value(it, frame, method, [other], {}, at)
+            return it.call(frame, method, [other], {}, at)
     return Unknown("an operator of a class")
 
 
@@ -221,13 +216,7 @@ def method(
     it: Interpreter, frame: Frame, value: Value, name: str, args: list[Value], at: int
 ) -> Value | None:
     """What a method that Python calls by itself gives of an instance; None where it has none."""
-    from shardlint.engine.calls import call as call_value
 
-    if (
-        not isinstance(value, InstanceValue)
-        or classes.find_method(value.cls, name) is None
-    ):
+    if not isinstance(value, InstanceValue) or find_method(value.cls, name) is None:
         return None
-    return call_value(
-        it, frame, classes.attribute(it, frame, value, name), args, {}, at
-    )
+    return it.call(frame, classes.attribute(it, frame, value, name), args, {}, at)

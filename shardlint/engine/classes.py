@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
+from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
+from shardlint.engine.methods import find_method
 from shardlint.engine.positional_fields import (
     MAKING_DATACLASSES,
     is_field,
@@ -118,46 +119,6 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
     return found
 
 
-def find_method(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
-    return _find(cls, name, lambda node: not _is_accessor(node))
-
-
-def find_setter(cls: ClassValue, name: str) -> tuple[ir.Function, ClassValue] | None:
-    """What assigns to a property."""
-    return _find(
-        cls,
-        name,
-        lambda node: any(
-            isinstance(d, ir.Attr) and d.name == "setter" for d in node.decorators
-        ),
-    )
-
-
-def _find(
-    cls: ClassValue, name: str, wanted: Callable[[ir.Function], bool]
-) -> tuple[ir.Function, ClassValue] | None:
-    for node in reversed(cls.node.body):
-        if isinstance(node, ir.Function) and node.name == name and wanted(node):
-            return node, cls
-    for base in cls.bases:
-        found = (
-            _find(base, name, wanted)
-            if isinstance(base, ClassValue) and base is not cls
-            else None
-        )
-        if found is not None:
-            return found
-    return None
-
-
-def _is_accessor(node: ir.Function) -> bool:
-    """Whether a function is the second or third part of a property, not what reads it."""
-    return any(
-        isinstance(d, ir.Attr) and d.name in ("setter", "deleter")
-        for d in node.decorators
-    )
-
-
 def _decorators(node: ir.Function) -> set[str]:
     return {
         d.id if isinstance(d, ir.Name) else d.name if isinstance(d, ir.Attr) else "?"
@@ -169,7 +130,6 @@ def attribute(
     it: Interpreter, frame: Frame, value: InstanceValue | ClassValue, name: str
 ) -> Value:
     """A field, a property, a bound method, or a class constant."""
-    from shardlint.engine.calls import call_function, decorated
 
     cls = value if isinstance(value, ClassValue) else value.cls
     if isinstance(value, InstanceValue):
@@ -191,9 +151,9 @@ def attribute(
         names = _decorators(node)
         if names & {"property", "cached_property"}:
             if isinstance(value, InstanceValue):
-                return call_function(it, frame, function, [value], {}, -1, ())
+                return it.call_function(frame, function, [value], {}, -1, ())
             return Unknown("a property")
-        made = decorated(it, frame, function)
+        made = it.decorated(frame, function)
         if "staticmethod" in names:
             return made
         if "classmethod" in names:
@@ -301,7 +261,6 @@ def super_of(frame: Frame, args: list[Value]) -> Value:
 
 def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
     """``super().name``: a method of the one class above."""
-    from shardlint.engine.calls import decorated
 
     bases = value.owner.bases
     found = (
@@ -318,7 +277,7 @@ def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
     names = _decorators(node)
     if names & {"property", "cached_property", "staticmethod", "classmethod"}:
         return Unknown(f"{name} above {value.owner.name}")
-    return PartialValue(decorated(it, frame, function), (value.instance,))
+    return PartialValue(it.decorated(frame, function), (value.instance,))
 
 
 def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
@@ -352,7 +311,6 @@ def run_module(
 ) -> Value | None:
     """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables
     that are not known. None for any other function."""
-    from shardlint.engine.calls import call
 
     name = qualname.removeprefix(f"{_MODULE}.")
     if (
@@ -367,7 +325,7 @@ def run_module(
     with manual_layers.parameters(
         it, args[1] if name == "apply" else Unknown("variables made here")
     ):
-        result = call(it, frame, args[0], args[2:], given, at)
+        result = it.call(frame, args[0], args[2:], given, at)
     variables = Unknown("variables of a flax module")
     if name == "init":
         return variables
@@ -424,7 +382,7 @@ def construct(
     given = {name: _one_of(value, stack) for name, value in given.items()}
     bindings = Bindings()
     made: list[tuple[str, Value]] = []
-    types = dict(matching.field_types(it, cls, prefix))
+    types = dict(field_types(it, cls, prefix))
     for name, (node, module) in declared.items():
         type_ = types[name]
         if name in given:
@@ -469,7 +427,7 @@ def _stack(
 ) -> tuple[Dimension, ...]:
     """The dimensions in front of every array that a tree is made of, where all have as many more than their fields:
     then its fields are stacked."""
-    types = matching.field_types(it, cls) if is_tree(cls) else {}
+    types = field_types(it, cls) if is_tree(cls) else {}
     found = (_front(type_, given.get(name, Unknown())) for name, type_ in types.items())
     fronts = [front for front in found if front is not None]
     return (
@@ -548,7 +506,6 @@ def _refined(
 
 def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
     """The default of a field: a constant, a dtype, a function of a library, a spec, or a tuple of them."""
-    from shardlint.engine.calls import call
 
     frame = it.module_frame(module)
     if isinstance(expr, ir.Const):
@@ -558,7 +515,7 @@ def _default(it: Interpreter, module: str, expr: ir.Expr) -> Value:
     factory = options.get("default_factory")
     value = it.evaluate(frame, factory or options.get("default", expr))
     if factory is not None:
-        value = call(it, frame, value, [], {}, -1)
+        value = it.call(frame, value, [], {}, -1)
     frame.silent -= 1
     return value if factory is not None or _is_fixed(value) else Unknown("a default")
 

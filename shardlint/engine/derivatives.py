@@ -54,7 +54,6 @@ def call_derivative(
     places: tuple[int, ...],
 ) -> Value:
     """The result of calling a gradient, a Jacobian, or one of the functions that ``vjp`` and ``linearize`` give."""
-    from shardlint.engine.calls import call
 
     options = dict(func.options)
     if func.kind in (PULLBACK, PUSHFORWARD):
@@ -67,7 +66,7 @@ def call_derivative(
         inner[index] = traced(args[index])
         _inexact(it, frame, func, inner[index], index, places, at, options)
     by_hand = it.by_hand
-    result = call(it, frame, func.func, inner, kwargs, at, places)
+    result = it.call(frame, func.func, inner, kwargs, at, places)
     if aux is None:
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))
@@ -225,7 +224,6 @@ def make_linear(
     places: tuple[int, ...],
 ) -> Value | None:
     """``vjp``, ``jvp`` and ``linearize``; None for any other function."""
-    from shardlint.engine.calls import call
 
     if not args or qualname not in ("jax.vjp", "jax.jvp", "jax.linearize"):
         return None
@@ -249,8 +247,8 @@ def make_linear(
         given = [traced(item) for item in primals.items]
     else:
         given = [traced(item) for item in args[1:]]
-    result = call(
-        it, frame, args[0], given, {}, at, places[1:] if qualname != "jax.jvp" else ()
+    result = it.call(
+        frame, args[0], given, {}, at, places[1:] if qualname != "jax.jvp" else ()
     )
     if aux is None:
         return Unknown("has_aux is not known")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.regions import Region
 from shardlint.engine.types import Type
 from shardlint.logical_rules import RuleList
 from shardlint.values import (
@@ -25,7 +26,6 @@ from shardlint.values import (
 from shardtypes.lang import Bindings, Facts
 
 if TYPE_CHECKING:
-    from shardlint.engine.sharding.manual import Region
     from shardlint.ops.sharding import View
 
 

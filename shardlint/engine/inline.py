@@ -9,6 +9,7 @@ from shardlint.engine import containers, matching, mutation, objects
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import CONSTRUCTORS
 from shardlint.engine.frames import HELD, Frame
+from shardlint.engine.interpreter import StepLimit
 from shardlint.engine.joining import join_all
 from shardlint.engine.plain import constant
 from shardlint.engine.types import says_something
@@ -194,7 +195,6 @@ def _bounded(
     it: Interpreter, inner: Frame, func: FunctionValue, closure: Frame
 ) -> Value | None:
     """The result; None where it takes more steps than it may."""
-    from shardlint.engine.interpreter import StepLimit
 
     node, view, explicit, callers = func.node, it.view, it.explicit, len(it.callers)
     depth, active = len(it.stack), {key: len(calls) for key, calls in it.active.items()}

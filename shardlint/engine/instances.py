@@ -11,7 +11,10 @@ from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import bound_arguments
+from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
+from shardlint.engine.interpreter import StepLimit
+from shardlint.engine.methods import find_method
 from shardlint.engine.types import AnyType, ScalarType
 from shardlint.values import (
     ArrayValue,
@@ -51,8 +54,6 @@ def construct(
     places: tuple[int, ...],
 ) -> Value:
     """``Cls(…)`` of a class with an ``__init__`` of its own, or none."""
-    from shardlint.engine.classes import find_method
-    from shardlint.engine.inline import in_place
 
     if find_method(cls, "__new__") is not None or _is_special(cls):
         return Unknown(f"an instance of {cls.name}")
@@ -67,7 +68,7 @@ def construct(
     if fits is None:
         return Unknown("arguments do not fit the parameters")
     it.left = None
-    in_place(it, frame, func, fits.bound, at)
+    it.in_place(frame, func, fits.bound, at)
     return (
         it.left if isinstance(it.left, InstanceValue) and it.left.cls is cls else start
     )
@@ -85,14 +86,12 @@ def completed(
 def _run(
     it: Interpreter, frame: Frame, instance: InstanceValue, name: str, at: int
 ) -> InstanceValue:
-    from shardlint.engine.classes import find_method
-    from shardlint.engine.inline import in_place
 
     found = find_method(instance.cls, name)
     if found is None or len(found[0].params) != 1:
         return instance
     it.left = None
-    in_place(it, frame, _method(it, *found), {found[0].params[0].name: instance}, at)
+    it.in_place(frame, _method(it, *found), {found[0].params[0].name: instance}, at)
     return (
         it.left
         if isinstance(it.left, InstanceValue) and it.left.cls is instance.cls
@@ -126,7 +125,7 @@ def _declared(it: Interpreter, cls: ClassValue) -> dict[str, Value]:
     """What the annotations of a class say of its fields."""
     bindings = Bindings()
     found: dict[str, Value] = {}
-    for name, type_ in matching.field_types(it, cls).items():
+    for name, type_ in field_types(it, cls).items():
         value = matching.instantiate(it, type_, bindings, matching.Opaque(it))
         found[name] = matching.number_field(it, cls, name, value)
     return found
@@ -161,7 +160,6 @@ def left_by_constructors(
     it: Interpreter, cls: ClassValue, declared: _Fields
 ) -> _Fields:
     """What the constructors leave in every instance, whatever they are given; ``declared`` are the annotated fields."""
-    from shardlint.engine.classes import find_method
 
     if find_method(cls, "__init__") is not None:
         return _generic_fields(it, cls)
@@ -253,9 +251,6 @@ def _with_sizes(value: Value, change: _Change) -> Value:
 
 
 def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
-    from shardlint.engine.classes import find_method
-    from shardlint.engine.inline import in_place
-    from shardlint.engine.interpreter import StepLimit
 
     if _is_special(cls):
         return ()
@@ -266,7 +261,7 @@ def _generic(it: Interpreter, cls: ClassValue) -> _Fields:
         found = find_method(cls, "__init__")
         if found is not None and not found[0].decorators and found[0].params:
             it.left = None
-            in_place(it, frame, _method(it, *found), _assumed(it, found, instance), -1)
+            it.in_place(frame, _method(it, *found), _assumed(it, found, instance), -1)
             instance = (
                 it.left
                 if isinstance(it.left, InstanceValue) and it.left.cls is cls

@@ -1,22 +1,19 @@
-"""The abstract interpreter: one instance serves all modules of a project."""
+"""The abstract interpreter, as the code that it evaluates with sees it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from shardlint import ir, ops
+from shardlint import ir
 from shardlint.changed_modules import Changed, changed_modules
-from shardlint.engine import annotations as reading
-from shardlint.engine import calls, classes, expressions, mutation, statements
 from shardlint.engine.after_errors import Again, left_over
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import manual_operands
-from shardlint.engine.sharding.collectives import COLLECTIVES
-from shardlint.engine.sharding.manual import Regions
-from shardlint.engine.sharding.placements import Placement
+from shardlint.engine.regions import Regions
+from shardlint.engine.sharding.placed import Placement
 from shardlint.engine.types import Type
 from shardlint.events import Event
 from shardlint.jax_version import NEWEST, Version
@@ -29,9 +26,6 @@ from shardlint.project import (
     AXES,
     CHANGES,
     CLASSES,
-    Definition,
-    External,
-    ModuleRef,
     Project,
     canonical,
 )
@@ -41,7 +35,6 @@ from shardlint.values import (
     ExternalValue,
     FunctionValue,
     MeshValue,
-    ModuleValue,
     Unknown,
     Value,
 )
@@ -50,19 +43,18 @@ from shardtypes.lang import Dim, Facts, Size
 
 MAX_STEPS = 24_000
 _NAMES: frozenset[type[ir.Node]] = frozenset({ir.Name})
-_BUILTINS = frozenset(
-    """abs all any bool bytes callable complex dict divmod enumerate filter float frozenset getattr hasattr hash id
-    int isinstance issubclass iter len list map max min next object pow print range repr reversed round set setattr
-    slice sorted str sum super tuple type vars zip property staticmethod classmethod""".split()
-)
 
 
 class StepLimit(Exception):
     """A function took more steps than one analysis may."""
 
 
-class Interpreter:
-    """Evaluates function bodies over abstract values and collects events for one module at a time."""
+class Interpreter(ABC):
+    """What is known while the bodies of one module are evaluated over abstract values, and the events found there.
+
+    How expressions, statements and calls are evaluated is left to ``Evaluator``: they need each other, and rooms for
+    libraries need them through this class alone.
+    """
 
     def __init__(
         self,
@@ -71,6 +63,7 @@ class Interpreter:
         rules: Sequence[RuleList] = (),
         explicit: Sequence[str] | bool = (),
         jax: Version = NEWEST,
+        target: str = "",
     ) -> None:
         self.project = project
         self.mesh = dict(mesh or {})
@@ -102,7 +95,7 @@ class Interpreter:
         self.unmodelled: dict[str, int] = {}
         # functions whose analysis was cut off, and how often
         self.cut: dict[str, int] = {}
-        self.target = ""
+        self.target = target  # the module under analysis
         self.stack: list[tuple[str, int, ir.Function | ir.Lambda]] = []
         # arguments of the calls being evaluated, by function
         self.active: dict[int, list[dict[str, Value]]] = {}
@@ -144,7 +137,7 @@ class Interpreter:
         self.explicit: MeshValue | None = None
         # how those of a module that is applied in manual code lie
         self.parameters: ArrayValue | None = None
-        self.regions = Regions(self)
+        self.regions = Regions(project, target)
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
 
@@ -251,7 +244,7 @@ class Interpreter:
         def call(
             func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
         ) -> Value:
-            return calls.call(self, frame, func, list(args), dict(kwargs), at)
+            return self.call(frame, func, list(args), dict(kwargs), at)
 
         mesh = frame.mesh if self.view is None and explicit_axes(frame.mesh) else None
         return OpContext(
@@ -264,102 +257,113 @@ class Interpreter:
             explicit=mesh,
         )
 
+    # --- what is evaluated ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def evaluate(self, frame: Frame, expr: ir.Expr) -> Value:
+        """The abstract value of an expression."""
+
+    @abstractmethod
+    def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
+        """Assign a value to a name, an attribute, an item, or several of them."""
+
+    @abstractmethod
+    def block(self, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
+        """Run statements; whether control comes past them."""
+
+    @abstractmethod
+    def apply(
+        self,
+        frame: Frame,
+        qualname: str,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        at: int,
+    ) -> Value:
+        """A modelled function; the facts it adds stay on the path."""
+
+    @abstractmethod
+    def note_unmodelled(self, value: Value) -> None:
+        """Count a value that is unknown since nothing models what gave it."""
+
+    @abstractmethod
+    def call(
+        self,
+        frame: Frame,
+        func: Value,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        at: int,
+        places: tuple[int, ...] = (),
+        operands: tuple[ir.Expr, ...] = (),
+    ) -> Value:
+        """The result of calling an abstract function value. ``operands`` are the expressions of the arguments, those
+        by keyword last, and ``places`` their nodes."""
+
+    @abstractmethod
+    def call_function(
+        self,
+        frame: Frame,
+        func: FunctionValue,
+        args: list[Value],
+        kwargs: dict[str, Value],
+        at: int,
+        places: tuple[int, ...],
+    ) -> Value:
+        """Call a function of the program: by its signature, or by its body."""
+
+    @abstractmethod
+    def in_place(
+        self, frame: Frame, func: FunctionValue, bound: dict[str, Value], at: int
+    ) -> Value:
+        """The result of a body with these arguments."""
+
+    @abstractmethod
+    def decorated(self, frame: Frame, function: FunctionValue) -> Value:
+        """The function as its decorators leave it."""
+
+    @abstractmethod
+    def binary(
+        self, frame: Frame, op: str, left: Value, right: Value, at: int
+    ) -> Value:
+        """``left op right``, with a finding at the node ``at``."""
+
+    @abstractmethod
+    def attribute(self, frame: Frame, value: Value, name: str, at: int) -> Value:
+        """``value.name``."""
+
+    @abstractmethod
+    def left_by_constructors(
+        self, cls: ClassValue, declared: tuple[tuple[str, Value], ...]
+    ) -> tuple[tuple[str, Value], ...]:
+        """What the constructors of a class leave in every instance, beside the ``declared`` fields."""
+
+    @abstractmethod
+    def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
+        """Annotated fields with the module of each, those of bases first."""
+
+    # --- modules --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def resolve_static(self, expr: ir.Expr, module: str) -> object:
+        """What a dotted name in an annotation stands for."""
+
+    @abstractmethod
+    def static_name(self, module: str, name: str) -> object:
+        """What a name of a module stands for, without evaluating the module."""
+
+    @abstractmethod
+    def module_member(self, module: str, name: str) -> Value:
+        """``module.name`` of a project module."""
+
+    @abstractmethod
+    def module_frame(self, module: str) -> Frame:
+        """The evaluated module level, silent unless it is the module under analysis."""
+
     # --- names --------------------------------------------------------------------------------------------------
 
     def external(self, qualname: str) -> ExternalValue:
         return ExternalValue(canonical(qualname))
-
-    def resolve_static(self, expr: ir.Expr, module: str) -> object:
-        """What a dotted name in an annotation stands for."""
-        return reading.static_definition(self, expr, module)
-
-    def static_name(self, module: str, name: str) -> object:
-        key = (module, name)
-        if key not in self.statics:
-            self.statics[key] = None  # while resolving: an alias of itself is nothing
-            self.statics[key] = self._static(self.project.lookup(module, name), name)
-        return self.statics[key]
-
-    def _static(self, target: object, name: str) -> object:
-        match target:
-            case External(qualname=qualname):
-                return ExternalValue(qualname)
-            case ModuleRef(name=module):
-                return ModuleValue(module)
-            case Definition(module=module, node=ir.Class() as node):
-                # one class, whatever it is imported as
-                made = self.statics.get((module, node.name))
-                return (
-                    made
-                    if isinstance(made, ClassValue) and made.node is node
-                    else classes.make(self, node, module)
-                )
-            case Definition(module=module, node=ir.Function() as node):
-                return FunctionValue(
-                    node, module, self.modules.get(module), None, node.name
-                )
-            case Definition(
-                module=module, node=ir.Assign(targets=(ir.Name(),), value=value)
-            ):
-                return reading.Definition(value, module)
-            case Definition(module=module, node=ir.AnnAssign(value=value)) if (
-                value is not None
-            ):
-                return reading.Definition(value, module)
-            case None if name in _BUILTINS:
-                return ExternalValue(f"builtins.{name}")
-            case _:
-                return None
-
-    def module_member(self, module: str, name: str) -> Value:
-        """``module.name`` of a project module."""
-        found = self.static_name(module, name)
-        if isinstance(found, (ExternalValue, ClassValue, ModuleValue)):
-            return found
-        target = self.project.lookup(module, name)
-        if isinstance(target, Definition):
-            return self.module_frame(target.module).variables.get(
-                target.name, Unknown(f"{name} is not known")
-            )
-        return Unknown(f"{name} is not known")
-
-    def module_frame(self, module: str) -> Frame:
-        """The evaluated module level, silent unless it is the module under analysis."""
-        frame = self.modules.get(module)
-        if frame is None:
-            frame = Frame(module)
-            self.modules[module] = frame
-            source = self.project.module(module)
-            if source is not None:
-                (steps, limit), (self.steps, self.limit) = (
-                    (self.steps, self.limit),
-                    (0, MAX_STEPS),
-                )
-                (view, base), (self.view, self.base) = (
-                    (self.view, self.base),
-                    (None, len(self.stack)),
-                )
-                frame.checking = module == self.target
-                try:
-                    statements.block(self, frame, source.body)
-                except StepLimit:
-                    frame.variables.clear()
-                    self.cut[f"module {module}"] = 1
-                finally:
-                    self.steps, self.limit, self.view, self.base = (
-                        steps,
-                        limit,
-                        view,
-                        base,
-                    )
-                mutation.forgotten(self, frame)
-                for name in self.project.assigned_by_functions(module):
-                    frame.variables[name] = Unknown("assigned by a function")
-                for name, is_set in self.changes.get(module, {}).items():
-                    mutation.changed_at_any_time(self, frame, name, is_set)
-                if not self.project.complete:
-                    mutation.unfilled(self, frame)
-        return frame
 
     @property
     def classes(self) -> ClassIndex:
@@ -396,12 +400,6 @@ class Interpreter:
             known = self._names[id(node)] = (node, tuple(sorted(names)))
         return known[1]
 
-    def fields(self, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, str]]:
-        return classes.fields(self, cls)
-
-    def evaluate(self, frame: Frame, expr: ir.Expr) -> Value:
-        return expressions.evaluate(self, frame, expr)
-
     def keep_facts(self, frame: Frame, ctx: OpContext) -> None:
         """Facts that an op found hold from here on. That something divides a size which nothing explains is left
         out: it decides nothing, and would keep every comparison near it undecided."""
@@ -417,39 +415,6 @@ class Interpreter:
                 if len(added) == len(facts.items)
                 else replace(facts, items=tuple(added))
             )
-
-    def assign(self, frame: Frame, target: ir.Expr, value: Value) -> None:
-        statements.assign(self, frame, target, value)
-
-    def block(self, frame: Frame, body: tuple[ir.Stmt, ...]) -> bool:
-        return statements.block(self, frame, body)
-
-    def note_unmodelled(self, value: Value) -> None:
-        if isinstance(value, Unknown) and value.reason.startswith("no model for "):
-            name = value.reason.removeprefix("no model for ")
-            # which have models in manual code, and nowhere else
-            if name not in COLLECTIVES:
-                self.unmodelled[name] = self.unmodelled.get(name, 0) + 1
-
-    def apply(
-        self,
-        frame: Frame,
-        qualname: str,
-        args: list[Value],
-        kwargs: dict[str, Value],
-        at: int,
-    ) -> Value:
-        """A modelled function; the facts it adds stay on the path."""
-        ctx = self.context(frame, at)
-        result = ops.apply(qualname, args, kwargs, ctx)
-        self.keep_facts(frame, ctx)
-        self.note_unmodelled(result)
-        if self.view is not None and isinstance(result, Unknown):
-            return (
-                manual_operands.computed_apart(self.view, qualname, args, kwargs, ctx)
-                or result
-            )
-        return result
 
 
 def _decides(facts: Facts, left: Size, right: Size) -> bool:

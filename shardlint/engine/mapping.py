@@ -192,7 +192,6 @@ def call_mapped(
     places: tuple[int, ...],
 ) -> Value:
     """The result of calling a mapped function; what is certainly wrong with its axes is reported."""
-    from shardlint.engine.calls import call
 
     short = func.kind.rpartition(".")[2]
     options = dict(func.options)
@@ -243,7 +242,7 @@ def call_mapped(
             }
         with divergence.of_examples(it):
             function = outside.taken(it, func.func) if not inside else func.func
-            result = call(it, frame, function, inner, named, at, places)
+            result = it.call(frame, function, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine.annotations import resolve, with_prefix
+from shardlint.engine.field_types import field_types
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
 from shardlint.engine.sharding import explicit, manual_match, placements
@@ -44,7 +44,6 @@ from shardlint.values import (
 )
 from shardtypes.lang import (
     Bindings,
-    Dim,
     Facts,
     Mismatch,
     Shape,
@@ -225,31 +224,6 @@ def _promised(
     )
 
 
-def field_types(
-    it: Interpreter, cls: ClassValue, prefix: tuple[Dim, ...] = ()
-) -> Mapping[str, Type]:
-    """The annotated fields of a class, those of its bases first."""
-    known = it.fields_of.get((cls, prefix))
-    if known is None:
-        fields = it.fields(cls).items()
-        known = {
-            name: _stack(resolve(it, node.annotation, module), prefix)
-            for name, (node, module) in fields
-        }
-        it.fields_of[cls, prefix] = known
-    return known
-
-
-def _stack(type_: Type, prefix: tuple[Dim, ...]) -> Type:
-    if not prefix:
-        return type_
-    if isinstance(type_, ArrayType):
-        return with_prefix(type_, prefix)
-    if isinstance(type_, ClassType):
-        return ClassType(type_.cls, (*prefix, *type_.prefix))
-    return type_
-
-
 def _instance(
     it: Interpreter,
     type_: ClassType,
@@ -297,10 +271,9 @@ def _constructed(
     it: Interpreter, cls: ClassValue, fields: list[tuple[str, Value]]
 ) -> list[tuple[str, Value]]:
     """The annotated fields, and what else the constructors leave in every instance."""
-    from shardlint.engine.instances import left_by_constructors
 
     known = dict(fields)
-    for name, value in left_by_constructors(it, cls, tuple(fields)):
+    for name, value in it.left_by_constructors(cls, tuple(fields)):
         if isinstance(known.get(name, Unknown()), (Unknown, CollectionValue)):
             known[name] = value
     return list(known.items())

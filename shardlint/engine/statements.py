@@ -174,7 +174,6 @@ def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> N
 
 
 def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
-    from shardlint.engine.calls import decorated
 
     if frame.parent is not None:
         declared = (
@@ -186,7 +185,7 @@ def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
     function = FunctionValue(
         node, frame.module, frame, None, node.name, defaults(it, frame, node.params)
     )
-    frame.variables[node.name] = decorated(it, frame, function)
+    frame.variables[node.name] = it.decorated(frame, function)
 
 
 def assign(

@@ -155,7 +155,6 @@ def decorate(
     it: Interpreter, frame: Frame, wrapper: Value, func: Value, expr: ir.Expr
 ) -> Value:
     """``@wrapper`` on a function; ``expr`` is the decorator."""
-    from shardlint.engine.calls import call
 
     bounded = sharding.decorate(it, frame, wrapper, func, expr)
     if bounded is not None:
@@ -176,7 +175,7 @@ def decorate(
             return made if made is not None else Unknown(f"decorated with {qualname}")
         case FunctionValue() | PartialValue() | ClassValue():
             frame.silent += 1  # at its calls the function is checked
-            result = call(it, frame, wrapper, [func], {}, expr.at)
+            result = it.call(frame, wrapper, [func], {}, expr.at)
             frame.silent -= 1
             if isinstance(result, FunctionValue) and passes_on(result.node):
                 return func
@@ -200,7 +199,6 @@ def call_wrapped(
     operands: tuple[ir.Expr, ...] = (),
 ) -> Value:
     """The result of calling a function that a transformation made."""
-    from shardlint.engine.calls import call
 
     if func.kind == sharding.JIT:
         return sharding.call_jitted(it, frame, func, args, kwargs, at, places, operands)
@@ -215,7 +213,7 @@ def call_wrapped(
         return scanned_modules.call(func, args)
     if func.kind in CUSTOM:
         it.by_hand += not custom_rules.is_local(it, func)
-        return call(it, frame, func.func, args, kwargs, at, places, operands)
+        return it.call(frame, func.func, args, kwargs, at, places, operands)
     if func.kind in DERIVATIVES:
         return call_derivative(it, frame, func, args, kwargs, at, places)
     return call_mapped(it, frame, func, args, kwargs, at, places)
@@ -231,14 +229,13 @@ def control(
     operands: tuple[ir.Expr, ...] = (),
 ) -> Value | None:
     """Functions that call functions: loops, branches, ``vjp``, ``eval_shape``; None for any other."""
-    from shardlint.engine.calls import call
 
     if qualname in _REDUCING and args:
         return _reduced(args[0], mean=qualname == "jax.lax.pmean")
     places = tuple(operand.at for operand in operands)
     if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
-        result = call(
-            it, frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:]
+        result = it.call(
+            frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:]
         )
         return bare(map_leaves(result, traced), weak=True)
     for of in (

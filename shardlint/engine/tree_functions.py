@@ -34,7 +34,6 @@ def call(
     at: int,
 ) -> Value | None:
     """The result; None for any other function, and where the ops know enough."""
-    from shardlint.engine.calls import call as call_value
 
     written = tree_paths.call(qualname, args, kwargs)
     if written is not None:
@@ -46,7 +45,7 @@ def call(
     match name, len(args):
         case "map", _ if len(args) > 1 and holds_instance(args[1]):
             return mapped(
-                lambda leaves: call_value(it, frame, args[0], leaves, {}, at),
+                lambda leaves: it.call(frame, args[0], leaves, {}, at),
                 args[1],
                 list(args[2:]),
             )
@@ -55,8 +54,8 @@ def call(
         ):
             rest = [tree_paths.of_leaves(args[1]), *args[2:]]
             return mapped(
-                lambda leaves: call_value(
-                    it, frame, args[0], [leaves[1], leaves[0], *leaves[2:]], {}, at
+                lambda leaves: it.call(
+                    frame, args[0], [leaves[1], leaves[0], *leaves[2:]], {}, at
                 ),
                 args[1],
                 rest,

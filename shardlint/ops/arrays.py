@@ -121,9 +121,9 @@ _OF_SEQUENCES = tuple(
     for name in """ad_checkpoint. Array. debug. device_put lax.broadcast lax.dynamic_update
     lax.expand_dims lax.full_like lax.optimization_barrier lax.sort lax.squeeze lax.stop_gradient lax.top_k
     lax.transpose lax.with_sharding_constraint nn.dot_product_attention nn.one_hot numpy.array numpy.atleast
-    numpy.average numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.iterable numpy.ndim
-    numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg. scipy.special.expn
-    scipy.special.hyp1f1 scipy.special.log_ndtr scipy.special.ndtr scipy.special.spence scipy.stats.
+    numpy.average numpy.einsum numpy.fft.ihfft numpy.iscomplexobj numpy.isrealobj numpy.isscalar numpy.iterable
+    numpy.ndim numpy.result_type numpy.shape numpy.size numpy.trim_zeros random. reshard scipy.linalg.
+    scipy.special.expn scipy.special.hyp1f1 scipy.special.log_ndtr scipy.special.ndtr scipy.special.spence scipy.stats.
     sharding.""".split()
 )
 

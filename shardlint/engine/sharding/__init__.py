@@ -138,12 +138,11 @@ def call_jitted(
     operands: tuple[ir.Expr, ...],
 ) -> Value:
     """A call of a function that ``jit`` gave shardings."""
-    from shardlint.engine.calls import call as call_value
 
     site = Site(it, frame, JIT, args, kwargs, at, operands)
     boundaries.check_arguments(site, func)
     return boundaries.result(
-        site, func, call_value(it, frame, func.func, args, kwargs, at, places, operands)
+        site, func, it.call(frame, func.func, args, kwargs, at, places, operands)
     )
 
 

@@ -10,6 +10,7 @@ from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import checks, placements, prefixes, replicated_states
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
+from shardlint.engine.sharding.placed import Placement
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
@@ -109,7 +110,7 @@ def _check_placed(site: Site, ins: Value) -> None:
 
 
 def _is_placed_otherwise(
-    site: Site, placement: placements.Placement, sharding: Value, spec: SpecValue
+    site: Site, placement: Placement, sharding: Value, spec: SpecValue
 ) -> bool:
     """Whether a placed array certainly has another sharding on the same mesh."""
     axes = checks.mesh_axes(site, sharding)

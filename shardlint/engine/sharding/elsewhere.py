@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
+from shardlint.engine.regions import Regions
 from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding.view import View
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 Views: TypeAlias = "Mapping[int, tuple[View, ...]]"
+#: Analyses a module of a project with settings, and gives what it found to be manual.
+Analysis: TypeAlias = "Callable[[Project, ir.Module, Settings], Regions]"
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class Settings:
     """What another module is analysed with: axes that are explicit are of no matter in manual code."""
 
     mesh: dict[str, int | None]
@@ -29,10 +32,12 @@ class _Settings:
     explicit_axes: tuple[str, ...] = ()
 
 
-def views_of(it: Interpreter, node: ir.Function) -> tuple[View, ...]:
-    """The manual views in which other modules call a function of the analysed one."""
+def views_of(
+    it: Interpreter, node: ir.Function, analysis: Analysis
+) -> tuple[View, ...]:
+    """The manual views in which other modules, each analysed for it, call a function of the analysed one."""
     found: Views = it.project.note(
-        f"{MAPPED} {it.target}", lambda: _search(it), meanwhile={}
+        f"{MAPPED} {it.target}", lambda: _search(it, analysis), meanwhile={}
     )
     return found.get(id(node), ())
 
@@ -81,21 +86,18 @@ def _from_nowhere(project: Project) -> frozenset[str]:
     return frozenset(found)
 
 
-def _search(it: Interpreter) -> Views:
+def _search(it: Interpreter, analysis: Analysis) -> Views:
     """Every other module that maps functions and may call some of this one is analysed for what it calls."""
-    from shardlint.engine import run
-
     found: dict[int, dict[View, None]] = {}
-    project, settings = it.project, _Settings(it.mesh, it.rules, it.jax)
+    project, settings = it.project, Settings(it.mesh, it.rules, it.jax)
     for name in project.modules:
         if (
             name != it.target
             and project.outline(name).maps_functions
             and it.target in _reached(project, name)
         ):
-            for node, views in run(
-                project, project.modules[name], settings
-            ).it.regions.elsewhere.items():
+            regions = analysis(project, project.modules[name], settings)
+            for node, views in regions.elsewhere.items():
                 found.setdefault(node, {}).update(views)
     return {node: tuple(views) for node, views in found.items()}
 

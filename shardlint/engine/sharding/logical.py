@@ -217,7 +217,6 @@ def _named_param(
 
 def made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue | None:
     """What one of JAX's initializers makes; None for any other function. ``given`` follows the key."""
-    from shardlint.engine.calls import call as call_value
 
     inner = None if init is None else innermost(init)
     if (
@@ -226,9 +225,7 @@ def made(site: Site, init: Value | None, given: Sequence[Value]) -> ArrayValue |
         or not inner.qualname.startswith(INITIALIZERS)
     ):
         return None
-    made = call_value(
-        site.it, site.frame, init, [Unknown("a key"), *given], {}, site.at
-    )
+    made = site.it.call(site.frame, init, [Unknown("a key"), *given], {}, site.at)
     return made if isinstance(made, ArrayValue) and made.dims is not None else None
 
 

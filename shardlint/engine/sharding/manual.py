@@ -7,13 +7,14 @@ annotated with mesh axes and itself calls collectives over them. Of any other fu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.annotations import resolve
+from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
+from shardlint.engine.regions import Region
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
 from shardlint.engine.types import (
@@ -28,166 +29,12 @@ from shardlint.engine.types import (
 from shardlint.ops.registry import static_bool
 from shardlint.ops.sharding.view import View
 from shardlint.outline import MAPPINGS
-from shardlint.project import Definition
-from shardlint.values import ExternalValue, FunctionValue, PartialValue, Value
+from shardlint.values import ExternalValue, PartialValue, Value
 from shardlint.walking import walk
 from shardtypes.lang import ShapeSyntaxError, parse
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """What runs a function on every device. ``entries`` are specs (or mapped axes) of its arguments and ``results``
-    that of its result; both None where annotations say it. ``mapped`` is the axis that ``pmap`` maps over; ``own`` are
-    the axes that it makes manual, where others are so already (None: all). ``names`` are the parameters that get the
-    entries, in order, and ``given`` the values of others."""
-
-    view: View
-    typed: bool = False
-    entries: Value | None = None
-    results: Value | None = None
-    mapped: str | None = None
-    own: frozenset[str] | None = None
-    names: tuple[str, ...] = ()
-    given: tuple[tuple[str, Value], ...] = ()
-
-
-@dataclass(slots=True)
-class Regions:
-    """What one analysis found to be manual: ``waiting`` are functions still to be checked in a view, ``elsewhere`` the
-    views in which those of other modules are called, by definition."""
-
-    it: Interpreter
-    waiting: list[tuple[FunctionValue, View, Region | None]] = field(
-        default_factory=list
-    )
-    bare: dict[int, tuple[FunctionValue, View, Region] | None] = field(
-        default_factory=dict
-    )
-    done: set[object] = field(default_factory=set)
-    elsewhere: dict[int, dict[View, None]] = field(default_factory=dict)
-    _axis_names: dict[tuple[str, frozenset[str]], frozenset[str]] = field(
-        default_factory=dict
-    )
-
-    def add(
-        self,
-        func: FunctionValue,
-        view: View,
-        region: Region | None = None,
-        checked: bool = False,
-    ) -> None:
-        """Check the function in that view, once, unless it is being ``checked`` now. One without annotations is
-        evaluated where it is called; if that is nowhere, by what the specs of its arguments say."""
-        node = func.node
-        key = (id(node), view.axes, region is not None)
-        if func.module != self.it.target:
-            self.elsewhere.setdefault(id(node), {})[view] = None
-        if (
-            key in self.done
-            or func.module != self.it.target
-            or isinstance(node, ir.Lambda)
-        ):
-            return
-        if region is None and (id(node), "region") in self.done:
-            return
-        if not checked and not any(
-            param.annotation is not None for param in node.params
-        ):
-            if region is not None and (
-                region.entries is not None or view.kind == "pmap"
-            ):
-                self.bare.setdefault(id(node), (func, view, region))
-            return
-        self.done |= {key, id(node)}
-        if region is not None:
-            self.done.add((id(node), "region"))
-        if not checked:
-            self.waiting.append((func, view, region))
-
-    def called(self, func: Value) -> None:
-        """The function was evaluated for a call."""
-        if isinstance(func, FunctionValue):
-            self.bare[id(func.node)] = None
-
-    def extend(self) -> bool:
-        """Let functions wait that have no annotations, and that nothing called; whether there are any."""
-        found = [one for one in self.bare.values() if one is not None]
-        self.bare = dict.fromkeys(self.bare)
-        self.waiting += found
-        return bool(found)
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        """What is found here of functions is forgotten again."""
-        before = replace(
-            self,
-            waiting=[*self.waiting],
-            bare={**self.bare},
-            done={*self.done},
-            elsewhere={**self.elsewhere},
-        )
-        try:
-            yield
-        finally:
-            self.waiting, self.bare, self.done = (
-                before.waiting,
-                before.bare,
-                before.done,
-            )
-            self.elsewhere = before.elsewhere
-
-    def seen(self, node: ir.Function | ir.Lambda) -> bool:
-        """Whether the function was checked in some manual view."""
-        return id(node) in self.done
-
-    def names_axis(self, axis: str, module: str, nested: bool = False) -> bool:
-        """Whether some ``vmap`` of the module, or of the one that is analysed, may bind the axis; or some ``pmap``, for
-        code that may be ``nested`` in one."""
-        kinds = _VMAPS | _PMAPS if nested else _VMAPS
-        found = self._mapped_in(module, kinds) | self._mapped_in(self.it.target, kinds)
-        return axis in found or "" in found
-
-    def _mapped_in(self, name: str, kinds: frozenset[str]) -> frozenset[str]:
-        key = (name, kinds)
-        if key not in self._axis_names:
-            module = self.it.project.module(name)
-            given = _mapped_names(module.body, kinds) if module is not None else ()
-            self._axis_names[key] = frozenset(
-                self._spelled(name, expr) for expr in given
-            )
-        return self._axis_names[key]
-
-    def _spelled(self, module: str, expr: ir.Expr) -> str:
-        """A name that is written out, or that of a constant; empty where it is not known."""
-        if isinstance(expr, ir.Name) and expr.id.isupper():  # no parameter hides it
-            found = self.it.project.lookup(module, expr.id)
-            if isinstance(found, Definition) and isinstance(found.node, ir.Assign):
-                expr = found.node.value
-        return (
-            expr.value
-            if isinstance(expr, ir.Const) and isinstance(expr.value, str)
-            else ""
-        )
-
-
-_VMAPS = frozenset({"vmap", "filter_vmap", "xmap"})
-_PMAPS = frozenset({"pmap", "filter_pmap"})
-
-
-def _mapped_names(
-    body: tuple[ir.Stmt, ...], kinds: frozenset[str]
-) -> Iterator[ir.Expr]:
-    for node in walk(body):
-        if isinstance(node, ir.Call):
-            names = (n for n in walk(node) if isinstance(n, (ir.Attr, ir.Name)))
-            called = {n.name if isinstance(n, ir.Attr) else n.id for n in names}
-            if called & kinds:
-                for arg in node.args:
-                    if arg.keyword in ("axis_name", "spmd_axis_name"):
-                        yield arg.value
 
 
 def configured(it: Interpreter, **options: object) -> View:
@@ -272,7 +119,6 @@ def annotated_axes(it: Interpreter, node: ir.Function, module: str) -> frozenset
 
 
 def _axes_in(it: Interpreter, type_: Type, depth: int) -> set[str]:
-    from shardlint.engine.matching import field_types
 
     match type_:
         case ArrayType(shape=shape) if (

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
+from shardlint.engine.regions import Region
 from shardlint.engine.sharding import checks, manual_exit, outside, prefixes
 from shardlint.engine.sharding.collectives import axis_names, called_names
-from shardlint.engine.sharding.manual import Region, signature_view, tracked
+from shardlint.engine.sharding.manual import signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
@@ -220,7 +221,6 @@ def call_region(
     places: tuple[int, ...],
 ) -> Value:
     """The result of calling what ``shard_map`` made: arguments enter by their specs, results leave by theirs."""
-    from shardlint.engine.calls import call
 
     region = region_of(it, SHARD_MAP, dict(func.options), frame.mesh)
     if not frame.silent:
@@ -246,9 +246,7 @@ def call_region(
         given = [change(value) for value in inner]
         before, it.view = it.view, region.view
         try:
-            return [
-                call(it, frame, outside.taken(it, func.func), given, {}, at, places)
-            ]
+            return [it.call(frame, outside.taken(it, func.func), given, {}, at, places)]
         finally:
             it.view = before
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.regions import Region
 from shardlint.engine.sharding import outside
-from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import spec_of
 from shardlint.engine.trees import children, rebuilt

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
 from shardlint.engine.dependence import computed_for
+from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost, operand
+from shardlint.engine.regions import Region
 from shardlint.engine.sharding import manual_leaves, prefixes
-from shardlint.engine.sharding.manual import Region
 from shardlint.engine.sharding.manual_entry import unclear
 from shardlint.engine.sharding.manual_trees import parts_of
 from shardlint.engine.sharding.specs import shown, spec_of
@@ -359,7 +360,6 @@ def _leaves(
 def _typed_leaves(
     it: Interpreter, value: Value, type_: Type | None, path: tuple[object, ...]
 ) -> Iterator[tuple[tuple[object, ...], ArrayValue, ArrayType]]:
-    from shardlint.engine.matching import field_types
 
     match type_, value:
         case ArrayType(), ArrayValue(manual=True):

@@ -171,7 +171,6 @@ def _filled(tree: Value, following: Callable[[], Value]) -> Value:
 def _reduced(
     it: Interpreter, frame: Frame, func: Value, tree: Value, start: list[Value], at: int
 ) -> Value | None:
-    from shardlint.engine.calls import call as call_function
 
     found = known(tree)
     if found is None:
@@ -179,13 +178,13 @@ def _reduced(
         if one is None:
             return None
         item = operand(one)
-        total = call_function(it, frame, func, [*(start or [item]), item], {}, at)
-        return join(total, call_function(it, frame, func, [total, item], {}, at))
+        total = it.call(frame, func, [*(start or [item]), item], {}, at)
+        return join(total, it.call(frame, func, [total, item], {}, at))
     if not start and not found:
         return None
     total, rest = (start[0], found) if start else (found[0], found[1:])
     for leaf in rest:
-        total = call_function(it, frame, func, [total, leaf], {}, at)
+        total = it.call(frame, func, [total, leaf], {}, at)
     return total
 
 

@@ -40,7 +40,6 @@ def call(
     at: int,
 ) -> Value | None:
     """``jax.tree.map`` and its like, of trees that hold instances or lie alike; None for any other call."""
-    from shardlint.engine.calls import call as call_function
 
     if it.view is None:
         return None
@@ -64,15 +63,15 @@ def call(
     if name == "map_with_path":
         paths = tree_paths.of_leaves(trees[0])
         return _map(
-            lambda leaves: call_function(
-                it, frame, func, [leaves[1], leaves[0], *leaves[2:]], {}, at
+            lambda leaves: it.call(
+                frame, func, [leaves[1], leaves[0], *leaves[2:]], {}, at
             ),
             trees[0],
             [paths, *trees[1:]],
             asks,
         )
     return _map(
-        lambda leaves: call_function(it, frame, func, leaves, {}, at),
+        lambda leaves: it.call(frame, func, leaves, {}, at),
         trees[0],
         trees[1:],
         asks,

@@ -5,18 +5,18 @@ How the compiler lays out any other value in the global view is its own affair, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import checks, meshes
+from shardlint.engine.sharding.placed import Dropped, Placement
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
 from shardlint.ops.sharding.explicit import explicit_axes, placed
-from shardlint.values import ArrayValue, FunctionValue, SpecValue, Value
+from shardlint.values import ArrayValue, FunctionValue, Value
 from shardtypes.lang import format_shape
 from shardtypes.lang.messages import array_text, expected_got, wrong_axes
 
@@ -28,25 +28,6 @@ if TYPE_CHECKING:
 COMPILING = frozenset(
     {"jax.jit", "equinox.filter_jit", "flax.nnx.jit", "flax.linen.jit"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A constraint that ``jit`` drops where its value is a result: why, and where it stands."""
-
-    why: str
-    module: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A value as a call left it; every operation on it makes another value."""
-
-    value: ArrayValue
-    spec: SpecValue
-    axes: dict[str, int | None] | None
-    dropped: Dropped | None = None
 
 
 def note(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from shardlint.engine.sharding import checks
-from shardlint.engine.sharding.placements import Placement
+from shardlint.engine.sharding.placed import Placement
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.values import (
     ArrayValue,

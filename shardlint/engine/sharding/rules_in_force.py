@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.interpreter import StepLimit
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of
 from shardlint.logical_rules import RuleList
@@ -84,19 +85,20 @@ def may_name_axes(it: Interpreter) -> bool:
 
 def _all(it: Interpreter) -> tuple[RuleList | None, ...]:
     """Every list that the project puts in force; None for one that is not known."""
-    return noted(it.project, it.mesh, it.rules)
+    return noted(it.project, it.mesh, it.rules, type(it))
 
 
 def noted(
-    project: Project, mesh: Mapping[str, int | None], rules: Sequence[RuleList]
+    project: Project,
+    mesh: Mapping[str, int | None],
+    rules: Sequence[RuleList],
+    interpreter: type[Interpreter],
 ) -> tuple[RuleList | None, ...]:
     """Every list that a project puts in force, looked for once; None for one that is not known."""
-    from shardlint.engine.interpreter import Interpreter
-
     # an interpreter of its own, and nothing while looking, where a module evaluated for this may ask for it again: the
     # answer is the same whoever asks first
     return project.note(
-        RULES, lambda: _search(Interpreter(project, mesh, rules)), meanwhile=()
+        RULES, lambda: _search(interpreter(project, mesh, rules)), meanwhile=()
     )
 
 
@@ -123,7 +125,6 @@ def _search(it: Interpreter) -> tuple[RuleList | None, ...]:
 
 def _evaluated(it: Interpreter, expr: ir.Expr, module: str) -> RuleList | None:
     """The list that an expression gives at the level of its module; None where that is not known."""
-    from shardlint.engine.interpreter import StepLimit
 
     frame = it.module_frame(module)
     frame.silent += 1

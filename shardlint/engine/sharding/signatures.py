@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine import matching
 from shardlint.engine.annotations import resolve
+from shardlint.engine.field_types import field_types
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -154,7 +155,7 @@ def laid_out(it: Interpreter, type_: Type, named: bool, depth: int = 0) -> Value
                 tuple(laid_out(it, item, named, depth + 1) for item in items)
             )
         case ClassType(cls=cls, prefix=prefix) if depth < _DEPTH:
-            fields = matching.field_types(it, cls, prefix).items()
+            fields = field_types(it, cls, prefix).items()
             return InstanceValue(
                 cls,
                 tuple(
