@@ -10,10 +10,10 @@ from shardlint.engine import (
     builtin,
     callables,
     classes,
+    libraries,
     lists,
     matching,
     mutation,
-    optimizers,
     sharding,
     transforms,
 )
@@ -28,10 +28,8 @@ from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, listed, operand
 from shardlint.engine.sharding import (
     collectives,
-    copies,
     manual_calls,
     manual_operands,
-    manual_trees,
     outside,
     placements,
 )
@@ -309,21 +307,10 @@ def _of_programs(
     collective = collectives.call(it, frame, qualname, args, kwargs, at, operands)
     if collective is not None:
         return collective
-    optimized = optimizers.call(it, frame, qualname, args, kwargs, at)
-    if optimized is not None:
-        return optimized
-    copied = copies.call(it, frame, qualname, args, kwargs, at)
-    if copied is not None:
-        return copied
-    tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
-    if tree is not None:
-        return tree
-    control = transforms.control(it, frame, qualname, args, kwargs, at, operands)
-    return (
-        control
-        if control is not None
-        else by_spec(it, frame, qualname, args, at, operands, kwargs)
-    )
+    found = libraries.call(site)
+    if found is not None:
+        return found
+    return by_spec(it, frame, qualname, args, at, operands, kwargs)
 
 
 def _of_python(

@@ -13,7 +13,9 @@ from shardlint.engine.agreement import Site, agree
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding.collectives import COLLECTIVES
+from shardlint.engine.sharding.site import Site as Called
 from shardlint.engine.trees import bare, children, leaf_pairs, map_leaves, traced
 from shardlint.engine.types import AnyType
 from shardlint.ops.registry import is_none, static_int
@@ -37,7 +39,8 @@ VJP, JVP = "jax.custom_vjp", "jax.custom_jvp"
 #: The transformations, with their positional parameters after the function.
 CUSTOM = {VJP: ("nondiff_argnums",), JVP: ("nondiff_argnums",)}
 _DEFINING = {(VJP, "defvjp"), (JVP, "defjvp")}
-_RULES = frozenset(f"{kind}.{name}" for kind, name in _DEFINING)
+#: What gives a function its rules.
+RULES = frozenset(f"{kind}.{name}" for kind, name in _DEFINING)
 
 
 def attribute(value: WrappedValue, name: str) -> Value | None:
@@ -47,17 +50,11 @@ def attribute(value: WrappedValue, name: str) -> Value | None:
     return None
 
 
-def define(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-) -> Value | None:
-    """``f.defvjp(forward, backward)`` or ``f.defjvp(rule)``; None for any other function."""
-    if qualname not in _RULES:
-        return None
+@knows(RULES)
+def define(called: Called) -> Value:
+    """``f.defvjp(forward, backward)`` or ``f.defjvp(rule)``."""
+    it, frame, at = called.it, called.frame, called.at
+    args, kwargs = called.args, called.kwargs
     given = [
         *args[1:],
         *(kwargs[name] for name in ("fwd", "bwd", "jvp") if name in kwargs),

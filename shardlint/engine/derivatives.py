@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding import manual_trees
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import bare, leaf_pairs, map_leaves, traced
 from shardlint.ops.registry import static_bool, static_int
 from shardlint.values import (
@@ -214,18 +216,13 @@ def _outer(result: Value, argument: Value) -> Value:
     return bare(map_leaves(result, by_argument), weak=True)
 
 
-def make_linear(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    places: tuple[int, ...],
-) -> Value | None:
-    """``vjp``, ``jvp`` and ``linearize``; None for any other function."""
-
-    if not args or qualname not in ("jax.vjp", "jax.jvp", "jax.linearize"):
+@knows(("jax.vjp", "jax.jvp", "jax.linearize"))
+def make_linear(site: Site) -> Value | None:
+    """``vjp``, ``jvp`` and ``linearize``."""
+    it, frame, at = site.it, site.frame, site.at
+    qualname, args, kwargs = site.qualname, site.args, site.kwargs
+    places = tuple(operand.at for operand in site.operands)
+    if not args:
         return None
     aux = _flag(kwargs.get("has_aux"))
     if qualname == "jax.jvp":

@@ -15,6 +15,7 @@ from shardlint.engine import (
 )
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import MAX_STEPS, Interpreter, StepLimit
+from shardlint.engine.rooms import ROOMS
 from shardlint.engine.sharding import manual_operands
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.project import Definition, External, ModuleRef
@@ -36,6 +37,8 @@ _BUILTINS = frozenset(
 
 class Evaluator(Interpreter):
     """Evaluates the bodies of one module."""
+
+    rooms = ROOMS
 
     # --- what is evaluated ----------------------------------------------------------------------------------------
 

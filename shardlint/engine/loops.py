@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from shardlint import ir
 from shardlint.engine.agreement import Site, agree, lie_alike
 from shardlint.engine.branches import call_branches
-from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
+from shardlint.engine.libraries import knows
 from shardlint.engine.mapping import stack
 from shardlint.engine.sharding import divergence
+from shardlint.engine.sharding.site import Site as Called
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import static_int
@@ -36,7 +36,7 @@ from shardtypes.lang import Different, Size, compare, format_shape
 from shardtypes.lang.messages import sharded_over
 
 if TYPE_CHECKING:
-    from shardlint.engine.interpreter import Interpreter
+    pass
 
 _NONE = Literal(None)
 _SIGNATURES = {
@@ -48,22 +48,19 @@ _SIGNATURES = {
 }
 
 
-def call_loop(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...],
-) -> Value | None:
-    """The result of a loop or a branch; None for any other function."""
-    name = qualname.rpartition(".")[2]
-    if qualname in ("jax.lax.cond", "jax.lax.switch"):
-        return call_branches(Site(it, frame, name, at), qualname, args, kwargs)
-    names = _SIGNATURES.get(qualname)
-    if not names:
-        return None
+@knows(("jax.lax.cond", "jax.lax.switch"))
+def call_branch(called: Called) -> Value | None:
+    """The result of a branch."""
+    site = Site(called.it, called.frame, called.name, called.at)
+    return call_branches(site, called.qualname, [*called.args], {**called.kwargs})
+
+
+@knows(_SIGNATURES)
+def call_loop(called: Called) -> Value | None:
+    """The result of a loop."""
+    it, frame, at, name = called.it, called.frame, called.at, called.name
+    args, kwargs, operands = called.args, called.kwargs, called.operands
+    names = _SIGNATURES[called.qualname]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     places = {
         n: o.at for n, o in zip([*names[: len(args)], *kwargs], operands, strict=False)

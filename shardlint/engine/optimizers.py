@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine import training
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import operand
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import children, rebuilt
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import adopted
@@ -52,15 +54,20 @@ _WITH_MOMENTS = frozenset(
 )
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-    at: int,
-) -> Value | None:
-    """The result of making an optimizer, and in manual code of what it does; None for any other call."""
+@knows(
+    {
+        *_MAKERS,
+        *training.UPDATES,
+        training.APPLY_GRADIENTS,
+        "optax.chain",
+        "optax.apply_updates",
+    },
+    first=True,
+)
+def call(site: Site) -> Value | None:
+    """The result of making an optimizer, and in manual code of what it does."""
+    it, frame, at = site.it, site.frame, site.at
+    qualname, args, kwargs = site.qualname, site.args, site.kwargs
     if qualname in _MAKERS:
         return _made(qualname, kwargs)
     if qualname == "optax.chain" and all(
@@ -81,7 +88,7 @@ def call(
         and args
         and isinstance(args[0], InstanceValue)
     ):
-        stepped = training.call(qualname, args, kwargs)
+        stepped = training.call(site)
         held = dict(args[0].fields).get("params", Unknown("parameters"))
         if not isinstance(stepped, InstanceValue):
             return None

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from shardlint import ir
+from shardlint.engine.libraries import knows
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt
 from shardlint.values import (
     ArrayValue,
@@ -41,13 +43,26 @@ OPTIMIZER = "optax.GradientTransformation"
 MOMENTS, STATELESS = f"{OPTIMIZER}.moments", f"{OPTIMIZER}.stateless"
 STATEFUL_UPDATES = frozenset({f"{OPTIMIZER}.update", f"{MOMENTS}.update"})
 UPDATES = STATEFUL_UPDATES | {f"{STATELESS}.update"}
+_OF_EQUINOX = ("apply_updates", "partition", "filter", "combine", "tree_at")
 _ARRAYS = frozenset({"equinox.is_array", "equinox.is_inexact_array"})
 
 
-def call(
-    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
-) -> Value | None:
-    """The result; None for any other function, and where it is not known."""
+@knows(
+    {
+        *_STATES,
+        _CREATE,
+        *UPDATES,
+        f"{MOMENTS}.init",
+        "optax.apply_updates",
+        APPLY_GRADIENTS,
+        *_ARRAYS,
+        "flax.nnx.List",
+    }
+    | {f"equinox.{name}" for name in _OF_EQUINOX}
+)
+def call(site: Site) -> Value | None:
+    """The result; None where it is not known."""
+    qualname, args, kwargs = site.qualname, site.args, site.kwargs
     if qualname in _STATES and not args:
         return _state(TRAIN_STATE, kwargs)
     if qualname == _CREATE and len(args) == 1 and isinstance(args[0], ClassValue):

@@ -11,18 +11,17 @@ from shardlint.engine import (
     layers,
     scanned_modules,
     sharding,
-    training,
-    tree_functions,
 )
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
-from shardlint.engine.derivatives import DERIVATIVES, call_derivative, make_linear
+from shardlint.engine.derivatives import DERIVATIVES, call_derivative
 from shardlint.engine.frames import Frame
 from shardlint.engine.instances import replaced
-from shardlint.engine.loops import call_loop
+from shardlint.engine.libraries import knows
 from shardlint.engine.mapping import MAPPINGS, call_mapped
 from shardlint.engine.sharding import layer_names, manual_calls, manual_layers
 from shardlint.engine.sharding.placements import COMPILING
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import bare, map_leaves, traced
 from shardlint.values import (
     ArrayValue,
@@ -164,11 +163,10 @@ def decorate(
             made = make(it, qualname, [func], {})
             return made if made is not None else Unknown(f"decorated with {qualname}")
         case PartialValue(func=ExternalValue(qualname=qualname)):
-            defined = custom_rules.define(
-                it, frame, qualname, [*wrapper.args, func], {}, expr.at
-            )
-            if defined is not None:
-                return defined
+            if qualname in custom_rules.RULES:
+                given = [*wrapper.args, func]
+                rules = Site(it, frame, qualname, given, {}, expr.at)
+                return custom_rules.define(rules)
             made = make(it, qualname, [*wrapper.args, func], dict(wrapper.kwargs))
             if isinstance(made, WrappedValue):
                 return replace(made, origin=wrapper.origin)
@@ -219,42 +217,30 @@ def call_wrapped(
     return call_mapped(it, frame, func, args, kwargs, at, places)
 
 
-def control(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...] = (),
-) -> Value | None:
-    """Functions that call functions: loops, branches, ``vjp``, ``eval_shape``; None for any other."""
+@knows(_REDUCING)
+def reduced(site: Site) -> Value | None:
+    """A reduction over mesh axes, where nothing is known of these."""
+    mean = site.qualname == "jax.lax.pmean"
+    return _reduced(site.args[0], mean) if site.args else None
 
-    if qualname in _REDUCING and args:
-        return _reduced(args[0], mean=qualname == "jax.lax.pmean")
-    places = tuple(operand.at for operand in operands)
-    if qualname in ("jax.eval_shape", "equinox.filter_eval_shape") and args:
-        result = it.call(
-            frame, args[0], [traced(a) for a in args[1:]], kwargs, at, places[1:]
-        )
-        return bare(map_leaves(result, traced), weak=True)
-    for of in (
-        tree_functions.call(it, frame, qualname, args, kwargs, at),
-        training.call(qualname, args, kwargs),
-    ):
-        if of is not None:
-            return of
-    if qualname == "dataclasses.replace" and len(args) == 1:
-        return replaced(args[0], kwargs)
-    defined = custom_rules.define(it, frame, qualname, args, kwargs, at)
-    if defined is not None:
-        return defined
-    loop = call_loop(it, frame, qualname, args, kwargs, at, operands)
-    return (
-        loop
-        if loop is not None
-        else make_linear(it, frame, qualname, args, kwargs, at, places)
+
+@knows(("jax.eval_shape", "equinox.filter_eval_shape"))
+def evaluated_abstractly(site: Site) -> Value | None:
+    """``eval_shape``."""
+    if not site.args:
+        return None
+    function, *given = site.args
+    places = tuple(operand.at for operand in site.operands[1:])
+    result = site.it.call(
+        site.frame, function, [*map(traced, given)], {**site.kwargs}, site.at, places
     )
+    return bare(map_leaves(result, traced), weak=True)
+
+
+@knows(("dataclasses.replace",))
+def changed(site: Site) -> Value | None:
+    """A dataclass with other fields."""
+    return replaced(site.args[0], {**site.kwargs}) if len(site.args) == 1 else None
 
 
 def _reduced(value: Value, mean: bool) -> Value:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shardlint.engine import containers, tree_paths
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import constant
 from shardlint.engine.sharding.manual_leaves import STRUCTURE, known, unflattened
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.tree_maps import holds_instance, mapped
 from shardlint.values import (
     ExternalValue,
@@ -25,16 +27,11 @@ if TYPE_CHECKING:
 _PREFIXES = ("jax.tree.", "jax.tree_util.tree_")
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-    at: int,
-) -> Value | None:
-    """The result; None for any other function, and where the ops know enough."""
-
+@knows((tree_paths.KEYSTR,), prefixes=_PREFIXES)
+def call(site: Site) -> Value | None:
+    """The result; None where the ops know enough."""
+    it, frame, at = site.it, site.frame, site.at
+    qualname, args, kwargs = site.qualname, site.args, site.kwargs
     written = tree_paths.call(qualname, args, kwargs)
     if written is not None:
         return written

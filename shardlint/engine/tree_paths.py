@@ -20,6 +20,7 @@ from shardlint.values import (
 )
 
 _UTIL = "jax.tree_util."
+KEYSTR = f"{_UTIL}keystr"
 _DICT_KEY, _SEQUENCE_KEY, _NAME_KEY = (
     f"{_UTIL}DictKey",
     f"{_UTIL}SequenceKey",
@@ -97,11 +98,7 @@ def call(
     qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value | None:
     """``keystr`` of a path; None for any other function, and for a path that is not known."""
-    if (
-        qualname != f"{_UTIL}keystr"
-        or len(args) != 1
-        or not isinstance(args[0], SequenceValue)
-    ):
+    if qualname != KEYSTR or len(args) != 1 or not isinstance(args[0], SequenceValue):
         return None
     if kwargs.keys() - {"simple", "separator"}:
         return None

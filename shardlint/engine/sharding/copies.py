@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding.manual_exit import shown_path
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops.sharding.state import marks, state
 from shardlint.values import ArrayValue, Dimension, Note, Unknown, Value
@@ -29,23 +31,14 @@ _PLACING = frozenset({"jax.device_put_replicated"})
 _FIRST = frozenset({"flax.jax_utils.unreplicate"})
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-    at: int,
-) -> Value | None:
-    """The result of ``replicate`` and ``unreplicate``; None for any other call. Taking one device's part of what each
+@knows(_REPLICATING | _PLACING | _FIRST)
+def call(site: Site) -> Value | None:
+    """The result of ``replicate`` and ``unreplicate``; None in manual code. Taking one device's part of what each
     made of its own gradients is reported."""
-    if (
-        it.view is not None
-        or not args
-        or qualname not in _REPLICATING | _PLACING | _FIRST
-    ):
+    it, frame, at, args = site.it, site.frame, site.at, site.args
+    if it.view is not None or not args:
         return None
-    if qualname in _FIRST:
+    if site.qualname in _FIRST:
         return _first(
             it, frame, frame.once.get(id(args[0]), (None, args[0]))[1], (), at
         )

@@ -76,13 +76,15 @@ def call(
             return None
 
 
+#: Functions of libraries that take a tree as its leaves, one after the other.
+OF_LIBRARY = _NORMS | {"jax.flatten_util.ravel_pytree"}
+
+
 def of_library(
     it: Interpreter, frame: Frame, qualname: str, args: Sequence[Value], at: int
 ) -> Value | None:
     """``ravel_pytree`` and the norm over all leaves of a tree; None for any other call."""
-    if len(args) != 1 or not (
-        qualname in _NORMS or qualname == "jax.flatten_util.ravel_pytree"
-    ):
+    if len(args) != 1 or qualname not in OF_LIBRARY:
         return None
     flat = _raveled(it, frame, args[0], at)
     if flat is None:

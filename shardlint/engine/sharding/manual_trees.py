@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine import tree_paths
-from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import operand
 from shardlint.engine.sharding import manual_leaves
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import children, is_leaf, map_leaves, rebuilt
 from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import axes_met, marks, sharded, split_marks, state
@@ -26,21 +27,16 @@ from shardlint.values import (
 )
 
 if TYPE_CHECKING:
-    from shardlint.engine.interpreter import Interpreter
+    pass
 
 _TREE = ("jax.tree.", "jax.tree_util.tree_")
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-    at: int,
-) -> Value | None:
-    """``jax.tree.map`` and its like, of trees that hold instances or lie alike; None for any other call."""
-
+@knows(manual_leaves.OF_LIBRARY, prefixes=_TREE, first=True)
+def call(site: Site) -> Value | None:
+    """``jax.tree.map`` and its like, of trees that hold instances or lie alike, in manual code."""
+    it, frame, at = site.it, site.frame, site.at
+    qualname, args, kwargs = site.qualname, site.args, site.kwargs
     if it.view is None:
         return None
     prefix = next((one for one in _TREE if qualname.startswith(one)), None)
