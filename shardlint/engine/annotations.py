@@ -243,6 +243,15 @@ def with_prefix(type_: ArrayType, dims: tuple[object, ...]) -> ArrayType:
     return ArrayType(type_.dtype, shape, type_.module, type_.at, str(shape))
 
 
+def without_prefix(type_: Type, count: int) -> Type:
+    """An array type without so many dimensions in front; any other type as it is."""
+    if not count or not isinstance(type_, ArrayType) or type_.shape is None:
+        return type_
+    old = type_.shape
+    shape = Shape(old.dims[count:], old.pending, "", old.dialect)
+    return ArrayType(type_.dtype, shape, type_.module, type_.at, str(shape))
+
+
 def _spreads(item: ir.Expr) -> bool:
     """``*Ts`` and ``Unpack[...]`` stand for any number of items."""
     named = item.obj if isinstance(item, ir.Subscript) else item

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import instances, matching, registration
+from shardlint.engine.annotations import without_prefix
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
 from shardlint.engine.methods import find_method
@@ -383,6 +385,8 @@ def construct(
     bindings = Bindings()
     made: list[tuple[str, Value]] = []
     types = dict(field_types(it, cls, prefix))
+    missing = 0 if prefix else _missing(types, given)
+    types = {name: without_prefix(type_, missing) for name, type_ in types.items()}
     for name, (node, module) in declared.items():
         type_ = types[name]
         if name in given:
@@ -435,6 +439,22 @@ def _stack(
         if fronts and all(_may_be_equal(front, fronts[0], facts) for front in fronts)
         else ()
     )
+
+
+def _missing(types: Mapping[str, Type], given: Mapping[str, Value]) -> int:
+    """How many dimensions in front all arrays that an object is made of lack: it is one layer of a stack, and its
+    fields are annotated as the whole stack has them. One array alone does not tell."""
+    found = [
+        len(type_.shape.dims) - len(value.dims)
+        for name, type_ in types.items()
+        if isinstance(type_, ArrayType)
+        and type_.shape is not None
+        and type_.shape.variadic is None
+        for value in (given.get(name),)
+        if isinstance(value, ArrayValue) and value.dims is not None
+    ]
+    alike = len(found) > 1 and len({*found}) == 1
+    return max(0, found[0]) if alike else 0
 
 
 def _may_be_equal(
