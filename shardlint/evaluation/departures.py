@@ -341,7 +341,9 @@ def _is_changed_alone(axis: str, declared: Outcome, outcome: Outcome) -> bool:
 
 
 def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
-    """What to change for another size. One device comes last: for that, programs may take another way."""
+    """What to change for another size: the number that a mesh is made with; where it is made of all devices, or is that
+    of the rows which ``pmap`` maps over, the number of devices, or one that is written with it. One device comes last:
+    for that, programs may take another way."""
     size = declared.sizes[axis]
     where = declared.origin(axis)
     sizes = [2 * size, 1]
@@ -351,6 +353,8 @@ def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
         devices = DEVICES * other // size
         if where is None:
             yield Setting(devices, {})
+            for place in _equal_numbers(declared, axis, Setting(devices, {})):
+                yield Setting(max(devices, 1), {place: other})
         else:
             yield Setting(max(devices, 1), {where: other})
             yield Setting(DEVICES, {where: other})

@@ -22,6 +22,7 @@ from shardlint.evaluation import (
     optimizers,  # noqa: F401
     python,
     rings,  # noqa: F401
+    schedules,  # noqa: F401
     trees,  # noqa: F401
     unmade,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
@@ -20,18 +19,39 @@ from shardtypes.semantics.trees import flatten, map_leaves
 
 GradientTransformation = namedtuple("GradientTransformation", "init update")
 EmptyState = namedtuple("EmptyState", "")
+EmaState = namedtuple("EmaState", "count ema")
+MaskedState = namedtuple("MaskedState", "inner_state")
+MultiStepsState = namedtuple(
+    "MultiStepsState", "mini_step gradient_step inner_opt_state acc_grads skip_state"
+)
 ScaleByAdamState = namedtuple("ScaleByAdamState", "count mu nu")
-TraceState = namedtuple("TraceState", "trace")
+ScaleByLionState = namedtuple("ScaleByLionState", "count mu")
+ScaleByRmsState = namedtuple("ScaleByRmsState", "nu")
+ScaleByRssState = namedtuple("ScaleByRssState", "sum_of_squares")
 ScaleByScheduleState = namedtuple("ScaleByScheduleState", "count")
+TraceState = namedtuple("TraceState", "trace")
 for _cls in (
     GradientTransformation,
     EmptyState,
+    EmaState,
+    MaskedState,
+    MultiStepsState,
     ScaleByAdamState,
-    TraceState,
+    ScaleByLionState,
+    ScaleByRmsState,
+    ScaleByRssState,
     ScaleByScheduleState,
+    TraceState,
 ):
     setattr(_cls, MARK, True)
-provide("optax.GradientTransformation")(GradientTransformation)
+    provide(f"optax.{_cls.__name__}")(_cls)
+for _name in (
+    "ClipState",
+    "ScaleState",
+    "AddDecayedWeightsState",
+    "ScaleByTrustRatioState",
+):
+    provide(f"optax.{_name}")(EmptyState)
 
 
 def _plain(update: Callable[[Any, Any], Any]) -> Any:
@@ -111,8 +131,8 @@ def sgd(
     nesterov: bool = False,
     **options: Any,
 ) -> Any:
-    first = [] if momentum is None else [trace(momentum, nesterov)]
-    return chain(*first, scale_by_learning_rate(learning_rate))
+    first = identity() if momentum is None else trace(momentum, nesterov)
+    return chain(first, scale_by_learning_rate(learning_rate))
 
 
 @provide("optax.scale_by_adam")
@@ -121,7 +141,9 @@ def scale_by_adam(
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-    **options: Any,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = False,
 ) -> Any:
     def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
         mu = map_leaves(lambda g, m: (1 - b1) * g + b1 * m, updates, state.mu)
@@ -131,8 +153,14 @@ def scale_by_adam(
         count = state.count + 1
         steps = cast(asarray(count), "float32")
         first, second = 1 - b1**steps, 1 - b2**steps
+        mean = map_leaves(lambda m: m / first, mu)
+        if nesterov:
+            ahead = 1 - b1 ** (steps + 1)
+            mean = map_leaves(
+                lambda m, g: b1 * m / ahead + (1 - b1) * g / first, mu, updates
+            )
         out = map_leaves(
-            lambda m, v: (m / first) / (e.sqrt(v / second + eps_root) + eps), mu, nu
+            lambda m, v: m / (e.sqrt(v / second + eps_root) + eps), mean, nu
         )
         return out, ScaleByAdamState(count, mu, nu)
 
@@ -162,11 +190,19 @@ def adam(
     b2: float = 0.999,
     eps: float = 1e-8,
     eps_root: float = 0.0,
-    **options: Any,
+    mu_dtype: Any = None,
+    *,
+    nesterov: bool = False,
 ) -> Any:
     return chain(
-        scale_by_adam(b1, b2, eps, eps_root), scale_by_learning_rate(learning_rate)
+        scale_by_adam(b1, b2, eps, eps_root, nesterov=nesterov),
+        scale_by_learning_rate(learning_rate),
     )
+
+
+@provide("optax.nadam")
+def nadam(learning_rate: Any, *args: Any, **options: Any) -> Any:
+    return adam(learning_rate, *args, nesterov=True, **options)
 
 
 @provide("optax.adamw")
@@ -179,13 +215,237 @@ def adamw(
     mu_dtype: Any = None,
     weight_decay: float = 1e-4,
     mask: Any = None,
-    **options: Any,
+    *,
+    nesterov: bool = False,
+) -> Any:
+    return chain(
+        scale_by_adam(b1, b2, eps, eps_root, nesterov=nesterov),
+        add_decayed_weights(weight_decay, mask),
+        scale_by_learning_rate(learning_rate),
+    )
+
+
+@provide("optax.nadamw")
+def nadamw(learning_rate: Any, *args: Any, **options: Any) -> Any:
+    return adamw(learning_rate, *args, nesterov=True, **options)
+
+
+@provide("optax.scale_by_lion")
+def scale_by_lion(b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None) -> Any:
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        out = map_leaves(lambda g, m: e.sign((1 - b1) * g + b1 * m), updates, state.mu)
+        mu = map_leaves(lambda g, m: (1 - b2) * g + b2 * m, updates, state.mu)
+        return out, ScaleByLionState(state.count + 1, mu)
+
+    def init(params: Any) -> Any:
+        return ScaleByLionState(asarray(0), map_leaves(zeros_like, params))
+
+    return GradientTransformation(init, update)
+
+
+@provide("optax.lion")
+def lion(
+    learning_rate: Any,
+    b1: float = 0.9,
+    b2: float = 0.99,
+    mu_dtype: Any = None,
+    weight_decay: float = 1e-3,
+    mask: Any = None,
+) -> Any:
+    return chain(
+        scale_by_lion(b1, b2),
+        add_decayed_weights(weight_decay, mask),
+        scale_by_learning_rate(learning_rate),
+    )
+
+
+@provide("optax.scale_by_rms")
+def scale_by_rms(
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    bias_correction: bool = False,
+) -> Any:
+    if bias_correction:
+        raise NotEvaluable("scale_by_rms with bias_correction")
+
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        nu = map_leaves(
+            lambda g, v: (1 - decay) * e.square(e.abs_(g)) + decay * v,
+            updates,
+            state.nu,
+        )
+        return map_leaves(scaled, updates, nu), ScaleByRmsState(nu)
+
+    def scaled(g: Any, v: Any) -> Any:
+        return g / e.sqrt(v + eps) if eps_in_sqrt else g / (e.sqrt(v) + eps)
+
+    def init(params: Any) -> Any:
+        return ScaleByRmsState(
+            map_leaves(lambda p: zeros_like(p) + initial_scale, params)
+        )
+
+    return GradientTransformation(init, update)
+
+
+@provide("optax.rmsprop")
+def rmsprop(
+    learning_rate: Any,
+    decay: float = 0.9,
+    eps: float = 1e-8,
+    initial_scale: float = 0.0,
+    eps_in_sqrt: bool = True,
+    centered: bool = False,
+    momentum: float | None = None,
+    nesterov: bool = False,
+    bias_correction: bool = False,
+) -> Any:
+    if centered:
+        raise NotEvaluable("rmsprop with centered")
+    last = identity() if momentum is None else trace(momentum, nesterov)
+    return chain(
+        scale_by_rms(decay, eps, initial_scale, eps_in_sqrt, bias_correction),
+        scale_by_learning_rate(learning_rate),
+        last,
+    )
+
+
+@provide("optax.scale_by_rss")
+def scale_by_rss(initial_accumulator_value: float = 0.1, eps: float = 1e-7) -> Any:
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        squares = map_leaves(
+            lambda g, t: e.square(e.abs_(g)) + t, updates, state.sum_of_squares
+        )
+        out = map_leaves(
+            lambda t, g: where(t > 0, e.rsqrt(t + eps), 0.0) * g, squares, updates
+        )
+        return out, ScaleByRssState(squares)
+
+    def init(params: Any) -> Any:
+        return ScaleByRssState(
+            map_leaves(lambda p: zeros_like(p) + initial_accumulator_value, params)
+        )
+
+    return GradientTransformation(init, update)
+
+
+@provide("optax.adagrad")
+def adagrad(
+    learning_rate: Any, initial_accumulator_value: float = 0.1, eps: float = 1e-7
+) -> Any:
+    return chain(
+        scale_by_rss(initial_accumulator_value, eps),
+        scale_by_learning_rate(learning_rate),
+    )
+
+
+def _norm(x: Any) -> Array:
+    return e.sqrt(sum_(e.square(e.abs_(x))))
+
+
+@provide("optax.scale_by_trust_ratio")
+def scale_by_trust_ratio(
+    min_norm: float = 0.0, trust_coefficient: float = 1.0, eps: float = 0.0
+) -> Any:
+    if min_norm:
+        raise NotEvaluable("scale_by_trust_ratio with min_norm")
+
+    def scaled(g: Any, p: Any) -> Array:
+        of_weights, of_updates = _norm(p), _norm(g)
+        ratio = trust_coefficient * of_weights / (of_updates + eps)
+        is_zero = (of_weights == 0.0) | (of_updates == 0.0)
+        return g * where(is_zero, 1.0, ratio)
+
+    return _plain(lambda updates, params: map_leaves(scaled, updates, params))
+
+
+@provide("optax.lamb")
+def lamb(
+    learning_rate: Any,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-6,
+    eps_root: float = 0.0,
+    weight_decay: float = 0.0,
+    mask: Any = None,
 ) -> Any:
     return chain(
         scale_by_adam(b1, b2, eps, eps_root),
         add_decayed_weights(weight_decay, mask),
+        scale_by_trust_ratio(),
         scale_by_learning_rate(learning_rate),
     )
+
+
+@provide("optax.ema")
+def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> Any:
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        kept = map_leaves(lambda g, m: (1 - decay) * g + decay * m, updates, state.ema)
+        count = state.count + 1
+        share = 1 - decay ** cast(asarray(count), "float32") if debias else 1.0
+        return map_leaves(lambda m: m / share, kept), EmaState(count, kept)
+
+    def init(params: Any) -> Any:
+        return EmaState(asarray(0), map_leaves(zeros_like, params))
+
+    return GradientTransformation(init, update)
+
+
+@provide("optax.set_to_zero")
+def set_to_zero() -> Any:
+    return _plain(lambda updates, params: map_leaves(zeros_like, updates))
+
+
+@provide("optax.clip")
+def clip(max_delta: Any) -> Any:
+    return _plain(
+        lambda updates, params: map_leaves(
+            lambda g: e.clamp(asarray(-max_delta), g, asarray(max_delta)), updates
+        )
+    )
+
+
+@provide("optax.MultiSteps")
+class MultiSteps:
+    """Gradients of several steps are averaged before the inner transformation sees them."""
+
+    def __init__(
+        self, opt: Any, every_k_schedule: Any, use_grad_mean: bool = True
+    ) -> None:
+        if callable(every_k_schedule):
+            raise NotEvaluable("MultiSteps with a schedule")
+        self._inner, self._every, self._mean = opt, every_k_schedule, use_grad_mean
+
+    def init(self, params: Any) -> Any:
+        zeros = map_leaves(zeros_like, params)
+        inner = self._inner.init(params)
+        return MultiStepsState(asarray(0), asarray(0), inner, zeros, ())
+
+    def update(self, updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        step = state.mini_step
+
+        def added(g: Any, total: Any) -> Any:
+            return total + (g - total) / (step + 1) if self._mean else total + g
+
+        total = map_leaves(added, updates, state.acc_grads)
+        is_last = step == self._every - 1
+        out, inner = self._inner.update(total, state.inner_opt_state, params)
+
+        def chosen(last: Any, other: Any) -> Array:
+            return where(is_last, last, other)
+
+        after = MultiStepsState(
+            where(is_last, 0, step + 1),
+            state.gradient_step + where(is_last, 1, 0),
+            map_leaves(chosen, inner, state.inner_opt_state),
+            map_leaves(lambda t: where(is_last, zeros_like(t), t), total),
+            (),
+        )
+        return map_leaves(lambda g: where(is_last, g, zeros_like(g)), out), after
+
+    def gradient_transformation(self) -> Any:
+        return GradientTransformation(self.init, self.update)
 
 
 @provide("optax.global_norm")
@@ -198,13 +458,13 @@ def global_norm(updates: Any) -> Array:
 
 @provide("optax.clip_by_global_norm")
 def clip_by_global_norm(max_norm: Any) -> Any:
-    def clip(updates: Any, params: Any) -> Any:
+    def clipped(updates: Any, params: Any) -> Any:
         norm = global_norm(updates)
         return map_leaves(
             lambda g: where(norm < max_norm, g, g / norm * max_norm), updates
         )
 
-    return _plain(clip)
+    return _plain(clipped)
 
 
 @provide("optax.apply_updates")
@@ -216,38 +476,3 @@ def apply_updates(params: Any, updates: Any) -> Any:
         params,
         updates,
     )
-
-
-# --- schedules --------------------------------------------------------------------------------------------------------
-
-
-@provide("optax.constant_schedule")
-def constant_schedule(value: Any) -> Any:
-    return lambda count: value
-
-
-@provide("optax.linear_schedule")
-def linear_schedule(
-    init_value: Any, end_value: Any, transition_steps: int, **options: Any
-) -> Any:
-    def schedule(count: Any) -> Array:
-        part = e.min_(cast(asarray(count), "float32"), asarray(float(transition_steps)))
-        value: Array = init_value + (end_value - init_value) * part / transition_steps
-        return value
-
-    return schedule
-
-
-@provide("optax.cosine_decay_schedule")
-def cosine_decay_schedule(
-    init_value: float, decay_steps: int, alpha: float = 0.0, **options: Any
-) -> Any:
-    def schedule(count: Any) -> Array:
-        part = (
-            e.min_(cast(asarray(count), "float32"), asarray(float(decay_steps)))
-            / decay_steps
-        )
-        cosine = 0.5 * (1 + e.cos(math.pi * part))
-        return init_value * ((1 - alpha) * cosine + alpha)
-
-    return schedule

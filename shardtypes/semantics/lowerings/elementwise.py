@@ -25,7 +25,7 @@ from shardtypes.semantics.lowerings.operators import (
 )
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import Unsupported, lowering, register
+from shardtypes.semantics.registry import lowering, register
 
 _JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
 
@@ -571,8 +571,6 @@ def one_hot(
     from shardtypes.semantics.primitives.structure import expand_dims, iota
 
     array = asarray(x)
-    if dtypes.is_kind(array.dtype, "floating"):
-        raise Unsupported("one_hot of floats")
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(
         iota(shape=(int(num_classes),), dimension=0, dtype="int32"),
