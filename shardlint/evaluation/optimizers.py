@@ -351,7 +351,7 @@ def scale_by_trust_ratio(
     if min_norm:
         raise NotEvaluable("scale_by_trust_ratio with min_norm")
 
-    def scaled(g: Any, p: Any) -> Array:
+    def scaled(g: Any, p: Any) -> Any:
         of_weights, of_updates = _norm(p), _norm(g)
         ratio = trust_coefficient * of_weights / (of_updates + eps)
         is_zero = (of_weights == 0.0) | (of_updates == 0.0)

@@ -146,7 +146,6 @@ _NN = [
     ),
     *each("jax.nn", "gelu", X, approximate=False),
     *each("jax.nn", "one_hot", positions((5,), 3), 3),
-    *each("jax.nn", "one_hot", np.asarray([0.0, 2.0, 1.5, 7.0], np.float32), 3),
 ]
 _SPECIAL = [
     *each("jax.scipy.special", "erf erfc i0e i1e expit", X),
