@@ -1,4 +1,4 @@
-"""What is certain of a result when an operation was refused: what holds whichever operand is the wrong one."""
+"""What is certain of a result when an operation was refused, or an argument: what holds whichever part is wrong."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.joining import join_all
+from shardlint.engine.matching import Problem
+from shardlint.engine.types import (
+    ArrayType,
+    MappingType,
+    RepeatedType,
+    SequenceType,
+    Type,
+    UnionType,
+)
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Unknown, Value
@@ -50,6 +59,50 @@ def left_over(
                     ),
                 )
     return join_all(found) if found else Unknown("an error was reported here")
+
+
+def still_promised(promise: Type, problems: Sequence[Problem]) -> Type:
+    """What the annotation of a result says although arguments do not fit those of their parameters, which may be what
+    is wrong. An annotation that lacks a dimension lacks it in the result, too, where that has dimensions of the same
+    names; one with the wrong dtype has it there, too."""
+    names: set[str] = set()
+    for found in problems:
+        if (
+            _of_rank(found)
+            and found.where is not None
+            and found.where.shape is not None
+        ):
+            names |= found.where.shape.names
+    dtypes = {
+        found.where.dtype
+        for found in problems
+        if found.code == "ST212" and found.where is not None
+    }
+
+    def kept(type_: Type) -> Type:
+        match type_:
+            case ArrayType(dtype=dtype, shape=shape):
+                follows = shape is not None and not names.isdisjoint(shape.names)
+                return replace(
+                    type_,
+                    dtype=None if dtype in dtypes else dtype,
+                    shape=None if follows else shape,
+                )
+            case SequenceType(items=items) | UnionType(items=items):
+                return replace(type_, items=tuple(map(kept, items)))
+            case RepeatedType(item=item):
+                return replace(type_, item=kept(item))
+            case MappingType(value=value):
+                return replace(type_, value=kept(value))
+            case _:
+                return type_
+
+    return kept(promise)
+
+
+def _of_rank(problem: Problem) -> bool:
+    """An array with more or fewer dimensions than its annotation."""
+    return not (problem.code or problem.kind) and problem.dim is None
 
 
 def _results(

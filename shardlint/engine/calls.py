@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import (
+    after_errors,
     builtin,
     callables,
     classes,
@@ -427,14 +428,19 @@ def call_function(
         isinstance(promise, ScalarType) and promise.kind == "str"
     )
     bindings = (
-        Bindings() if fits.wrong else fits.bindings
+        Bindings() if fits.problems else fits.bindings
     )  # what does not fit tells no sizes
     promised = (
-        matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        matching.instantiate(
+            it,
+            after_errors.still_promised(promise, fits.problems),
+            bindings,
+            matching.Opaque(it),
+        )
         if says
         else None
     )
-    if fits.wrong or (isinstance(node, ir.Function) and node.is_async):
+    if fits.problems or (isinstance(node, ir.Function) and node.is_async):
         mutation.not_followed(it, frame, func, fits.bound)
         return Unknown("not evaluated") if promised is None else promised
     with told_elsewhere(it, frame, func, at):
