@@ -23,6 +23,7 @@ from shardlint.engine.arguments import bound_arguments, refined
 from shardlint.engine.expected_errors import is_expecting_call
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
+from shardlint.engine.joining import join
 from shardlint.engine.meeting import meet
 from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
@@ -451,4 +452,5 @@ def call_function(
     fails = matching.check(
         it, promise, found, bindings, frame.facts, ""
     )  # reported where it is returned
-    return promised if fails else meet(it, promised, found)
+    # The body may be right, and the annotation wrong: what both say is certain.
+    return join(promised, found) if fails else meet(it, promised, found)
