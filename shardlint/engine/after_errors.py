@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.joining import join_all
-from shardlint.engine.matching import Problem
 from shardlint.engine.types import (
     ArrayType,
     MappingType,
@@ -61,28 +60,17 @@ def left_over(
     return join_all(found) if found else Unknown("an error was reported here")
 
 
-def still_promised(promise: Type, problems: Sequence[Problem]) -> Type:
+def still_promised(
+    promise: Type, names: Collection[str], dtypes: Collection[str | None]
+) -> Type:
     """What the annotation of a result says although arguments do not fit those of their parameters, which may be what
-    is wrong. An annotation that lacks a dimension lacks it in the result, too, where that has dimensions of the same
-    names; one with the wrong dtype has it there, too."""
-    names: set[str] = set()
-    for found in problems:
-        if (
-            _of_rank(found)
-            and found.where is not None
-            and found.where.shape is not None
-        ):
-            names |= found.where.shape.names
-    dtypes = {
-        found.where.dtype
-        for found in problems
-        if found.code == "ST212" and found.where is not None
-    }
+    is wrong. An annotation of ``names`` that lacks a dimension lacks it in the result, too, where that has dimensions
+    of the same names; one with the wrong dtype, of ``dtypes``, has it there, too."""
 
     def kept(type_: Type) -> Type:
         match type_:
             case ArrayType(dtype=dtype, shape=shape):
-                follows = shape is not None and not names.isdisjoint(shape.names)
+                follows = shape is not None and not shape.names.isdisjoint(names)
                 return replace(
                     type_,
                     dtype=None if dtype in dtypes else dtype,
@@ -98,11 +86,6 @@ def still_promised(promise: Type, problems: Sequence[Problem]) -> Type:
                 return type_
 
     return kept(promise)
-
-
-def _of_rank(problem: Problem) -> bool:
-    """An array with more or fewer dimensions than its annotation."""
-    return not (problem.code or problem.kind) and problem.dim is None
 
 
 def _results(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import matching
+from shardlint.engine.after_errors import still_promised
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import (
@@ -69,6 +70,12 @@ class Fit:
     bound: dict[str, Value]
     bindings: Bindings
     problems: tuple[matching.Problem, ...] = ()
+
+    def still_promised(self, promise: Type) -> Type:
+        """What the annotation of the result says in spite of what does not fit."""
+        names = frozenset[str]().union(*(p.doubtful_names for p in self.problems))
+        dtypes = {p.doubtful_dtype for p in self.problems} - {None}
+        return still_promised(promise, names, dtypes)
 
 
 def bound_arguments(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import (
-    after_errors,
     builtin,
     callables,
     classes,
@@ -434,7 +433,7 @@ def call_function(
     promised = (
         matching.instantiate(
             it,
-            after_errors.still_promised(promise, fits.problems),
+            fits.still_promised(promise),
             bindings,
             matching.Opaque(it),
         )
