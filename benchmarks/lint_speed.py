@@ -94,7 +94,7 @@ def _copy(sources: Sequence[Path], folder: Path, copies: int, form: str = "") ->
 
 
 def _report(folder: Path, lines: int, options: argparse.Namespace) -> None:
-    lint = [sys.executable, "-m", "shardlint", "--jobs", "1", "--exit-zero", "."]
+    lint = [sys.executable, "-P", "-m", "shardlint", "--jobs", "1", "--exit-zero", "."]
 
     def cold() -> float:
         shutil.rmtree(folder / ".shardlint_cache", ignore_errors=True)

@@ -415,7 +415,16 @@ def _same(value: Any, expected: Any) -> bool:
 
 def findings(folder: Path) -> dict[str, list[str]]:
     """By file: the codes of what the linter reports."""
-    command = [sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "shardlint",
+        "--no-cache",
+        "--format",
+        "json",
+        ".",
+    ]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(

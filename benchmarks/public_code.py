@@ -127,6 +127,7 @@ def _run(checkout: Path, jobs: int, timeout: float, result: Result) -> tuple[str
     """Both outputs of the linter. They go to files: a full pipe would make it wait for us."""
     command = [
         sys.executable,
+        "-P",  # a checkout may have a folder named libcst or numpy: that is read, never run
         "-m",
         "shardlint",
         "--no-cache",

@@ -54,7 +54,16 @@ def _output(
 def shardlint(folder: Path, *, seconds: float = HALF_AN_HOUR) -> Iterator[Said]:
     """Our linter."""
     said = _output(
-        [sys.executable, "-m", "shardlint", "--no-cache", "--format", "json", "."],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "shardlint",
+            "--no-cache",
+            "--format",
+            "json",
+            ".",
+        ],
         folder,
         seconds,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from sys import intern
 from typing import Any
 
 import libcst as cst
@@ -24,7 +25,7 @@ def _text(node: cst.SimpleString) -> Any:
         3 if node.value[-3:] in ('"""', "'''") and len(node.value) >= 6 else 1,
     )
     if value[0] in "'\"" and "\\" not in value and "\r" not in value:
-        return value[quotes:-quotes]
+        return intern(value[quotes:-quotes])
     return _evaluated(node)
 
 
@@ -45,6 +46,17 @@ def _evaluated(node: cst.CSTNode) -> Any:
         raise BadLiteral(node, getattr(error, "msg", None) or str(error)) from None
 
 
+_NUMBERS: list[int] = []
+
+
+def shared_number(number: int) -> int:
+    """The same object for the same number: a project has millions of nodes, with the same numbers in each file. Their
+    names are interned for the same reason; together that is a third of what the forms take."""
+    while len(_NUMBERS) <= number:
+        _NUMBERS.append(len(_NUMBERS))
+    return _NUMBERS[number]
+
+
 class Expressions:
     """Numbers the nodes that it lowers, in order. What functions of a stub return is not known."""
 
@@ -59,7 +71,7 @@ class Expressions:
 
     def at(self, node: cst.CSTNode) -> int:
         self.nodes.append(node if self.keep_nodes else None)
-        return len(self.nodes) - 1
+        return shared_number(len(self.nodes) - 1)
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:
         found = [self.param(p, "positional-only") for p in node.posonly_params]
@@ -77,7 +89,7 @@ class Expressions:
             self.expression(node.annotation.annotation) if node.annotation else None
         )
         default = self.expression(node.default) if node.default else None
-        return ir.Param(at, node.name.value, kind, annotation, default)
+        return ir.Param(at, intern(node.name.value), kind, annotation, default)
 
     def expression(self, node: cst.CSTNode) -> ir.Expr:
         handler = _EXPRESSIONS.get(type(node))
@@ -101,7 +113,7 @@ class Expressions:
         return (
             ir.Const(at, constant[node.value])
             if node.value in constant
-            else ir.Name(at, node.value)
+            else ir.Name(at, intern(node.value))
         )
 
     def literal(self, node: cst.Integer | cst.Float | cst.Imaginary) -> ir.Expr:
@@ -148,7 +160,7 @@ class Expressions:
 
     def attribute(self, node: cst.Attribute) -> ir.Expr:
         at = self.at(node)
-        return ir.Attr(at, self.expression(node.value), node.attr.value)
+        return ir.Attr(at, self.expression(node.value), intern(node.attr.value))
 
     def call(self, node: cst.Call) -> ir.Expr:
         at = self.at(node)
@@ -161,7 +173,7 @@ class Expressions:
         return ir.Arg(
             at,
             self.expression(node.value),
-            node.keyword.value if node.keyword else None,
+            intern(node.keyword.value) if node.keyword else None,
             node.star,
         )
 
@@ -206,7 +218,7 @@ class Expressions:
         only = node.elements[0].value if len(items) == 1 else None
         if isinstance(only, cst.Name) and only.value in self.tables:
             return replace(self.tables[only.value], at=at)
-        return ir.Sequence(at, type(node).__name__.lower(), tuple(items))
+        return ir.Sequence(at, intern(type(node).__name__.lower()), tuple(items))
 
     def dict_(self, node: cst.Dict) -> ir.Expr:
         at = self.at(node)

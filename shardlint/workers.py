@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias, TypeVar
 
 from shardlint import ir, messages
@@ -122,11 +122,31 @@ _tasks_done = 0
 
 
 def _tidy() -> None:
-    """Collect the cycles among what the last files left."""
+    """Collect the cycles among what the last files left, and give memory back."""
     global _tasks_done
     _tasks_done += 1
     if _tasks_done % 32 == 0 and not gc.isenabled():
         gc.collect(1)
+        _give_back()
+
+
+def _give_back() -> None:
+    """Give the system the memory that trees of libcst took. What is kept of a file lies between what is not, so glibc
+    would hold on to more than half of all that it ever had."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """glibc's function; None with another allocator."""
+    try:
+        import ctypes  # not in every build of Python
+
+        return ctypes.CDLL(None).malloc_trim
+    except (ImportError, OSError, AttributeError, TypeError):
+        return None
 
 
 def lower_one(

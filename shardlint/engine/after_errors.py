@@ -1,13 +1,21 @@
-"""What is certain of a result when an operation was refused: what holds whichever operand is the wrong one."""
+"""What is certain of a result when an operation was refused, or an argument: what holds whichever part is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.joining import join_all
+from shardlint.engine.types import (
+    ArrayType,
+    MappingType,
+    RepeatedType,
+    SequenceType,
+    Type,
+    UnionType,
+)
 from shardlint.ops import OpError
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.values import ArrayValue, Dimension, SequenceValue, Unknown, Value
@@ -50,6 +58,34 @@ def left_over(
                     ),
                 )
     return join_all(found) if found else Unknown("an error was reported here")
+
+
+def still_promised(
+    promise: Type, names: Collection[str], dtypes: Collection[str | None]
+) -> Type:
+    """What the annotation of a result says although arguments do not fit those of their parameters, which may be what
+    is wrong. An annotation of ``names`` that lacks a dimension lacks it in the result, too, where that has dimensions
+    of the same names; one with the wrong dtype, of ``dtypes``, has it there, too."""
+
+    def kept(type_: Type) -> Type:
+        match type_:
+            case ArrayType(dtype=dtype, shape=shape):
+                follows = shape is not None and not shape.names.isdisjoint(names)
+                return replace(
+                    type_,
+                    dtype=None if dtype in dtypes else dtype,
+                    shape=None if follows else shape,
+                )
+            case SequenceType(items=items) | UnionType(items=items):
+                return replace(type_, items=tuple(map(kept, items)))
+            case RepeatedType(item=item):
+                return replace(type_, item=kept(item))
+            case MappingType(value=value):
+                return replace(type_, value=kept(value))
+            case _:
+                return type_
+
+    return kept(promise)
 
 
 def _results(

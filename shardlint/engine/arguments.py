@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import matching
+from shardlint.engine.after_errors import still_promised
 from shardlint.engine.annotations import resolve
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import (
@@ -63,12 +64,18 @@ def bind(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Arguments that fit a signature: by parameter, what the names of its shapes are bound to, and whether one was
-    reported."""
+    """Arguments of a call: by parameter, what the names of the signature's shapes are bound to, and what does not
+    fit."""
 
     bound: dict[str, Value]
     bindings: Bindings
-    wrong: bool
+    problems: tuple[matching.Problem, ...] = ()
+
+    def still_promised(self, promise: Type) -> Type:
+        """What the annotation of the result says in spite of what does not fit."""
+        names = frozenset[str]().union(*(p.doubtful_names for p in self.problems))
+        dtypes = {p.doubtful_dtype for p in self.problems} - {None}
+        return still_promised(promise, names, dtypes)
 
 
 def bound_arguments(
@@ -96,7 +103,7 @@ def bound_arguments(
         self_type = ClassType(func.owner, own=True)
         if bound.get(node.params[0].name) is args[0] and args[0].cls is func.owner:
             matching.check(it, self_type, args[0], bindings, frame.facts, "self")
-    wrong = False
+    problems: list[matching.Problem] = []
     for param in node.params:
         if param.kind in ("*", "**") or param.name not in index:
             continue
@@ -115,7 +122,7 @@ def bound_arguments(
             related += _bound_by(it, frame, func, param, problem, bindings, earlier)
             other = (
                 None
-                if wrong
+                if problems
                 else _swapped_with(it, frame, func, bound, index, param.name)
             )
             message = (
@@ -126,10 +133,10 @@ def bound_arguments(
             it.report(
                 frame, problem.code or "ST202", place, message, problem.witness, related
             )
-            wrong = True
+            problems.append(problem)
             if other is not None:
                 break  # one mistake, one finding
-    return Fit(bound, bindings, wrong)
+    return Fit(bound, bindings, tuple(problems))
 
 
 def refined(it: Interpreter, func: FunctionValue, fits: Fit) -> dict[str, Value]:

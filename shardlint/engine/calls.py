@@ -22,6 +22,7 @@ from shardlint.engine.arguments import bound_arguments, refined
 from shardlint.engine.expected_errors import is_expecting_call
 from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
+from shardlint.engine.joining import join
 from shardlint.engine.meeting import meet
 from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
@@ -445,13 +446,18 @@ def call_function(
         isinstance(promise, ScalarType) and promise.kind == "str"
     )
     # what does not fit tells no sizes
-    bindings = Bindings() if fits.wrong else fits.bindings
+    bindings = Bindings() if fits.problems else fits.bindings
     promised = (
-        matching.instantiate(it, promise, bindings, matching.Opaque(it))
+        matching.instantiate(
+            it,
+            fits.still_promised(promise),
+            bindings,
+            matching.Opaque(it),
+        )
         if says
         else None
     )
-    if fits.wrong or (isinstance(node, ir.Function) and node.is_async):
+    if fits.problems or (isinstance(node, ir.Function) and node.is_async):
         mutation.not_followed(it, frame, func, fits.bound)
         return Unknown("not evaluated") if promised is None else promised
     with told_elsewhere(it, frame, func, at):
@@ -461,4 +467,5 @@ def call_function(
         return found
     # reported where it is returned
     fails = matching.check(it, promise, found, bindings, frame.facts, "")
-    return promised if fails else meet(it, promised, found)
+    # The body may be right, and the annotation wrong: what both say is certain.
+    return join(promised, found) if fails else meet(it, promised, found)

@@ -74,6 +74,19 @@ class Problem:
     dim: int | None = None
     kind: bool = False
 
+    @property
+    def doubtful_names(self) -> frozenset[str]:
+        """Those of an annotation with more or fewer dimensions than the array has: either may be wrong."""
+        of_rank = not (self.code or self.kind) and self.dim is None
+        shape = self.where.shape if self.where is not None else None
+        return shape.names if of_rank and shape is not None else frozenset()
+
+    @property
+    def doubtful_dtype(self) -> str | None:
+        """That of an annotation of another dtype than the array has: either may be wrong."""
+        where = self.where
+        return where.dtype if where is not None and self.code == "ST212" else None
+
 
 def as_symbol(name: str) -> Size:
     """The names of a signature are independent unknown constants."""

@@ -12,7 +12,7 @@ def _from_start(size: Size | None, bound: Size) -> Size | None:
     if bound.is_nonnegative:
         return bound
     if (-bound).is_nonnegative:
-        return None if size is None else Size.maximum(size + bound, ZERO)
+        return None if size is None else size - Size.part(-bound, size)
     return None
 
 
@@ -29,7 +29,7 @@ def slice_length(
     start, stop = _from_start(size, lower), _from_start(size, upper)
     if start is None or stop is None:
         return None
-    length = Size.minimum(stop, size) - start
+    length = Size.part(stop, size) - start
     if not length.is_nonnegative:
         length = Size.maximum(length, ZERO)
     return length if step == 1 else (length + (step - 1)) // step

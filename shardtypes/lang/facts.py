@@ -184,8 +184,9 @@ def find_witness(
 ) -> dict[str, int] | None:
     """Sizes that satisfy ``predicate`` and the facts, small ones first, or None if the bounded search finds none.
 
-    All of ``sizes`` evaluate to at least 1 (a constant 0 is let through), and every division in them comes out even:
-    who writes ``L//2`` means an even L. None as well when an opaque symbol bears on the answer, or symbols of two
+    All of ``sizes`` evaluate to at least 1 (a constant 0 is let through), every division in them comes out even, and
+    every slice has as many entries as it asks for: who writes ``L//2`` means an even L, and who writes ``table[:L]`` a
+    table of L rows or more. None as well when an opaque symbol bears on the answer, or symbols of two
     vocabularies.
     """
     sizes = list(sizes)
@@ -205,6 +206,7 @@ def find_witness(
     ]
     # (L+1)//2 rounds up on purpose
     even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]
+    whole = [op.args for s in sizes for op in s.operations() if op.op == "part"]
     positive = [s for s in sizes if s.constant is None]
 
     def fits(assignment: Mapping[str, int]) -> bool:
@@ -214,6 +216,10 @@ def find_witness(
                 and all(
                     n.evaluate(assignment) % d.evaluate(assignment) == 0
                     for d, n in even
+                )
+                and all(
+                    wanted.evaluate(assignment) <= there.evaluate(assignment)
+                    for wanted, there in whole
                 )
                 and all(s.evaluate(assignment) >= 1 for s in positive)
                 and predicate(assignment)

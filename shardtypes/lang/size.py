@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 
 from shardtypes.lang import size_text
 
-Operation: TypeAlias = Literal["//", "min", "max"]
+Operation: TypeAlias = Literal["//", "min", "max", "part"]
 Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted, an atom repeated for each power
 MAX_WEIGHT = 2000
 
@@ -106,6 +106,11 @@ class Size:
     def maximum(*sizes: int | Size) -> Size:
         """The greatest of the given sizes."""
         return _bounded(_extremum("max", [Size.of(s) for s in sizes]))
+
+    @staticmethod
+    def part(wanted: int | Size, whole: int | Size) -> Size:
+        """How much of ``whole`` a slice of ``wanted`` entries holds: the lesser of both, and meant to be ``wanted``."""
+        return _bounded(_part(Size.of(wanted), Size.of(whole)))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -292,14 +297,16 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
     values = [a.evaluate(sizes) for a in atom.args]
     if atom.op == "//":
         return values[0] // values[1]
-    return min(values) if atom.op == "min" else max(values)
+    return max(values) if atom.op == "max" else min(values)
 
 
 def _substitute_atom(atom: Atom, sizes: Mapping[str, Size]) -> Size:
     if not atom.op:
         return sizes[atom.name] if atom.name in sizes else Size({(atom,): 1})
     args = [a.substitute(sizes) for a in atom.args]
-    return args[0] // args[1] if atom.op == "//" else _extremum(atom.op, args)
+    if atom.op == "//":
+        return args[0] // args[1]
+    return _part(*args) if atom.op == "part" else _extremum(atom.op, args)
 
 
 def _divide(numerator: Size, divisor: Size) -> tuple[Size, Size]:
@@ -407,6 +414,26 @@ def _extremum(op: Literal["min", "max"], sizes: list[Size]) -> Size:
     return Size({(Atom("", op, tuple(sorted(kept, key=repr))),): 1})
 
 
+def _lesser_of(size: Size) -> tuple[Size, ...]:
+    """The sizes of which this one is the least, as it says itself."""
+    for atom in size.atoms:
+        if atom.op in ("min", "part") and size == Size({(atom,): 1}):
+            return atom.args
+    return ()
+
+
+def _part(wanted: Size, whole: Size) -> Size:
+    if wanted in _lesser_of(whole):
+        return whole
+    if whole in _lesser_of(wanted):
+        return wanted
+    if (whole - wanted).is_nonnegative:
+        return wanted
+    if (wanted - whole).is_nonnegative:
+        return whole
+    return Size({(Atom("", "part", (wanted, whole)),): 1})
+
+
 def _lower(size: Size) -> int | None:
     """A value that ``size`` is never below, or None where none is found."""
     low = 0
@@ -449,7 +476,7 @@ def _lower_atom(atom: Atom) -> int | None:
         return max(known, default=None)
     if len(known) < len(lows):
         return None
-    if atom.op == "min":
+    if atom.op in ("min", "part"):
         return min(known)
     divisor = atom.args[1].constant
     if known[0] < 0 or known[1] < 1:

@@ -36,6 +36,8 @@ def shown_terms(size: Size) -> str:
 def _print_atom(atom: Atom, alone: bool) -> str:
     if not atom.op:
         return atom.name
+    if atom.op == "part":
+        return f"min({','.join(map(str, sorted(atom.args, key=repr)))})"
     if atom.op != "//":
         return f"{atom.op}({','.join(map(str, atom.args))})"
     text = f"{_operand(atom.args[0])}//{_operand(atom.args[1])}"

@@ -158,6 +158,25 @@ def test_minimum_and_maximum(parts: list[Expression], sizes: dict[str, int]) -> 
     assert Size.maximum(*(p.size for p in parts)).evaluate(sizes) == max(known)
 
 
+@cases
+@given(expressions, expressions, assignments)
+def test_part(wanted: Expression, whole: Expression, sizes: dict[str, int]) -> None:
+    values = value_or_none(wanted, sizes), value_or_none(whole, sizes)
+    if values[0] is None or values[1] is None:
+        return
+    part = Size.part(wanted.size, whole.size)
+    assert part.evaluate(sizes) == min(values[0], values[1])
+    known = {name: Size.const(size) for name, size in sizes.items()}
+    assert part.substitute(known).constant == min(values[0], values[1])
+
+
+def test_a_part_is_meant_to_be_as_long_as_it_is_asked_for() -> None:
+    assert isinstance(compare(Size.part(L, M), L), Undecided)
+    assert compare(Size.part(L, M), M) == Different({"L": 2, "M": 3})
+    assert isinstance(compare(Size.minimum(L, M), L), Different)
+    assert isinstance(compare(Size.part(L, M), B), Different)
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -169,6 +188,11 @@ def test_minimum_and_maximum(parts: list[Expression], sizes: dict[str, int]) -> 
         ((B * L + B) // (L + 1), B),
         (Size.minimum(L, L + 3), L),
         (Size.minimum(L, 1), Size.of(1)),
+        (Size.part(L, L + 3), L),
+        (Size.part(L + 3, L), L),
+        (Size.part(1, L), Size.of(1)),
+        (Size.part(L, Size.part(L, M)), Size.part(L, M)),
+        (Size.part(Size.minimum(L, M), M), Size.minimum(L, M)),
     ],
 )
 def test_laws(a: Size, b: Size) -> None:
@@ -186,6 +210,7 @@ def test_laws(a: Size, b: Size) -> None:
         ((L + 1) // 2, "(L+1)//2"),
         (L - M, "L-M"),
         (Size.minimum(L, 3), "min(3,L)"),
+        (Size.part(L, 3), "min(3,L)"),
         (Size.of(0), "0"),
     ],
 )

@@ -58,6 +58,17 @@ def test_a_checkout_and_one_that_is_not_there(tmp_path: Path) -> None:
     assert run.stdout.count("FAILED") == 2
 
 
+def test_modules_of_a_checkout_are_not_imported(tmp_path: Path) -> None:
+    """What is in the folder has the names of what the linter itself imports, as in ``site-packages``."""
+    (tmp_path / "libcst").mkdir()
+    for name in ("libcst/__init__.py", "numpy.py", "json.py", "shardlint.py"):
+        (tmp_path / name).write_text("raise ImportError('a module of the checkout')\n")
+    (tmp_path / "a.py").write_text(WRONG)
+    result = public_code.check(tmp_path)
+    assert result.complaints == []
+    assert [f["code"] for f in result.findings] == ["ST201"]
+
+
 def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(WRONG)
     result = public_code.check(tmp_path, timeout=0.01)
