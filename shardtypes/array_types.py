@@ -84,6 +84,19 @@ def meaning_of_alias(annotation: Any) -> Any:
     return substituted(alias.__value__, replacements(alias.__type_params__, args))
 
 
+def holds_itself(annotation: Any, inside: tuple[Any, ...] = ()) -> bool:
+    """Whether an alias is met again inside of what it stands for."""
+    annotation = without_qualifiers(annotation)
+    alias = alias_of(annotation)
+    if alias is None:
+        parts = typing.get_args(annotation)
+    elif any(alias is other for other in inside):
+        return True
+    else:
+        parts, inside = (meaning_of_alias(annotation),), (*inside, alias)
+    return any(holds_itself(part, inside) for part in parts)
+
+
 def _is_alias(annotation: Any) -> bool:
     if isinstance(annotation, NameInItself):
         return True
