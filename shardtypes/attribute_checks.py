@@ -6,6 +6,8 @@ does not go with the other attributes is counted: they may be assigned next.
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +17,12 @@ from typeguard import TypeCheckError, TypeCheckMemo, _suppression
 from shardtypes import _stats
 from shardtypes.annotation_checks import compile_annotation
 from shardtypes.array_types import holds_arrays
-from shardtypes.fields import class_annotations, module_names
+from shardtypes.fields import (
+    class_annotations,
+    declares_fields,
+    is_checked_where_made,
+    module_names,
+)
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site
 from shardtypes.sharding_check import UnplacedTable
@@ -41,6 +48,8 @@ def attribute(owner: Any, name: str) -> None:
         return
     if _suppression.type_checks_suppressed and left_out():
         return
+    if _is_making(owner, sys._getframe(1)):
+        return  # it is checked when it is complete
     value = getattr(owner, name, _MISSING)
     display = kind.__qualname__.rpartition("<locals>.")[2]
     site = Site(display, f"field {name!r}", kind.__module__)
@@ -56,6 +65,15 @@ def attribute(owner: Any, name: str) -> None:
             return
         raise
     _compare_with_others(owner, checks, site)
+
+
+def _is_making(owner: Any, frame: types.FrameType) -> bool:
+    """Whether the code that assigns is the constructor of an object that checks its fields when it is made."""
+    code, kind = frame.f_code, type(owner)
+    if not (declares_fields(kind) and any(map(is_checked_where_made, kind.__mro__))):
+        return False
+    is_constructor = code.co_name in ("__init__", "__post_init__")
+    return is_constructor and frame.f_locals.get(code.co_varnames[0]) is owner
 
 
 def _is_of_arrays(value: Any) -> bool:

@@ -10,6 +10,7 @@ import __future__
 import ast
 import copy
 import functools
+import importlib
 import linecache
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 from shardtypes import _stats
 from shardtypes.assignments import HOOKED, check_assignments_inside
+from shardtypes.import_hook import instrument_body
 from shardtypes.variables import FUNCTIONS, Function, Scope, own_nodes
 
 _FUTURES = functools.reduce(
@@ -64,9 +66,8 @@ def with_assignments_checked(function: Any, display: str) -> Any:
     """The function with checks of its annotated variables; itself if it has none."""
     if not isinstance(function, types.FunctionType):
         return function
-    # They decorate what is defined inside with what this is a part of.
-    from shardtypes import hooked
-    from shardtypes.import_hook import instrument_body
+    # As instrumented code has it: it decorates what is defined inside with what this module is a part of.
+    hooked = importlib.import_module("shardtypes.hooked")
 
     def instrument(node: Function, path: str, around: Sequence[Scope]) -> bool:
         check_assignments_inside(node, path, around)

@@ -335,7 +335,7 @@ EVERY_ROLE = [
     "parameter", "result", "local", "inner", "global", "put", "attribute", "inside",
 ]  # fmt: skip
 
-BEYOND_TYPEGUARD = ("inner", "global", "put", "attribute")
+BEYOND_TYPEGUARD = ("inner", "global", "put", "attribute", "inside")
 
 # What a function does that declares a variable of its own, or assigns to one from a function inside of it, or to one of
 # its module; that fills a list, or an object; and that defines a function.
@@ -595,7 +595,7 @@ def is_possible(case: Case) -> bool:
     if case.role not in ROLES.get(case.callable, EVERY_ROLE):
         return False
     if case.role in BEYOND_TYPEGUARD and case.door == "typeguard":
-        return False  # which looks at what a function assigns to variables of its own
+        return False  # which looks at one function, and what it assigns to variables of its own
     if case.role in ("global", "attribute") and "against" in case.wrong:
         return False  # it names sizes of its own
     if case.role == "attribute" and wrong is not None and wrong.sharding:
