@@ -55,10 +55,7 @@ def stack(dims: str, inner: Any) -> Any:
     origin, args = typing.get_origin(inner), typing.get_args(inner)
     if origin is typing.Annotated:
         return typing.Annotated[
-            (
-                args[0],
-                *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]),
-            )
+            tuple(stack(dims, a) if isinstance(a, ArrayType) else a for a in args)
         ]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)
