@@ -9,13 +9,22 @@ from __future__ import annotations
 import inspect
 import types
 import typing
+from contextvars import ContextVar
 from typing import Any
 
 import jax
 from typeguard import TypeCheckError, TypeCheckMemo
 
-from shardtypes import messages, switches
-from shardtypes.array_types import array_annotation, bounds, holds_arrays, meaning
+from shardtypes import _stats, messages, switches
+from shardtypes.array_types import (
+    alias_of,
+    array_annotation,
+    bounds,
+    holds_arrays,
+    meaning_of_alias,
+    resolved_bounds,
+    without_qualifiers,
+)
 from shardtypes.container_checks import compile_container
 from shardtypes.dtypes import array_spec
 from shardtypes.errors import ShardTypeError
@@ -49,19 +58,64 @@ def _is_anything(annotation: Any) -> bool:
 
 def compile_part(annotation: Any, memo: TypeCheckMemo) -> Checker:
     """The check of a type inside another one, or of one that holds arrays. Errors do not say where the value is."""
-    annotation = meaning(annotation)
+    annotation = without_qualifiers(annotation)
     array = array_annotation(annotation)
     if array is not None:
         return array_spec(array).check
+    if alias_of(annotation) is not None:
+        return _compile_alias(annotation, memo)
     if _is_anything(annotation):
         return anything
     if not holds_arrays(annotation):
         return anything if switches.arrays_only else by_typeguard(annotation, memo)
     if isinstance(annotation, typing.TypeVar):
-        return _compile_union(bounds(annotation), memo)
+        return _compile_variable(annotation, memo)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return _compile_union(typing.get_args(annotation), memo)
     return compile_container(annotation, memo, compile_part)
+
+
+def _compile_variable(variable: Any, memo: TypeCheckMemo) -> Checker:
+    """The check of a type variable: of its bound, or of the types that it is constrained to."""
+    for part in resolved_bounds(variable):
+        for reason in part.reasons(f"type variable {variable.__name__}"):
+            _stats.count_not_possible(reason)
+    return _compile_union(bounds(variable), memo)
+
+
+# The checks of the aliases that are being compiled, as far as they are there: one may hold itself.
+_under_way: ContextVar[tuple[tuple[Any, list[Checker]], ...]] = ContextVar(
+    "shardtypes_aliases", default=()
+)
+
+
+def _compile_alias(annotation: Any, memo: TypeCheckMemo) -> Checker:
+    under_way = _under_way.get()
+    alias = alias_of(annotation)
+    for other, made in under_way:
+        if other is annotation or (alias is not annotation and other == annotation):
+            return _made_by_then(annotation, memo, made)
+    if any(alias_of(other) is alias for other, _ in under_way):
+        return _made_by_then(annotation, memo, [])  # of other arguments each time
+    made_here: list[Checker] = []
+    token = _under_way.set((*under_way, (annotation, made_here)))
+    try:
+        made_here.append(compile_part(meaning_of_alias(annotation), memo))
+    finally:
+        _under_way.reset(token)
+    return made_here[0]
+
+
+def _made_by_then(annotation: Any, memo: TypeCheckMemo, made: list[Checker]) -> Checker:
+    """The check that is there when the first value is, else it is made then."""
+
+    def check(value: Any, table: Table, view: View, site: Site) -> None:
+        __tracebackhide__ = True
+        if not made:
+            made.append(compile_part(annotation, memo))
+        made[0](value, table, view, site)
+
+    return check
 
 
 def _saying_where(check: Checker) -> Checker:

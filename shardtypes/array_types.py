@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,10 +14,14 @@ from shardtypes.dtypes import ArrayType, DTypeClass
 from shardtypes.fields import (
     are_resolved,
     class_annotations,
+    default_of,
+    generic_bases,
     is_pytree_dataclass,
     own_annotations,
+    replacements,
+    substituted,
 )
-from shardtypes.strings_in_types import with_args
+from shardtypes.strings_in_types import NameInItself, Resolved, resolved, with_args
 
 # What may stand around the type of a variable, a field or a key, and says nothing of its values.
 _QUALIFIERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
@@ -39,15 +43,24 @@ def array_annotation(annotation: Any) -> ArrayType | None:
 def meaning(annotation: Any) -> Any:
     """The type beneath names for it: of ``type X = T``, ``NewType``, ``Final[T]``, ``Annotated[T, 'note']``, T."""
     while array_annotation(annotation) is None:
+        if alias_of(annotation) is not None:
+            annotation = meaning_of_alias(annotation)
+            continue
+        beneath = without_qualifiers(annotation)
+        if beneath is annotation:
+            break
+        annotation = beneath
+    return annotation
+
+
+def without_qualifiers(annotation: Any) -> Any:
+    """The type beneath ``NewType``, ``Final[T]``, ``Annotated[T, 'note']`` and their like; aliases stay as they are."""
+    while array_annotation(annotation) is None:
         origin = typing.get_origin(annotation)
         if isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
         elif isinstance(annotation, dataclasses.InitVar):
             annotation = annotation.type
-        elif _is_alias(annotation):
-            annotation = annotation.__value__
-        elif _is_alias(origin):
-            annotation = origin.__value__[typing.get_args(annotation)]
         elif (
             origin is typing.Annotated or getattr(origin, "_name", None) in _QUALIFIERS
         ):
@@ -57,7 +70,36 @@ def meaning(annotation: Any) -> Any:
     return annotation
 
 
+def alias_of(annotation: Any) -> Any:
+    """The alias that an annotation is, ``X`` for ``X[T]`` too: ``type X = …``, or a name that stands for itself."""
+    origin = typing.get_origin(annotation)
+    return next((part for part in (annotation, origin) if _is_alias(part)), None)
+
+
+def meaning_of_alias(annotation: Any) -> Any:
+    """What an alias stands for, its type variables replaced."""
+    if _is_alias(annotation):
+        return annotation.__value__
+    alias, args = typing.get_origin(annotation), typing.get_args(annotation)
+    return substituted(alias.__value__, replacements(alias.__type_params__, args))
+
+
+def holds_itself(annotation: Any, inside: tuple[Any, ...] = ()) -> bool:
+    """Whether an alias is met again inside of what it stands for."""
+    annotation = without_qualifiers(annotation)
+    alias = alias_of(annotation)
+    if alias is None:
+        parts = typing.get_args(annotation)
+    elif any(alias is other for other in inside):
+        return True
+    else:
+        parts, inside = (meaning_of_alias(annotation),), (*inside, alias)
+    return any(holds_itself(part, inside) for part in parts)
+
+
 def _is_alias(annotation: Any) -> bool:
+    if isinstance(annotation, NameInItself):
+        return True
     return type(annotation).__name__ == "TypeAliasType" and hasattr(
         annotation, "__value__"
     )
@@ -129,26 +171,43 @@ def has_array_fields(base: type) -> bool:
     )
 
 
-def _holds(annotation: Any, seen: set[type] | None) -> bool:
-    """As ``holds_arrays``; ``seen`` are the classes that are being looked into."""
+def _holds(
+    annotation: Any, seen: set[type] | None, aliases: tuple[Any, ...] = ()
+) -> bool:
+    """As ``holds_arrays``; ``seen`` are the classes that are being looked into, and ``aliases`` what else may hold
+    itself."""
     if isinstance(annotation, list):  # the parameters of a Callable
-        return any(_holds(part, seen) for part in annotation)
+        return any(_holds(part, seen, aliases) for part in annotation)
     if isinstance(annotation, str):  # not evaluated yet, or naming nothing
         return "['" in annotation or '["' in annotation
-    annotation = meaning(annotation)
+    annotation = without_qualifiers(annotation)
     if array_annotation(annotation) is not None:
         return True
+    alias = alias_of(annotation)
+    if alias is not None:
+        return _alias_holds(annotation, alias, seen, aliases)
     if isinstance(annotation, typing.TypeVar):
-        return any(_holds(part, seen) for part in bounds(annotation))
+        # Its default is what it stands for where a class is written without arguments.
+        default = () if seen is None else (default_of(annotation),)
+        parts = [*bounds(annotation), *default]
+        return any(_holds(p, seen, aliases) for p in parts if p is not annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return False
-    if any(_holds(part, seen) for part in args):
+    if any(_holds(part, seen, aliases) for part in args):
         return True
     base = annotation if origin is None else origin
     if not isinstance(base, type):
         return False
     return class_holds_arrays(base) if seen is None else _class_holds(base, seen)
+
+
+def _alias_holds(
+    annotation: Any, alias: Any, seen: set[type] | None, aliases: tuple[Any, ...]
+) -> bool:
+    if any(alias is other for other in aliases):  # what else it holds is looked at
+        return any(_holds(arg, seen, aliases) for arg in typing.get_args(annotation))
+    return _holds(meaning_of_alias(annotation), seen, (*aliases, alias))
 
 
 def _class_holds(base: type, seen: set[type]) -> bool:
@@ -163,14 +222,8 @@ def _class_holds(base: type, seen: set[type]) -> bool:
         for annotation in own_annotations(part).values()
     ]
     return any(
-        _holds(part, seen) for part in (*inside, *_generic_bases(base))
+        _holds(part, seen) for part in (*inside, *generic_bases(base))
     ) or has_array_methods(base)
-
-
-def _generic_bases(base: type) -> Sequence[Any]:
-    """What a class says of its items, as in ``class Params(dict[str, f32['M']])``."""
-    found: Sequence[Any] = getattr(base, "__orig_bases__", ())
-    return found
 
 
 def has_array_methods(base: type) -> bool:
@@ -192,9 +245,16 @@ def has_array_methods(base: type) -> bool:
 
 def bounds(variable: Any) -> tuple[Any, ...]:
     """The types of which a type variable stands for one."""
+    return tuple(part.annotation for part in resolved_bounds(variable))
+
+
+def resolved_bounds(variable: Any) -> list[Resolved]:
+    """As ``bounds``, with what their strings do not name; those mean what they do where the variable is defined."""
     bound = variable.__bound__
     found: tuple[Any, ...] = variable.__constraints__ if bound is None else (bound,)
-    return found
+    module = sys.modules.get(getattr(variable, "__module__", None) or "")
+    names = {} if module is None else vars(module)
+    return [resolved(part, names, {}) for part in found]
 
 
 def _annotations_of(method: Any) -> Mapping[str, Any]:

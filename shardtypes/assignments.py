@@ -28,6 +28,7 @@ from shardtypes.variables import (
     annotations_of,
     inner_scopes,
     outer_variables,
+    own_nodes,
     parameter_names,
     variables_assigned_inside,
 )
@@ -49,6 +50,7 @@ class _Variable:
     # the variable that holds the table of the call which it belongs to, where that is another one
     table: str = ""
     is_parameter: bool = False
+    is_declared_inside: bool = True  # else it is a parameter, whose value is checked where the function is called
 
 
 def check_assignments(
@@ -60,11 +62,19 @@ def check_assignments(
     """
     variables = _variables_from_around(scope, around)
     if isinstance(scope, FUNCTIONS):
+        variables.update(_parameters(scope))
         variables.update(_own_variables(scope))
-    if variables:
+    if variables or _assigns_attributes(scope.body):
         scope.body = _Rewriter(path, variables).statements(scope.body)
     if isinstance(scope, FUNCTIONS) and _are_assigned_inside(scope, around):
         _keep_table(scope, around)
+
+
+def _assigns_attributes(body: Sequence[ast.stmt]) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        for node in own_nodes(body)
+    )
 
 
 def has_checks(node: ast.AST) -> bool:
@@ -115,6 +125,20 @@ def _own_variables(function: Function) -> dict[str, _Variable]:
     return {
         name: _Variable(several, hidden, is_parameter=name in parameters)
         for name, several in found.items()
+    }
+
+
+def _parameters(function: Function) -> dict[str, _Variable]:
+    """The annotated parameters: what is put into them."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    hidden = _hidden(function)
+    return {
+        argument.arg: _Variable(
+            [argument.annotation], hidden, is_parameter=True, is_declared_inside=False
+        )
+        for argument in every
+        if argument.annotation is not None
     }
 
 
@@ -192,6 +216,11 @@ def _targets(target: ast.expr) -> Iterator[ast.expr]:
         yield target
 
 
+# The argument of a container's method that is put into it, and the methods that put in several.
+_PUTTING = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "setdefault": 1}
+_PUTTING_MANY = {"extend", "extendleft", "update"}
+
+
 class _Rewriter(ast.NodeTransformer):
     """Puts checks at the assignments of one function or module, and of nothing that is defined in it."""
 
@@ -207,14 +236,18 @@ class _Rewriter(ast.NodeTransformer):
         return made
 
     def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, SCOPED) else super().visit(node)
+        if not isinstance(node, SCOPED):
+            return super().visit(node)
+        for part in _evaluated_outside(node):
+            self.visit(part)
+        return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         self.generic_visit(node)
         if node.value is not None:
             name = ast.unparse(node.target)
             variable = self._variables.get(name)
-            if variable is not None:
+            if variable is not None and variable.is_declared_inside:
                 node.value = self._checked(node.value, name, node.annotation, variable)
         return node
 
@@ -228,11 +261,33 @@ class _Rewriter(ast.NodeTransformer):
         taken_apart = [target for target in node.targets if target not in plain]
         for target in plain:
             node.value = self._rechecked(node.value, target)
-        return [node, *self._afterwards(taken_apart, node)]
+            if isinstance(target, ast.Subscript):
+                node.value = self._put(node.value, target.value, target.slice)
+        attributes = [t for t in plain if isinstance(t, ast.Attribute)]
+        stored = [check for t in attributes for check in self._attribute(t, node)]
+        return [node, *self._afterwards(taken_apart, node), *stored]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
         self.generic_visit(node)
         return [node, *self._afterwards([node.target], node)]
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        at = _PUTTING.get(getattr(node.func, "attr", ""))
+        if isinstance(node.func, ast.Attribute) and at is not None:
+            given = node.args[at : at + 1]
+            if given and not any(
+                isinstance(a, ast.Starred) for a in node.args[: at + 1]
+            ):
+                node.args[at] = self._put(given[0], node.func.value)
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        function = getattr(node.value, "func", None)
+        if isinstance(function, ast.Attribute) and function.attr in _PUTTING_MANY:
+            return [node, *self._all_items(function.value, node)]
+        return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> ast.AST:
         self.generic_visit(node)
@@ -264,7 +319,12 @@ class _Rewriter(ast.NodeTransformer):
             for name in bound
             if isinstance(name, str)
         ]
-        node.body = [*self._afterwards(targets, node.body[0]), *node.body]
+        checks = self._afterwards(targets, node.body[0])
+        if node.guard is None:
+            node.body = [*checks, *node.body]
+        else:  # which sees what is bound, also where it is not followed
+            first = [cast(ast.Expr, check).value for check in checks]
+            node.guard = _last_of([*first, node.guard]) if first else node.guard
         return node
 
     visit_AsyncFor = visit_For
@@ -274,13 +334,56 @@ class _Rewriter(ast.NodeTransformer):
         """The value of an assignment that has no annotation of its own, checked if its variable has one."""
         name = ast.unparse(target)
         variable = self._variables.get(name)
-        if variable is None:
+        if variable is None or not variable.is_declared_inside:
             return value
         if len(variable.annotations) > 1 or variable.is_parameter:
             return self._left_out(value, name, "which has several annotations")
         if _position(target) < _position(variable.annotations[0]):
             return self._left_out(value, name, "before it is annotated")
         return self._checked(value, name, variable.annotations[0], variable)
+
+    def _put(
+        self, value: ast.expr, held: ast.expr, at: ast.expr | None = None
+    ) -> ast.expr:
+        """A value that is put into what ``held`` stands for, checked if that is an annotated variable."""
+        depth = 0
+        while isinstance(held, ast.Subscript):
+            held, depth = held.value, depth + 1
+        variable = self._holder(held)
+        if variable is None:
+            return value
+        is_open = (
+            len(variable.annotations) > 1
+            or variable.is_parameter
+            or _position(held) < _position(variable.annotations[0])
+        )
+        if is_open or depth or isinstance(at, ast.Slice):
+            return self._item("left_items", value, held, variable)
+        check = "item" if variable.check == "local" else "item_alone"
+        return self._item(check, value, held, variable)
+
+    def _all_items(self, held: ast.expr, at: ast.stmt) -> list[ast.stmt]:
+        """A statement that checks all that an annotated variable holds."""
+        variable = self._holder(held)
+        if variable is None:
+            return []
+        is_open = len(variable.annotations) > 1 or variable.is_parameter
+        loaded = ast.parse(ast.unparse(held), mode="eval").body
+        check = "left_items" if is_open else "items"
+        return [_located(ast.Expr(self._item(check, loaded, held, variable)), at)]
+
+    def _holder(self, held: ast.expr) -> _Variable | None:
+        if not isinstance(held, (ast.Name, ast.Attribute)):
+            return None
+        return self._variables.get(ast.unparse(held))
+
+    def _item(
+        self, check: str, value: ast.expr, held: ast.expr, variable: _Variable
+    ) -> ast.expr:
+        where = [ast.Constant(ast.unparse(held)), ast.Constant(self._path)]
+        annotation = _outside(variable.annotations[0], variable.hidden)
+        thunk = ast.Lambda(_no_arguments(), annotation)
+        return _call(check, [value, *where, thunk], value)
 
     def _afterwards(self, targets: Sequence[ast.expr], at: ast.stmt) -> list[ast.stmt]:
         """Statements that check the variables bound by ``at``."""
@@ -290,7 +393,20 @@ class _Rewriter(ast.NodeTransformer):
             checked = self._rechecked(loaded, target)
             if checked is not loaded:
                 made.append(_located(ast.Expr(checked), at))
+            elif isinstance(target, ast.Subscript):
+                made += self._all_items(target.value, at)
+            elif isinstance(target, ast.Attribute):
+                made += self._attribute(target, at)
         return made
+
+    def _attribute(self, target: ast.Attribute, at: ast.stmt) -> list[ast.stmt]:
+        """A statement that checks an attribute, if the class of its object annotates it."""
+        owner = target.value
+        if ast.unparse(target) in self._variables or not _is_path(owner):
+            return []
+        loaded = ast.parse(ast.unparse(owner), mode="eval").body
+        check = _call("attribute", [loaded, ast.Constant(target.attr)], owner)
+        return [_located(ast.Expr(check), at)]
 
     def _checked(
         self, value: ast.expr, name: str, annotation: ast.expr, variable: _Variable
@@ -311,6 +427,34 @@ class _Rewriter(ast.NodeTransformer):
             f"{self._path}: variable {name!r}" if self._path else f"variable {name!r}"
         )
         return _call("undecided", [value, ast.Constant(f"{place}, {why}")], value)
+
+
+def _is_path(node: ast.expr) -> bool:
+    """Whether an expression can be evaluated once more: ``self``, ``state.params``, ``layers[0]``."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        if isinstance(node, ast.Subscript):
+            if not isinstance(node.slice, (ast.Constant, ast.Name)):
+                return False
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _evaluated_outside(node: ast.AST) -> Iterator[ast.expr]:
+    """What of a function or class is evaluated where it is defined: decorators, defaults and bases."""
+    yield from getattr(node, "decorator_list", ())
+    if isinstance(node, ast.ClassDef):
+        yield from node.bases
+        yield from (keyword.value for keyword in node.keywords)
+    elif isinstance(node, (*FUNCTIONS, ast.Lambda)):
+        yield from node.args.defaults
+        yield from filter(None, node.args.kw_defaults)
+
+
+def _last_of(expressions: list[ast.expr]) -> ast.expr:
+    """An expression that evaluates several, and is the last one."""
+    at = expressions[-1]
+    several = ast.Tuple(expressions, ast.Load())
+    return _located(ast.Subscript(several, ast.Constant(-1), ast.Load()), at)
 
 
 def _outside(annotation: ast.expr, hidden: frozenset[str]) -> ast.expr:

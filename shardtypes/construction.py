@@ -39,6 +39,7 @@ from shardtypes.fields import (
 from shardtypes.meshes import current_view
 from shardtypes.scopes import Site, enter_table, leave_table
 from shardtypes.sharding_check import UnplacedTable
+from shardtypes.stacks import is_stack
 from shardtypes.switches import checks_on
 
 _MISSING = object()
@@ -227,8 +228,27 @@ def _check(value: Any, cls: type, frame: types.FrameType | None) -> None:
             part = getattr(value, name, _MISSING)
             if part is not _MISSING and (has_arrays or not _is_tree(value)):
                 _check_field(check, has_arrays, part, name, cls, caller, table, view)
+    except TypeCheckError:
+        if not is_stack(value, lambda one: _check_arrays(one, checks, cls)):
+            raise
+        _stats.count_not_possible(
+            f"{_display(cls)}: a stack was made by the class of one of its values"
+        )
     finally:
         leave_table(opened)
+
+
+def _check_arrays(value: Any, checks: _Checks, cls: type) -> None:
+    """Check the fields of one of a stack."""
+    table, view = UnplacedTable(), current_view()
+    for name, (check, has_arrays) in checks.items():
+        part = getattr(value, name, _MISSING)
+        if has_arrays and part is not _MISSING:
+            check(part, table, view, Site(_display(cls), f"field {name!r}"))
+
+
+def _display(cls: type) -> str:
+    return cls.__qualname__.rpartition("<locals>.")[2]
 
 
 def _checked_class(kind: type) -> type | None:
@@ -246,7 +266,7 @@ def _check_field(
     view: Any,
 ) -> None:
     __tracebackhide__ = True
-    display = cls.__qualname__.rpartition("<locals>.")[2]
+    display = _display(cls)
     try:
         check(part, table, view, Site(display, f"field {name!r}", cls.__module__))
     except TypeCheckError:

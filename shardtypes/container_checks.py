@@ -26,11 +26,15 @@ from shardtypes.fields import (
     FieldTypes,
     class_annotations,
     declares_fields,
+    default_of,
+    generic_bases,
     is_named_tuple,
     is_pytree_dataclass,
     known_field_types,
     module_names,
+    replacements,
     substituted,
+    unstacked,
 )
 from shardtypes.meshes import View
 from shardtypes.scopes import Site, Table
@@ -131,21 +135,8 @@ def _compile_class(
 
 def _generic_bases(base: type, args: tuple[Any, ...]) -> list[Any]:
     """The bases of a class with what they say of its items: ``dict[str, f32['M']]``."""
-    parameters = getattr(base, "__parameters__", ())
-    replaced = (
-        dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
-    )
-    bases = (
-        ()
-        if "__shardtypes_fields__" in vars(base)
-        else getattr(base, "__orig_bases__", ())
-    )
-    declared = [
-        part
-        for part in bases
-        if typing.get_origin(part) not in (typing.Generic, typing.Protocol)
-    ]
-    return [substituted(part, replaced) for part in declared]
+    replaced = replacements(getattr(base, "__parameters__", ()), args) if args else {}
+    return [substituted(part, replaced) for part in generic_bases(base)]
 
 
 def _unchecked_part(base: type) -> str:
@@ -331,6 +322,8 @@ def _compile_dataclass(
         if holds_arrays(part)
     ]
     name_of_class = f"{base.__module__}.{base.__qualname__}"
+    # ``vmap`` makes a stack of a function's results, and leaves their class as it is.
+    kind = unstacked(base)
 
     def check_parts(
         value: Any, names: Table, table: Table, view: View, site: Site
@@ -352,7 +345,7 @@ def _compile_dataclass(
 
     def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
-        if not isinstance(value, base):
+        if not isinstance(value, kind):
             raise TypeCheckError(f"is not an instance of {name_of_class}")
         if any(value is other for other in _values_under_way()):  # it holds itself
             return
@@ -533,6 +526,12 @@ def _compile_typed_dict(
     return check_typed_dict
 
 
+def _default_arguments(base: Any) -> tuple[Any, ...]:
+    """What the type variables of a class stand for where it is written without arguments."""
+    parameters = getattr(base, "__parameters__", ())
+    return tuple(default_of(parameter) for parameter in parameters)
+
+
 def _required_keys(base: Any) -> set[str]:
     """The keys that a typed dict must have; Python itself does not see qualifiers in strings."""
     origins = {
@@ -565,7 +564,7 @@ def _field_checks(
         nonlocal made
         if made is None or not made[0].are_current():
             memo = TypeCheckMemo(module_names(base), {}, config=CONFIG)
-            known = known_field_types(base, args)
+            known = known_field_types(base, args or _default_arguments(base))
             wanted = {
                 name: hint
                 for name, hint in known.types.items()

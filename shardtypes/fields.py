@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 import sys
 import types
-from collections.abc import Mapping
+import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,6 +23,14 @@ _UNKNOWN = (NameError, AttributeError, TypeError, ValueError, SyntaxError)
 def is_pytree_dataclass(cls: Any) -> bool:
     """Whether a class was made by ``pytree_dataclass``."""
     return isinstance(cls, type) and "__shardtypes_pytree__" in vars(cls)
+
+
+def unstacked(cls: type) -> type:
+    """The class of one of the values that a stacked class holds, ``C`` of ``Array['layers', C]``; any other itself."""
+    while "__shardtypes_stack__" in vars(cls):
+        _, inner = vars(cls)["__shardtypes_stack__"]
+        cls = typing.get_origin(inner) or inner
+    return cls
 
 
 def is_named_tuple(cls: Any) -> bool:
@@ -174,10 +183,30 @@ def are_resolved(cls: type) -> bool:
     return not _of_class(cls)[1]
 
 
+def replacements(parameters: Sequence[Any], args: Sequence[Any]) -> dict[Any, Any]:
+    """What type variables stand for: those without an argument for their default; nothing where the arguments do not
+    go with them."""
+    given = [*args, *(default_of(parameter) for parameter in parameters[len(args) :])]
+    if len(given) != len(parameters):
+        return {}
+    pairs = zip(parameters, given, strict=True)
+    return {parameter: part for parameter, part in pairs if part is not parameter}
+
+
+def default_of(parameter: Any) -> Any:
+    """The default of a type variable, or itself."""
+    has_default = getattr(parameter, "has_default", None)
+    if has_default is None or not has_default():
+        return parameter
+    return parameter.__default__
+
+
 def substituted(hint: Any, replaced: Mapping[Any, Any]) -> Any:
     """An annotation with its type variables replaced."""
     if hint in replaced:
         return replaced[hint]
+    if typing.get_origin(hint) is None:  # a generic class without arguments, too
+        return hint
     parameters = getattr(hint, "__parameters__", ())
     if parameters:
         return hint[tuple(replaced.get(p, p) for p in parameters)]
@@ -187,10 +216,7 @@ def substituted(hint: Any, replaced: Mapping[Any, Any]) -> Any:
 def _of_fields(
     cls: Any, args: tuple[Any, ...], found: Mapping[str, Any]
 ) -> dict[str, Any]:
-    parameters = getattr(cls, "__parameters__", ())
-    replaced = (
-        dict(zip(parameters, args, strict=True)) if len(parameters) == len(args) else {}
-    )
+    replaced = replacements(getattr(cls, "__parameters__", ()), args) if args else {}
     names = [name for name in field_names(cls) if name in found]
     return {
         name: substituted(found[name], replaced) if replaced else found[name]
@@ -202,13 +228,48 @@ def _of_class(cls: type) -> tuple[dict[str, Any], dict[str, Resolved]]:
     """The annotations of a class and its bases, and why some of them are left as they are written."""
     found: dict[str, Any] = {}
     missing: dict[str, Resolved] = {}
+    arguments = _arguments_of_bases(cls)
     for base in reversed(cls.__mro__):
         hints, parts = _own(base)
         for name in hints:
             missing.pop(name, None)
+        replaced = arguments.get(base)
+        if replaced:
+            hints = {name: substituted(h, replaced) for name, h in hints.items()}
         found.update(hints)
         missing.update(parts)
     return found, missing
+
+
+def _arguments_of_bases(cls: type) -> dict[type, dict[Any, Any]]:
+    """What the type variables of its bases stand for in a class: ``class Weights(Box[f32['M']])``."""
+    found: dict[type, dict[Any, Any]] = {}
+    waiting: list[tuple[type, Mapping[Any, Any]]] = [(cls, {})]
+    while waiting:
+        part, replaced = waiting.pop(0)
+        for base in generic_bases(part):
+            origin = typing.get_origin(base)
+            if not isinstance(origin, type) or origin in found:
+                continue
+            args = [substituted(arg, replaced) for arg in typing.get_args(base)]
+            parameters = getattr(origin, "__parameters__", ())
+            found[origin] = replacements(parameters, args)
+            waiting.append((origin, found[origin]))
+        plain = [base for base in part.__bases__ if base not in found]
+        waiting += [(base, {}) for base in plain if base is not object]
+    return found
+
+
+def generic_bases(cls: type) -> tuple[Any, ...]:
+    """The bases of a class as it was written, ``Generic[T]`` and ``Protocol[T]`` left out."""
+    if "__shardtypes_fields__" in vars(cls):  # of the stacked form of another class
+        return ()
+    written: tuple[Any, ...] = getattr(cls, "__orig_bases__", ())
+    return tuple(
+        part
+        for part in written
+        if typing.get_origin(part) not in (typing.Generic, typing.Protocol)
+    )
 
 
 def _own(cls: type) -> tuple[Mapping[str, Any], Mapping[str, Resolved]]:

@@ -6,9 +6,11 @@ import sys
 from typing import Any
 
 from shardtypes import _stats
+from shardtypes.attribute_checks import attribute
 from shardtypes.checked import wrap_function
 from shardtypes.construction import check_where_made
 from shardtypes.fields import remember_names
+from shardtypes.item_checks import item, item_alone, items, left_items
 from shardtypes.variable_checks import local, module_variable, outer, table, undecided
 
 
@@ -37,8 +39,13 @@ def read_again(target: Any) -> Any:
 
 
 __all__ = [
+    "attribute",
     "declared",
     "function",
+    "item",
+    "item_alone",
+    "items",
+    "left_items",
     "local",
     "module_variable",
     "outer",

@@ -29,7 +29,7 @@ from shardtypes.switches import switched_off
 from shardtypes.variables import Scope, annotations_of
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes4"
+TAG = "shardtypes5"
 
 # Functions below these are checked already, or must be left alone.
 _LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}

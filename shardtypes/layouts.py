@@ -22,6 +22,7 @@ from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSha
 from jax.stages import Compiled
 
 from shardtypes import messages
+from shardtypes.array_types import array_annotation, meaning
 from shardtypes.beneath import beneath
 from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
 from shardtypes.lang import Dim, format_shape
@@ -318,8 +319,9 @@ def layout(
     and for an axis that the mesh does not have.
     """
     mesh = mesh if mesh is not None else current_mesh()
-    if isinstance(x, ArrayType):
-        return _annotation_layout(x, mesh, shape)
+    annotation = array_annotation(meaning(x))
+    if annotation is not None:
+        return _annotation_layout(annotation, mesh, shape)
     if isinstance(x, Compiled):
         return _program_layouts(x, mesh)
     if type(x).__name__ == "HloSharding":

@@ -20,8 +20,9 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shardtypes.array_types import array_annotation, meaning
 from shardtypes.constraints import constrain
-from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.dtypes import shape_of_type
 from shardtypes.lang import Shape
 from shardtypes.meshes import current_mesh
 
@@ -125,8 +126,9 @@ def _free(new: Any, existing: list[Any]) -> bool:
 
 def _names(array_dim_names: Any) -> Sequence[Any] | None:
     """Names from a tuple of names, or from one of our annotations."""
-    if isinstance(array_dim_names, ArrayType):
-        shape = shape_of_type(array_dim_names)
+    annotation = array_annotation(meaning(array_dim_names))
+    if annotation is not None:
+        shape = shape_of_type(annotation)
         return tuple(
             dim.size.symbol_name
             if dim.kind == "size" and dim.size is not None
@@ -182,7 +184,7 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
     return jax.tree_util.tree_map(
         lambda x: logical_to_mesh_axes(x, rules),
         tree,
-        is_leaf=lambda x: isinstance(x, (PartitionSpec, ArrayType)),
+        is_leaf=lambda x: _is_spec(x),
     )
 
 
@@ -203,8 +205,12 @@ class RulesFallback(enum.Enum):
     NO_CONSTRAINT = "no_constraint"
 
 
+def _is_spec(x: Any) -> bool:
+    return isinstance(x, PartitionSpec) or array_annotation(meaning(x)) is not None
+
+
 def _is_logical_spec(x: Any) -> bool:
-    if x is None or isinstance(x, (ArrayType, PartitionSpec)):
+    if x is None or _is_spec(x):
         return True
     return isinstance(x, tuple) and all(
         e is None or isinstance(e, str) or e is PartitionSpec.UNCONSTRAINED for e in x

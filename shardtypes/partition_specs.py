@@ -12,6 +12,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from shardtypes import messages
+from shardtypes.array_types import array_annotation, holds_itself, meaning
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
@@ -45,19 +46,19 @@ def map_type(
     ``example``, a value of the type, or their defaults. Raises ``TypeError`` naming the path of a part that has no
     array type.
     """
-    if isinstance(annotation, ArrayType):
-        return leaf(annotation)
     if isinstance(annotation, (dict, list, tuple)):
         return _map_tree(annotation, leaf, path, example, many)
-    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     where = path or "the type"
-    if origin is typing.Annotated:
-        found = next((a for a in args[1:] if isinstance(a, ArrayType)), None)
-        return (
-            leaf(found)
-            if found is not None
-            else map_type(args[0], leaf, path, example, many)
+    if holds_itself(annotation):
+        raise TypeError(
+            f"{where}: {_show(annotation)} holds itself, so its values have no one structure; write the types of one "
+            "in dicts, lists and tuples"
         )
+    annotation = meaning(annotation)
+    array = array_annotation(annotation)
+    if array is not None:
+        return leaf(array)
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     base = origin or annotation
     if is_pytree_dataclass(base):
         hints = field_types(base, args)
@@ -149,7 +150,7 @@ def _map_tuple(
         )
 
     if hasattr(base, "_fields"):
-        hints = typing.get_type_hints(base, include_extras=True)
+        hints = field_types(base, args)
         return base(
             *(
                 item(i, hints.get(n, Any), f"{path}.{n}")

@@ -10,19 +10,16 @@ import __future__
 import ast
 import copy
 import functools
+import importlib
 import linecache
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shardtypes import _stats, variable_checks
-from shardtypes.assignments import (
-    HOOKED,
-    check_assignments,
-    check_assignments_inside,
-    has_checks,
-)
+from shardtypes import _stats
+from shardtypes.assignments import HOOKED, check_assignments_inside
+from shardtypes.import_hook import instrument_body
 from shardtypes.variables import FUNCTIONS, Function, Scope, own_nodes
 
 _FUTURES = functools.reduce(
@@ -68,19 +65,20 @@ def with_assignments_checked(function: Any, display: str) -> Any:
     """The function with checks of its annotated variables; itself if it has none."""
     if not isinstance(function, types.FunctionType):
         return function
+    # As instrumented code has it: it decorates what is defined inside with what this module is a part of.
+    hooked = importlib.import_module("shardtypes.hooked")
+
+    def instrument(node: Function, path: str, around: Sequence[Scope]) -> bool:
+        check_assignments_inside(node, path, around)
+        return instrument_body(node, path, around)
+
     try:
-        return recompiled(function, _check_variables, variable_checks)
+        return recompiled(function, instrument, hooked)
     except OtherSource:
         _stats.count_not_possible(
             f"{display}: its variables, for it was not compiled from the source that is there"
         )
         return function
-
-
-def _check_variables(node: Function, path: str, around: Sequence[Scope]) -> bool:
-    check_assignments_inside(node, path, around)
-    check_assignments(node, path, around)
-    return has_checks(node)
 
 
 def recompiled(
@@ -233,12 +231,17 @@ def _function(
 
 
 def _renamed(code: types.CodeType, before: str, after: str) -> types.CodeType:
-    """The code, and that of functions inside of it, with another beginning of their qualified names."""
-    constants = [
-        _renamed(c, before, after) if isinstance(c, types.CodeType) else c
-        for c in code.co_consts
-    ]
+    """The code, and that of functions and classes inside of it, with another beginning of their qualified names."""
+
+    def renamed(constant: Any) -> Any:
+        if isinstance(constant, types.CodeType):
+            return _renamed(constant, before, after)
+        if isinstance(constant, str) and constant.startswith(before + "."):
+            return after + constant[len(before) :]  # of a class, in its body
+        return constant
+
     name = code.co_qualname
     if name == before or name.startswith(before + "."):
         name = after + name[len(before) :]
-    return code.replace(co_qualname=name, co_consts=tuple(constants))
+    constants = tuple(map(renamed, code.co_consts))
+    return code.replace(co_qualname=name, co_consts=constants)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from shardtypes.array_types import holds_itself, meaning
 from shardtypes.dtypes import ArrayType
 from shardtypes.errors import ShapeStringError
 from shardtypes.fields import field_types, is_checked_where_made, is_pytree_dataclass
@@ -42,6 +43,9 @@ class Array:
 @cache
 def stack(dims: str, inner: Any) -> Any:
     """The stacked type."""
+    if holds_itself(inner):
+        raise TypeError(f"Array[{dims!r}, …]: {inner!r} holds itself")
+    inner = meaning(inner)
     if isinstance(inner, ArrayType):
         text = inner.__args__[0].decode()
         dtype: Any = inner.__origin__
@@ -51,10 +55,7 @@ def stack(dims: str, inner: Any) -> Any:
     origin, args = typing.get_origin(inner), typing.get_args(inner)
     if origin is typing.Annotated:
         return typing.Annotated[
-            (
-                args[0],
-                *(stack(dims, a) if isinstance(a, ArrayType) else a for a in args[1:]),
-            )
+            tuple(stack(dims, a) if isinstance(a, ArrayType) else a for a in args)
         ]
     if is_pytree_dataclass(origin):
         return _stack_class(dims, inner)

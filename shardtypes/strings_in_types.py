@@ -53,9 +53,23 @@ def resolved(
         return Resolved(annotation)
     result = Resolved(Any)
     result.annotation = _Evaluation(dict(names), local_names, result.missing).of(
-        annotation, frozenset()
+        annotation, {}
     )
     return result
+
+
+class NameInItself:
+    """A name for a type, met inside of what it stands for, as in ``Tree = f32['N'] | list['Tree']``.
+
+    As ``type Tree = …`` it has its meaning in ``__value__``.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.__value__: Any = Any
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 @dataclass
@@ -64,7 +78,7 @@ class _Evaluation:
     local_names: Mapping[str, Any]
     missing: list[NameError]
 
-    def of(self, annotation: Any, inside: frozenset[str]) -> Any:
+    def of(self, annotation: Any, inside: Mapping[str, NameInItself]) -> Any:
         """``inside`` are the strings that are being evaluated: a type may hold itself."""
         if not has_strings(annotation):
             return annotation
@@ -75,7 +89,7 @@ class _Evaluation:
                 else annotation.__forward_arg__
             )
             if text in inside:
-                return typing.ForwardRef(text)
+                return inside[text]
             try:
                 value = self.value(
                     text, getattr(annotation, "__forward_module__", None)
@@ -83,7 +97,9 @@ class _Evaluation:
             except NameError as error:
                 self.missing.append(error)
                 return Any
-            return self.of(value, inside | {text})
+            name = NameInItself(text)
+            name.__value__ = self.of(value, {**inside, text: name})
+            return name.__value__
         if isinstance(annotation, list):
             return [self.of(part, inside) for part in annotation]
         return with_args(

@@ -68,7 +68,7 @@ def _annotation(origin: Any, args: tuple[Any, ...]) -> Any:
         return typing.Union[args]  # noqa: UP007 - a tuple of members
     if origin is collections.abc.Callable:
         return collections.abc.Callable[args[0], args[1]]
-    return origin[args]
+    return origin[args if len(args) != 1 else args[0]]  # some take no tuple: ``Final``
 
 
 # The compiled check of each annotation that typeguard has met, by dtype class and text.

@@ -107,6 +107,14 @@ def module_variable(
     return value
 
 
+def declared_by(
+    name: str, where: str, annotation: Callable[[], Any]
+) -> tuple[Any, Site]:
+    """What the annotation of a variable stands for, and where the variable is; ``Any`` if for nothing."""
+    declared, _, site = _check_of(name, where, annotation)
+    return declared, site
+
+
 def _check_alone(value: Any, check: Checker, site: Site) -> None:
     """Check a value whose names for sizes are its own."""
     __tracebackhide__ = True

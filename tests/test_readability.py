@@ -88,7 +88,6 @@ COMPLEXITIES: dict[str, float] = {
     "shardlint/ops/sharding/updating.py:_places": 28,
     "shardlint/ops/sharding/updating.py:written": 35,
     "shardtypes/manual_view.py:check_manual": 29,
-    "shardtypes/partition_specs.py:map_type": 26,
     "shardtypes/sharding_check.py:_compare_concrete": 29,
 }
 #: Modules that import each other in a circle, imports for types and inside functions included: none is the goal.

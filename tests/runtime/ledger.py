@@ -92,7 +92,22 @@ class Deep:
     a: list[{array}]
     b: dict[str, Ours]
     c: typing.Optional[Flax] = None
+
+Nest = typing.Union[{array}, "list[Nest]", dict[str, "Nest"]]
+
+T = typing.TypeVar("T")
+
+@flax.struct.dataclass
+class Of(typing.Generic[T]):
+    a: T
+    b: T
+
+@flax.struct.dataclass
+class OfArrays(Of[{array}]):
+    pass
 """
+if sys.version_info >= (3, 12):
+    CLASSES += "type Tree = {array} | list[Tree] | dict[str, Tree]\n"
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,10 @@ def _record(name: str, tree: bool = True) -> Container:
         lambda module, items: getattr(module, name)(a=items[0], b=items[1]),
         tree,
     )
+
+
+def _nested(items: list[Any]) -> Any:
+    return {"k": [items[0], [items[1]]], "l": items[2]}
 
 
 CONTAINERS = {
@@ -148,6 +167,18 @@ CONTAINERS = {
         lambda module, items: module.Deep(
             a=items[:1], b={"k": module.Ours(*items[1:3])}, c=module.Flax(*items[3:])
         ),
+    ),
+    "holds itself": Container("Nest", 3, lambda _, items: _nested(items)),
+    **(
+        {"alias of itself": Container("Tree", 3, lambda _, items: _nested(items))}
+        if sys.version_info >= (3, 12)
+        else {}
+    ),
+    "generic record": Container(
+        "Of[{array}]", 2, lambda module, items: module.Of(*items)
+    ),
+    "record of a generic one": Container(
+        "OfArrays", 2, lambda module, items: module.OfArrays(*items)
     ),
     **{
         name: _record(name)
@@ -296,18 +327,25 @@ CALLABLES = {
 
 # Which roles a callable has, where not all.
 ROLES = {
-    "property": ["result", "local", "inner", "global"],
+    "property": ["result", "local", "inner", "global", "put", "attribute", "inside"],
     "keywords": ["parameter"],
     "rest": ["parameter"],
 }
-EVERY_ROLE = ["parameter", "result", "local", "inner", "global"]
+EVERY_ROLE = [
+    "parameter", "result", "local", "inner", "global", "put", "attribute", "inside",
+]  # fmt: skip
+
+BEYOND_TYPEGUARD = ("inner", "global", "put", "attribute", "inside")
 
 # What a function does that declares a variable of its own, or assigns to one from a function inside of it, or to one of
-# its module.
+# its module; that fills a list, or an object; and that defines a function.
 STATEMENTS = {
     "local": "y: {container} = {x}",
     "inner": "y: {container}\ndef inside():\n    nonlocal y\n    y = {x}\ninside()",
     "global": "global Y\nY = {x}",
+    "put": "parts: list[{container}] = []\nparts.append({x})",
+    "attribute": "holder = Holder()\nholder.held = {x}",
+    "inside": "def inside() -> {container}:\n    return {x}\ninside()",
 }
 
 DOORS = {
@@ -354,6 +392,8 @@ def source(case: Case, classes: str, checked: bool) -> str:
     text = "\n".join(line for line in lines if line.strip())
     future = "from __future__ import annotations\n" if case.future else ""
     variable = f"Y: {container}\n" if case.role == "global" else ""
+    if case.role == "attribute":
+        variable = f"class Holder:\n    held: {container}\n"
     return future + HEADER.format(classes=classes) + variable + text + "\n"
 
 
@@ -554,10 +594,12 @@ def is_possible(case: Case) -> bool:
     container = CONTAINERS[case.container]
     if case.role not in ROLES.get(case.callable, EVERY_ROLE):
         return False
-    if case.role in ("inner", "global") and case.door == "typeguard":
-        return False  # which looks at what a function assigns to variables of its own
-    if case.role == "global" and "against" in case.wrong:
+    if case.role in BEYOND_TYPEGUARD and case.door == "typeguard":
+        return False  # which looks at one function, and what it assigns to variables of its own
+    if case.role in ("global", "attribute") and "against" in case.wrong:
         return False  # it names sizes of its own
+    if case.role == "attribute" and wrong is not None and wrong.sharding:
+        return False  # an object may be made first, and placed then
     if case.chain != ("none",) and (not container.tree or wrong is None):
         return False
     if case.wrong == "type" and case.container == "union":

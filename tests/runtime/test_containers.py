@@ -22,7 +22,9 @@ from collections.abc import (
     AsyncIterator, Awaitable, Callable, Collection, Generator, ItemsView, Iterable, Iterator, Mapping, MutableMapping,
     MutableSequence, Sequence, ValuesView,
 )
-from typing import Annotated, Final, Generic, NamedTuple, NewType, NotRequired, Optional, Protocol, TypedDict, TypeVar
+from typing import (
+    Annotated, Final, Generic, NamedTuple, NewType, NotRequired, Optional, Protocol, TypedDict, TypeVar, Union,
+)
 
 import jax
 from shardtypes import f32, pytree_dataclass
@@ -30,6 +32,9 @@ from shardtypes import f32, pytree_dataclass
 T = TypeVar("T")
 Bound = TypeVar("Bound", bound=f32["N"])
 Constrained = TypeVar("Constrained", f32["N"], f32["N N N"])
+BoundText = TypeVar("BoundText", bound="f32['N']")
+Nest = Union[f32["N"], "list[Nest]", dict[str, "Nest"]]
+Params2 = dict[str, "f32['N'] | Params2"]
 New = NewType("New", f32["N"])
 
 
@@ -150,6 +155,10 @@ KINDS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "Annotated list": ("Annotated[list[f32['N']], 'a note']", lambda m, x: [x], "alarm"),
     "bound": ("Bound", lambda m, x: x, "alarm"),
     "constrained": ("Constrained", lambda m, x: x, "alarm"),
+    "bound, a string": ("BoundText", lambda m, x: x, "alarm"),
+    "a type that holds itself": ("Nest", lambda m, x: {"a": [[jnp.ones(3)], {"b": [x]}]}, "alarm"),
+    "a type that holds itself, the first": ("Nest", lambda m, x: x, "alarm"),
+    "a dict that holds itself": ("Params2", lambda m, x: {"a": {"b": {"c": x}}}, "alarm"),
     "new type": ("New", lambda m, x: x, "alarm"),
     "named tuple": ("Named", lambda m, x: m.Named(1, x), "own"),
     "generic named tuple": ("NamedOf[f32['N']]", lambda m, x: m.NamedOf(x), "alarm"),
@@ -177,9 +186,51 @@ KINDS: dict[str, tuple[str, Callable[[Any, Any], Any], str]] = {
     "attribute of a class": ("Parent", lambda m, x: m.Parent(), "count"),
 }  # fmt: skip
 if sys.version_info >= (3, 12):
-    SOURCE += "type Alias = f32['N']\ntype ListAlias[S] = list[S]\n"
+    SOURCE += (
+        "type Alias = f32['N']\ntype ListAlias[S] = list[S]\n"
+        "type Same[S] = S\ntype Turned[A, B] = tuple[B, A]\n"
+        "type Deep = Alias | list[Deep] | dict[str, Deep]\n"
+        "type DeepOf[S] = S | tuple[DeepOf[S], ...]\n"
+        "type Deeper[S] = S | list[Deeper[list[S]]]\n"
+        "@dataclasses.dataclass\nclass Member:\n    parts: 'Members'\n"
+        "type Members = f32['N'] | list[Member]\n"
+    )
     KINDS["alias"] = "Alias", lambda m, x: x, "alarm"
     KINDS["generic alias"] = "ListAlias[f32['N']]", lambda m, x: [x], "alarm"
+    KINDS["alias of its variable"] = "Same[f32['N']]", lambda m, x: x, "alarm"
+    KINDS["alias, variables in another order"] = (
+        "Turned[int, f32['N']]",
+        lambda m, x: (x, 1),
+        "alarm",
+    )
+    KINDS["alias of itself"] = "Deep", lambda m, x: {"a": [[x]]}, "alarm"
+    KINDS["generic alias of itself"] = (
+        "DeepOf[f32['N']]",
+        lambda m, x: ((jnp.ones(3), (x,)),),
+        "alarm",
+    )
+    KINDS["alias of itself, of more each time"] = (
+        "Deeper[f32['N']]",
+        lambda m, x: [[[[x]]]],
+        "alarm",
+    )
+    KINDS["alias and class that hold each other"] = (
+        "Members",
+        lambda m, x: [m.Member([m.Member(x)])],
+        "own",
+    )
+if sys.version_info >= (3, 13):
+    SOURCE += "@dataclasses.dataclass\nclass WithDefault[S = f32['N']]:\n    x: S\n"
+    KINDS["default of a class"] = (
+        "WithDefault",
+        lambda m, x: m.WithDefault(x),
+        "own",
+    )
+    KINDS["default of a class, given"] = (
+        "WithDefault[f32['N']]",
+        lambda m, x: m.WithDefault(x),
+        "alarm",
+    )
 
 NUMBERED = dict(zip(KINDS, itertools.count(), strict=False))
 FUNCTIONS = "".join(

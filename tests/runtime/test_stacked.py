@@ -185,7 +185,38 @@ def test_it_is_checked_as_what_it_says() -> None:
         with pytest.raises(TypeCheckError, match=r"parameter 'p', field '[wb]'"):
             f(wrong)
     with pytest.raises(TypeCheckError, match="not an instance"):
-        f(Layer(w=W[0]))
+        f(Block(one=Layer(w=W), many=[]))
+
+
+def test_what_vmap_makes_of_the_class_is_checked_as_a_stack() -> None:
+    @st.pytree_dataclass
+    class Model:
+        layers: Layers
+        twice: Array["steps", Layers]
+
+    @st.typechecked
+    def f(p: Layers, many: list[Layers] | None = None) -> f32["layers"]:
+        return p.w.sum((1, 2))
+
+    @st.typechecked
+    def g(m: Model) -> f32["layers"]:
+        return m.layers.w.sum((1, 2))
+
+    def make(seed: jax.Array) -> Layer:
+        return Layer(w=jnp.ones((2, 3)) * seed, b=jnp.ones(3))
+
+    made = jax.vmap(make)(jnp.arange(4.0))
+    twice = jax.vmap(jax.vmap(make))(jnp.ones((5, 4)))
+    assert type(made) is Layer
+    f(made, [made])
+    g(Model(made, twice))
+    for wrong in (Layer(w=W, b=B[:3]), Layer(w=W[0]), make(jnp.ones(()))):
+        with pytest.raises(TypeCheckError, match=r"parameter 'p', field '[wb]'"):
+            f(wrong)
+        with pytest.raises(TypeCheckError, match=r"field 'layers.[wb]'"):
+            g(Model(wrong, twice))
+    with pytest.raises(TypeCheckError, match=r"field 'twice\.w': rank is 3"):
+        g(Model(made, made))
 
 
 def test_a_class_that_is_checked_where_it_is_made_is_so_when_stacked() -> None:
@@ -205,3 +236,20 @@ def test_a_class_that_is_checked_where_it_is_made_is_so_when_stacked() -> None:
         stacked(w=W, b=B[:3])
     with pytest.raises(st.ShapeError, match="field 'w': rank is 3, expected 2"):
         Checked(w=W, b=B[0])
+
+
+def test_a_stack_that_a_program_makes_by_the_class_of_one_is_counted() -> None:
+    @st.typechecked
+    @pytree_dataclass
+    class Checked:
+        w: f32["M F"]
+        b: f32["F"]
+
+    st._stats.reset()
+    Checked(w=W, b=B)
+    assert [*st._stats.snapshot()["not_possible"]] == [
+        "Checked: a stack was made by the class of one of its values"
+    ]
+    for w, b in ((W, B[:3]), (W, B[:, :2]), (W, B.astype(int)), (W[0], B)):
+        with pytest.raises(st.ShapeError, match="Checked: field"):
+            Checked(w=w, b=b)

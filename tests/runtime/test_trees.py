@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Generic, NamedTuple, TypeVar
+import sys
+from typing import Annotated, Any, Final, Generic, NamedTuple, NewType, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
-from shardtypes import f32, pytree_dataclass
+from shardtypes import Array, f32, layout, make_partition_specs, pytree_dataclass
 
 T = TypeVar("T")
 
@@ -176,3 +177,46 @@ def test_fields_of_a_result_are_judged_by_out_shardings(auto_mesh: Mesh) -> None
             make, out_shardings=jax.sharding.NamedSharding(auto_mesh, P("d"))
         )(jax.random.key(0))
     assert str(st.layout(made.w)) == "8/d 16"
+
+
+NewName = NewType("NewName", f32["B/d M"])
+NAMES: list[Any] = [
+    NewName,
+    Annotated[jax.Array, f32["B/d M"]],
+    Annotated[f32["B/d M"], "a note"],
+    Final[f32["B/d M"]],
+]
+if sys.version_info >= (3, 12):
+    aliases: dict[str, Any] = {"f32": f32}
+    exec("type X = f32['B/d M']\ntype Of[S] = S\nY = Of[f32['B/d M']]", aliases)
+    NAMES += [aliases["X"], aliases["Y"]]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=str)
+def test_names_for_a_type_mean_it_wherever_types_are_taken_apart(
+    auto_mesh: Mesh, name: Any
+) -> None:
+    spec = P("d", None)
+    assert str(layout(name)) == "B/d M"
+    assert make_partition_specs({"a": name, "b": [name]}) == {"a": spec, "b": [spec]}
+    assert make_partition_specs(dict[str, name]) == spec
+    assert st.logical_to_mesh_axes(name, [("B", "d")]) == spec
+    assert st.logical_to_mesh({"a": name}, [("B", "d")]) == {"a": spec}
+    stacked = Array["layers", name]
+    assert make_partition_specs(stacked) == P(None, "d", None)
+    fields: dict[str, Any] = {"__annotations__": {"w": name}, "__module__": __name__}
+    made: Any = pytree_dataclass(type("Made", (), fields))
+    assert make_partition_specs(made) == made(spec)
+    assert make_partition_specs(Array["layers", made]).w == P(None, "d", None)
+    with jax.set_mesh(auto_mesh):
+        placed = st.shard({"w": jnp.ones((4, 3))}, {"w": name})
+    assert layout(placed["w"]).spec == spec
+
+
+def test_a_type_that_holds_itself_has_no_one_structure() -> None:
+    if sys.version_info >= (3, 12):
+        names: dict[str, Any] = {"f32": f32}
+        exec("type Nest = f32['B'] | list[Nest]", names)
+        for take in (make_partition_specs, lambda nest: Array["layers", nest]):
+            with pytest.raises(TypeError, match="Nest holds itself"):
+                take(names["Nest"])

@@ -21,7 +21,7 @@ import pytest
 import typeguard
 
 import shardtypes as st
-from tests.runtime.loading import TYPEGUARDS, outcome, run
+from tests.runtime.loading import TYPEGUARDS, WAYS, outcome, run
 from tests.runtime.loading import load as load_source
 
 _numbers = itertools.count()
@@ -398,3 +398,19 @@ def test_source_and_bytecode_are_read_once(tmp_path: Path, name: str) -> None:
     assert entered.isdisjoint(
         {"shardtypes.assignments", "shardtypes.recompiled", "ast", "dis"}
     )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_types_that_take_one_argument(tmp_path: Path, way: str) -> None:
+    source = (
+        "import jax.numpy as jnp\nfrom typing import Final, TypeGuard\n"
+        "from shardtypes import f32\n"
+        "@checked\ndef f(x: f32['N'], y):\n    h: Final[f32['N']] = y\n    return h\n"
+        "@checked\ndef g(x: f32['N']) -> TypeGuard[f32['N']]:\n    return True\n"
+        "@checked\ndef h(x: f32['N'], y):\n    k: Final = y\n    return k\n"
+    )
+    module = load_source(tmp_path, source, way)
+    assert outcome(lambda: module.f(jnp.ones(3), jnp.ones(3))) == "silence"
+    assert outcome(lambda: module.f(jnp.ones(3), jnp.ones(4))) == "alarm"
+    assert outcome(lambda: module.g(jnp.ones(3))) == "count"
+    assert outcome(lambda: module.h(jnp.ones(3), 1)) == "silence"

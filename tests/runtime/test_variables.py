@@ -55,6 +55,37 @@ BODIES: dict[str, tuple[str, bool]] = {
         "h: f32['N'] = x\nmatch {'a': y}:\n    case {'a': h}:\n        pass",
         False,
     ),
+    "match, with a guard that is not true": (
+        "h: f32['N'] = x\nmatch {'a': y}:\n    case {'a': h} if len(h) > 9:\n        pass"
+        "\n    case _:\n        pass",
+        False,
+    ),
+    "walrus in a default": ("h: f32['N'] = x\ndef g(z=(h := y)):\n    pass", False),
+    "walrus in a lambda's default": (
+        "h: f32['N'] = x\ng = lambda *, z=(h := y): z",
+        False,
+    ),
+    "walrus in a decorator": (
+        "h: f32['N'] = x\n@(lambda g, z=(h := y): g)\nclass C:\n    pass",
+        False,
+    ),
+    "walrus in a base": (
+        "h: f32['N'] = x\nclass C(object if (h := y) is not None else int):\n    pass",
+        False,
+    ),
+    "in a function inside": (
+        "def g(z: f32['M']):\n    k: f32['M N'] = z[:, None] + y\n    return k\ng(x[:1])",
+        False,
+    ),
+    "result of a function inside": (
+        "def g(z) -> f32['N']:\n    return z\ng(y)",
+        False,
+    ),
+    "method of a class inside": (
+        "class C:\n    def g(self, z, k: f32['N']) -> f32['N']:\n        return z\n"
+        "C().g(y, x)",
+        False,
+    ),
     "attribute": ("self = Box()\nself.q: f32['N'] = y", False),
     "attribute assigned again": (
         "self = Box()\nself.q: f32['N'] = x\nself.q = y",
@@ -274,6 +305,98 @@ def test_source_that_is_not_that_of_the_function_is_not_used(tmp_path: Path) -> 
     before = st._stats.snapshot()["not_possible"].get(reason, 0)
     assert module.f(jnp.ones(3), jnp.ones(4)).sum() == 8
     assert st._stats.snapshot()["not_possible"].get(reason, 0) == before + 1
+
+
+# What a function of x, y and parts puts into annotated containers; y is of another rank in wrong calls.
+PUTS: dict[str, str] = {
+    "item": "d: dict[str, f32['M']] = {}\nd['a'] = y",
+    "item of a list": "d: list[f32['M']] = [x]\nd[0] = y",
+    "item, of several": "d: dict[str, f32['M']] = {}\nd['a'], z = y, x",
+    "item, augmented": "d: dict[str, f32['M']] = {'a': x}\nd['a'] += y",
+    "item of an attribute": "o = Box()\no.d: dict[str, f32['M']] = {}\no.d['a'] = y",
+    "append": "d: list[f32['M']] = []\nd.append(y)",
+    "append, a string": "d: 'list[f32[\"M\"]]' = []\nd.append(y)",
+    "insert": "d: list[f32['M']] = []\nd.insert(0, y)",
+    "deque": "d: collections.deque[f32['M']] = collections.deque()\nd.appendleft(y)",
+    "extend": "d: list[f32['M']] = []\nd.extend([x, y])",
+    "update": "d: dict[str, f32['M']] = {}\nd.update(a=y)",
+    "setdefault": "d: dict[str, f32['M']] = {}\nz = d.setdefault('a', y)",
+    "optional": "d: dict[str, f32['M']] | None = {}\nd['a'] = y",
+    "of lists": "d: dict[str, list[f32['M']]] = {}\nd['a'] = [x, y]",
+    "of a function around": "d: list[f32['M']] = []\ndef g():\n    nonlocal d\n    d.append(y)\ng()",
+    "of the module": "global MANY\nMANY.append(y)",
+}
+
+
+def put(body: str) -> str:
+    head = "import collections\nMANY: list[f32['M']] = []\n@checked\n"
+    made = function(body, "def f(x: f32['N'], y, parts: dict[str, f32['M']]):")
+    return made.replace("@checked\n", head)
+
+
+@pytest.mark.parametrize("way", OURS)
+@pytest.mark.parametrize("name", PUTS)
+def test_what_is_put_into_a_container_is_checked(
+    tmp_path: Path, name: str, way: str
+) -> None:
+    f = load(tmp_path, put(PUTS[name]), way).f
+    x = jnp.ones(3)
+    assert outcome(lambda: f(x, x, {})) == "silence"
+    for wrong in (jnp.ones((3, 3)), x.astype(jnp.bfloat16) + 1j):
+        assert outcome(lambda wrong=wrong: f(x, wrong, {})) == "alarm"
+
+
+@pytest.mark.parametrize("way", OURS)
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "d: list[f32['N']] = []\nd.append(y)",
+            "f: an item of variable 'd', names of the item: N is 4 there and 3 outside, which may be meant",
+        ),
+        ("parts['a'] = y", "f: variable 'parts', once its items are assigned to"),
+        ("parts.update(a=y)", "f: variable 'parts', once its items are assigned to"),
+        (
+            "d: dict[str, list[f32['N']]] = {'a': []}\nd['a'].append(y)",
+            "f: variable 'd', once its items are assigned to",
+        ),
+        (
+            "d: list[f32['N']] = []\nd[:] = [y]",
+            "f: variable 'd', once its items are assigned to",
+        ),
+        (
+            "d: dict[str, f32['M']] = {}\nd: dict[str, f32['N']] = {}\nd['a'] = y",
+            "f: variable 'd', once its items are assigned to",
+        ),
+    ],
+)
+def test_what_is_put_into_a_container_and_left_out_is_counted(
+    tmp_path: Path, way: str, body: str, reason: str
+) -> None:
+    f = load(tmp_path, put(body), way).f
+    before = st._stats.snapshot()["not_possible"].get(reason, 0)
+    f(jnp.ones(3), jnp.ones(4), {})
+    assert st._stats.snapshot()["not_possible"].get(reason, 0) > before
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_containers_that_are_filled_right(tmp_path: Path, way: str) -> None:
+    source = put(
+        "d: dict[str, f32['I O']] = {}\nfor n in range(3):\n    d[str(n)] = jnp.ones((n + 1, n + 2))\n"
+        "counts: dict[str, int] = {}\ncounts['a'] = 1.5\n"
+        "h: f32['N'] = x\nh = h.at[0].add(1.0)\nbox = Box()\nbox.append = lambda z: z\nbox.append(y)\n"
+        "seen: list[f32['I']] = [jnp.ones(n) for n in (1,)]\nseen.append(*[jnp.ones(1)])\nreturn d"
+    )
+    f = load(tmp_path, source, way).f
+    assert len(f(jnp.ones(3), jnp.ones((3, 3)), {"a": jnp.ones(7)})) == 3
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_classes_inside_keep_their_names(tmp_path: Path, way: str) -> None:
+    source = function("h: f32['N'] = y\nclass C:\n    def g(self): pass\nreturn C")
+    made = load(tmp_path, source, way).f(jnp.ones(3), jnp.ones(3))
+    assert made.__qualname__ == "f.<locals>.C"
+    assert made.g.__qualname__ == "f.<locals>.C.g"
 
 
 NAMES = ("a", "b", "c", "d")
