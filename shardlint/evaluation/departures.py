@@ -475,6 +475,8 @@ def _departure(
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if region.stacked is not None and _is_part(leaf, culprit):
+        return None  # whoever gets the parts of all devices may combine them
     reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
         return reason
@@ -507,6 +509,13 @@ def _departure(
         is_alike,
         evidence,
     )
+
+
+def _is_part(leaf: Array, culprit: Culprit) -> bool:
+    """Whether each device gives its part of a sum, a maximum or their like, as it is."""
+    step = culprit.step
+    is_result = leaf.sources == frozenset({step.value.number})
+    return is_result and step.relation is not None and step.relation.kind == "part"
 
 
 def _reason_to_differ(

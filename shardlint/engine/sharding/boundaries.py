@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import checks, placements, prefixes, replicated_states
+from shardlint.engine.sharding import (
+    checks,
+    placements,
+    prefixes,
+    replicated_states,
+    untraced,
+)
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
 from shardlint.engine.sharding.rules_in_force import may_name_axes
@@ -86,7 +92,7 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 def _check_placed(site: Site, ins: Value) -> None:
     """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that are
     committed to another sharding."""
-    if not placements.runs_now(site.it, site.frame):
+    if not untraced.runs_now(site.it, site.frame):
         return
     items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
     for index, (value, one) in enumerate(zip(site.args, items, strict=False)):

@@ -14,6 +14,7 @@ from shardlint.engine.sharding import checks, meshes
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.untraced import runs_now
 from shardlint.engine.types import ArrayType
 from shardlint.ops.sharding.explicit import explicit_axes, placed
 from shardlint.values import ArrayValue, FunctionValue, SpecValue, Value
@@ -77,12 +78,6 @@ def leave_compiled(
     dropped from it. Inside of other compiled code they stay."""
     if func.tracing in COMPILING and runs_now(it, frame):
         report_dropped(it, frame, result, at)
-
-
-def runs_now(it: Interpreter, frame: Frame) -> bool:
-    """Whether a call of the library is made by code that nothing traces: that of a module, and what this calls."""
-    outermost = it.callers[0] if it.callers else frame
-    return outermost.function is None and it.tracing == 1  # that call is the one
 
 
 def report_dropped(it: Interpreter, frame: Frame, result: Value, at: int) -> None:
