@@ -96,8 +96,8 @@ class Departure:
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
-        """The lines of what the culprit was computed from, and of what was computed from it on the way to the result,
-        by file."""
+        """The lines of what the culprit was computed from, of what was computed from it on the way to the result, and of
+        the call of the mapped function, by file."""
         trace = self.evidence.trace
         values = trace.many.values
         begin = self.culprit.step.value.number
@@ -109,8 +109,8 @@ class Departure:
         found = set[tuple[str, int]]()
         for number in after | trace.ancestors([begin]):
             where, _, _ = values[number].key
-            line, *_ = where.place
-            found.add((where.path, line))
+            called = trace.many.calls.get(number, where)
+            found.update((one.path, one.place[0]) for one in (where, called))
         return frozenset(found)
 
     @property
