@@ -96,8 +96,8 @@ class Departure:
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
-        """The lines of what the culprit was computed from, of what was computed from it on the way to the result, and of
-        the call of the mapped function, by file."""
+        """The lines of what the culprit was computed from, of what was computed from it on the way to the result, and
+        of the call of the mapped function, by file."""
         trace = self.evidence.trace
         values = trace.many.values
         begin = self.culprit.step.value.number
@@ -512,10 +512,16 @@ def _departure(
 
 
 def _is_part(leaf: Array, culprit: Culprit) -> bool:
-    """Whether each device gives its part of a sum, a maximum or their like, as it is."""
-    step = culprit.step
-    is_result = leaf.sources == frozenset({step.value.number})
-    return is_result and step.relation is not None and step.relation.kind == "part"
+    """Whether each device gives its part of a sum as it is, or what a function that takes the largest or the smallest
+    gave of its own: of other functions, that a result is the largest one may be chance."""
+    value, relation = culprit.step.value, culprit.step.relation
+    is_result = leaf.sources == frozenset({value.number})
+    if not is_result or relation is None or relation.kind != "part":
+        return False
+    name = getattr(value.what, "qualname", getattr(value.what, "__name__", ""))
+    return relation.monoid is not None and (
+        relation.monoid == "sum" or relation.monoid in name.rpartition(".")[2]
+    )
 
 
 def _reason_to_differ(
