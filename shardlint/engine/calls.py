@@ -14,6 +14,7 @@ from shardlint.engine import (
     matching,
     mutation,
     optimizers,
+    promotion,
     sharding,
     transforms,
 )
@@ -294,6 +295,9 @@ def _of_programs(
     copied = copies.call(it, frame, qualname, args, kwargs, at)
     if copied is not None:
         return copied
+    promoted = promotion.call(it, frame, qualname, args, kwargs, at)
+    if promoted is not None:
+        return promoted
     tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
     if tree is not None:
         return tree
