@@ -295,7 +295,12 @@ def _of_programs(
     copied = copies.call(it, frame, qualname, args, kwargs, at)
     if copied is not None:
         return copied
-    promoted = promotion.call(it, frame, qualname, args, kwargs, at)
+    promoted = promotion.call(
+        lambda name, values: it.apply(frame, name, values, {}, at),
+        qualname,
+        args,
+        kwargs,
+    )
     if promoted is not None:
         return promoted
     tree = manual_trees.call(it, frame, qualname, args, kwargs, at)

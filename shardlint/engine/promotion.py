@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
-from shardlint.engine.frames import Frame
 from shardlint.values import ArrayValue, DTypeValue, Literal, SequenceValue, Value
 
-if TYPE_CHECKING:
-    from shardlint.engine.interpreter import Interpreter
+#: Calls a function of JAX, by its name.
+Apply: TypeAlias = Callable[[str, list[Value]], Value]
 
 _OF_ARGUMENTS = frozenset({"flax.linen.dtypes.promote_dtype"})
 _OF_A_TUPLE = frozenset({"flax.nnx.nn.dtypes.promote_dtype"})
@@ -18,39 +17,28 @@ _NONE = Literal(None)
 
 
 def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
+    apply: Apply, qualname: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
     """The arrays in their common dtype, or in the given one; None for any other function."""
+    dtype = kwargs.get("dtype", _NONE)
     if qualname in _OF_ARGUMENTS:
-        return SequenceValue(tuple(_cast(it, frame, args, kwargs, at)), "list")
+        return SequenceValue(tuple(_cast(apply, args, dtype)), "list")
     if qualname not in _OF_A_TUPLE or len(args) != 1:
         return None
     (given,) = args
     if not isinstance(given, SequenceValue):
         return None
-    return replace(given, items=tuple(_cast(it, frame, given.items, kwargs, at)))
+    return replace(given, items=tuple(_cast(apply, given.items, dtype)))
 
 
-def _cast(
-    it: Interpreter,
-    frame: Frame,
-    values: Sequence[Value],
-    kwargs: dict[str, Value],
-    at: int,
-) -> list[Value]:
-    dtype = kwargs.get("dtype", _NONE)
+def _cast(apply: Apply, values: Sequence[Value], dtype: Value) -> list[Value]:
     if dtype == _NONE:
         some = [value for value in values if value != _NONE]
-        dtype = it.apply(frame, "jax.numpy.result_type", some, {}, at)
+        dtype = apply("jax.numpy.result_type", some)
         if not _is_inexact(dtype):
             dtype = DTypeValue(None)  # a float unless ``inexact`` is off
     return [
-        it.apply(frame, "jax.numpy.asarray", [value, dtype], {}, at)
+        apply("jax.numpy.asarray", [value, dtype])
         if isinstance(value, ArrayValue)
         else value
         for value in values

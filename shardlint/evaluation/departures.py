@@ -475,7 +475,7 @@ def _departure(
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
-    if region.stacked is not None and _is_part(leaf, culprit):
+    if _is_part(region, leaf, culprit):
         return None  # whoever gets the parts of all devices may combine them
     reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
@@ -511,11 +511,12 @@ def _departure(
     )
 
 
-def _is_part(leaf: Array, culprit: Culprit) -> bool:
-    """Whether each device gives its part of a sum as it is, or what a function that takes the largest or the smallest
+def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
+    """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the smallest
     gave of its own: of other functions, that a result is the largest one may be chance."""
     value, relation = culprit.step.value, culprit.step.relation
     is_result = leaf.sources == frozenset({value.number})
+    is_result &= region.stacked is not None
     if not is_result or relation is None or relation.kind != "part":
         return False
     name = getattr(value.what, "qualname", getattr(value.what, "__name__", ""))

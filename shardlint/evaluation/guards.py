@@ -231,6 +231,8 @@ def _definition(function: Any) -> CodeType | None:
     code = _code(function)
     while code is not None and code.co_filename.startswith(_OURS):
         function = getattr(function, "__wrapped__", None)
+        if function is None:
+            break
         code = _code(function)
     return code
 

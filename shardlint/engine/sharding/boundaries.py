@@ -12,7 +12,6 @@ from shardlint.engine.sharding import (
     placements,
     prefixes,
     replicated_states,
-    untraced,
 )
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
@@ -92,7 +91,7 @@ def check_arguments(site: Site, wrapped: WrappedValue) -> None:
 def _check_placed(site: Site, ins: Value) -> None:
     """Arrays that the program has placed itself, given by code that nothing traces: ``jit`` refuses those that are
     committed to another sharding."""
-    if not untraced.runs_now(site.it, site.frame):
+    if not placements.runs_now(site.it, site.frame):
         return
     items = ins.items if isinstance(ins, SequenceValue) else (ins,) * len(site.args)
     for index, (value, one) in enumerate(zip(site.args, items, strict=False)):

@@ -10,7 +10,6 @@ from shardlint.engine.sharding import (
     meshes,
     placements,
     rules_in_force,
-    untraced,
 )
 from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import NONE, Site
@@ -49,7 +48,7 @@ def place(site: Site) -> Value | None:
         return _place(
             site,
             ("x", "shardings"),
-            "refused" if untraced.runs_now(site.it, site.frame) else "dropped",
+            "refused" if placements.runs_now(site.it, site.frame) else "dropped",
         )
     if site.qualname in _PUT:
         return _place(site, ("x", "device"), "refused")
