@@ -295,14 +295,13 @@ def _of_programs(
     copied = copies.call(it, frame, qualname, args, kwargs, at)
     if copied is not None:
         return copied
-    promoted = promotion.call(
-        lambda name, values: it.apply(frame, name, values, {}, at),
-        qualname,
-        args,
-        kwargs,
-    )
-    if promoted is not None:
-        return promoted
+    if qualname in promotion.PROMOTING:
+        return promotion.call(
+            lambda name, values: it.apply(frame, name, values, {}, at),
+            qualname,
+            args,
+            kwargs,
+        )
     tree = manual_trees.call(it, frame, qualname, args, kwargs, at)
     if tree is not None:
         return tree

@@ -13,6 +13,7 @@ Apply: TypeAlias = Callable[[str, list[Value]], Value]
 
 _OF_ARGUMENTS = frozenset({"flax.linen.dtypes.promote_dtype"})
 _OF_A_TUPLE = frozenset({"flax.nnx.nn.dtypes.promote_dtype"})
+PROMOTING = _OF_ARGUMENTS | _OF_A_TUPLE
 _NONE = Literal(None)
 
 

@@ -512,8 +512,8 @@ def _departure(
 
 
 def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
-    """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the smallest
-    gave of its own: of other functions, that a result is the largest one may be chance."""
+    """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the
+    smallest gave of its own: of other functions, that a result is the largest one may be chance."""
     value, relation = culprit.step.value, culprit.step.relation
     is_result = leaf.sources == frozenset({value.number})
     is_result &= region.stacked is not None
