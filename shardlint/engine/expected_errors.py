@@ -178,11 +178,12 @@ def _yields(body: tuple[ir.Stmt, ...]) -> bool:
 
 
 def _may_expect(context: ir.Expr, function: FunctionValue | None) -> bool:
-    """A name that holds such a context manager, or one that a test is called with."""
+    """A name that holds such a context manager, or what makes one, or one that a test is called with."""
     node = function.node if function is not None else None
-    if not isinstance(context, ir.Name) or not isinstance(node, ir.Function):
+    name = context.func if isinstance(context, ir.Call) else context
+    if not isinstance(name, ir.Name) or not isinstance(node, ir.Function):
         return False
-    if any(param.name == context.id for param in node.params):
+    if any(param.name == name.id for param in node.params):
         return any(
             _PARAMETRIZING.search(_last(decorator)) for decorator in node.decorators
         )
@@ -190,8 +191,10 @@ def _may_expect(context: ir.Expr, function: FunctionValue | None) -> bool:
         one.value
         for one in ir.statements(node.body)
         if isinstance(one, ir.Assign)
-        and any(isinstance(t, ir.Name) and t.id == context.id for t in one.targets)
+        and any(isinstance(t, ir.Name) and t.id == name.id for t in one.targets)
     )
+    if isinstance(context, ir.Call):
+        return any(is_expecting(value) for value in held)
     return any(
         isinstance(n, ir.Call) and is_expecting(n)
         for value in held

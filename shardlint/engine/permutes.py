@@ -18,14 +18,7 @@ def permuted(before: Value, after: Value) -> str | None:
     source, target = _sizes(before), _sizes(after)
     if source is None or target is None or not _telling(source):
         return None
-    partings = [
-        parts for parts in _partings(source, target) if _is_regrouped(parts, target)
-    ]
-    if (
-        not partings
-        or _splits(source, target)
-        or any(_in_order(parts, target) for parts in partings)
-    ):
+    if not any(_reorders(source, one) for one in _completed(source, target)):
         return None
     if any(size.is_opaque for size in source) and _fits_equal_sizes(source, target):
         return None
@@ -33,6 +26,34 @@ def permuted(before: Value, after: Value) -> str | None:
         format_shape([d.size for d in value.dims or ()]) for value in (before, after)
     ]
     return f"reshape from {shapes[0]!r} to {shapes[1]!r} does not move elements: use a transpose"
+
+
+def _reorders(source: list[Size], target: list[Size]) -> bool:
+    """Whether the target has the factors of the source in another order, and no order of them explains it."""
+    partings = [
+        parts for parts in _partings(source, target) if _is_regrouped(parts, target)
+    ]
+    return (
+        bool(partings)
+        and not _splits(source, target)
+        and not any(_in_order(parts, target) for parts in partings)
+    )
+
+
+def _completed(source: list[Size], target: list[Size]) -> Iterator[list[Size]]:
+    """The target; and where it has sizes of its own, such as parameters, the target with what one of these has to be:
+    a reshape keeps the number of elements, so that in ``(h, t, e)`` of ``(t, d)`` e is ``d // h``."""
+    yield target
+    total = _product(source)
+    if _product(target) == total or any(size.is_opaque for size in source):
+        return
+    known = {name for size in source for name in size.symbols}
+    for i, size in enumerate(target):
+        if size.constant is not None or known & set(size.symbols):
+            continue
+        rest = _product([*target[:i], *target[i + 1 :]])
+        if rest.constant != 0:
+            yield [*target[:i], total // rest, *target[i + 1 :]]
 
 
 def _is_regrouped(parts: list[list[Size]], target: list[Size]) -> bool:

@@ -96,8 +96,8 @@ class Departure:
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
-        """The lines of what the culprit was computed from, and of what was computed from it on the way to the result,
-        by file."""
+        """The lines of what the culprit was computed from, of what was computed from it on the way to the result, and
+        of the call of the mapped function, by file."""
         trace = self.evidence.trace
         values = trace.many.values
         begin = self.culprit.step.value.number
@@ -109,8 +109,8 @@ class Departure:
         found = set[tuple[str, int]]()
         for number in after | trace.ancestors([begin]):
             where, _, _ = values[number].key
-            line, *_ = where.place
-            found.add((where.path, line))
+            called = trace.many.calls.get(number, where)
+            found.update((one.path, one.place[0]) for one in (where, called))
         return frozenset(found)
 
     @property
@@ -479,6 +479,8 @@ def _departure(
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return "its results depend on the number of devices, and no expression was found where that begins"
+    if _is_part(region, leaf, culprit):
+        return None  # whoever gets the parts of all devices may combine them
     reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
         return reason
@@ -510,6 +512,20 @@ def _departure(
         is_shared,
         is_alike,
         evidence,
+    )
+
+
+def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
+    """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the
+    smallest gave of its own: of other functions, that a result is the largest one may be chance."""
+    value, relation = culprit.step.value, culprit.step.relation
+    is_result = leaf.sources == frozenset({value.number})
+    is_result &= region.stacked is not None
+    if not is_result or relation is None or relation.kind != "part":
+        return False
+    name = getattr(value.what, "qualname", getattr(value.what, "__name__", ""))
+    return relation.monoid is not None and (
+        relation.monoid == "sum" or relation.monoid in name.rpartition(".")[2]
     )
 
 

@@ -70,6 +70,7 @@ def value_and_grad(
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
         return ((result, aux) if has_aux else result), gradient
 
+    run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
     run.__name__ = f"value_and_grad({getattr(fun, '__name__', 'a function')})"
     return run
 
@@ -97,6 +98,7 @@ def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> A
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
 
+    run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
     run.__name__ = f"grad({getattr(fun, '__name__', 'a function')})"
     return run
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol
 
@@ -23,6 +25,10 @@ ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ITEM = "[]"
 """What gave a value that is an item of something."""
 TOO_MANY_STEPS = "too many steps"
+_OURS = tuple(
+    str(Path(path).parents[1]) + os.sep
+    for path in (__file__, computed.__code__.co_filename)
+)
 # entries of a sequence, and digits of a number, that a program may make at once
 LARGE = 1_000_000
 
@@ -221,6 +227,17 @@ def _code(function: Any) -> CodeType | None:
     return getattr(function, "__code__", None)
 
 
+def _definition(function: Any) -> CodeType | None:
+    """The code of the function of the program that a transformation is of, or of the function itself."""
+    code = _code(function)
+    while code is not None and code.co_filename.startswith(_OURS):
+        function = getattr(function, "__wrapped__", None)
+        if function is None:
+            break
+        code = _code(function)
+    return code
+
+
 def _changed(run: Run, where: Where, function: Any) -> Any:
     """The function to call there instead of one, or itself: a change is of the call, or of whoever calls it."""
     change = run.changes.get(where)
@@ -288,15 +305,21 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
 
 
 def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
-    """Remember what a function of the program is given on each device, and where the spec is made that says so."""
+    """Remember what a function of the program is given on each device, where it is called, and where the spec is made
+    that says so."""
     run = _run.get()
-    code = _code(function)
+    code = _definition(function)
     if run is None or run.recorder is None or code is None:
         return value
     where = Where.of_definition(code)
     noted = run.recorder.note(where.path, where.place, function, value)
-    if spec is not None and isinstance(noted, Array):
+    if not isinstance(noted, Array):
+        return noted
+    if spec is not None:
         run.recorder.specs.update(dict.fromkeys(noted.sources, spec))
+    called = run.recorder.callers[-1] if run.recorder.callers else None
+    if called is not None:
+        run.recorder.calls.update(dict.fromkeys(noted.sources, called))
     return noted
 
 

@@ -101,11 +101,12 @@ class Recorded:
 
 @dataclass(slots=True)
 class Recorder:
-    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made; and
-    the arrays, by number, that functions of the program were ``passed``, by parameter."""
+    """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made and
+    where the ``calls`` are; and the arrays, by number, that functions of the program were ``passed``, by parameter."""
 
     values: list[Recorded] = field(default_factory=list)
     specs: dict[int, Where] = field(default_factory=dict)
+    calls: dict[int, Where] = field(default_factory=dict)
     passed: dict[Parameter, set[int]] = field(default_factory=dict)
     met: Counter[Where] = field(default_factory=Counter)
     callers: list[Where | None] = field(default_factory=list)

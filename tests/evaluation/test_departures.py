@@ -221,6 +221,45 @@ if __name__ == "__main__":
     )
 
 
+PMAPPED = """
+import jax
+import jax.numpy as jnp
+
+if __name__ == "__main__":
+    n = jax.local_device_count()
+    x = jnp.sin(jnp.arange(64.0)).reshape(n, -1, 2)
+    parts = jax.pmap({mapped}, axis_name="i")(x)
+    print({combined})
+"""
+
+
+@pytest.mark.parametrize(
+    ("mapped", "combined"),
+    [
+        ("jnp.sum", "parts.sum()"),
+        ("lambda x: 2 * jnp.sum(x)", "parts.sum() / 64"),
+        ("lambda x: x.T @ x", "parts.sum(axis=0)"),
+        ("lambda x: x.max(axis=0)", "parts.max(axis=0)"),
+        ("lambda x: jnp.min(x)", "parts.min()"),
+        ("jnp.mean", "parts.mean()"),
+    ],
+)
+def test_parts_that_pmap_gives_may_be_combined_by_who_gets_them(
+    mapped: str, combined: str
+) -> None:
+    assert judged(PMAPPED.format(mapped=mapped, combined=combined)) == Judgement(
+        (), ("i",), (), has_run=True
+    )
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    ["lambda x: jnp.sqrt(jnp.sum(x * x))", "lambda x: jnp.tanh(x.T @ x)"],
+)
+def test_what_pmap_makes_of_parts_is_no_part(mapped: str) -> None:
+    assert judged(PMAPPED.format(mapped=mapped, combined="parts")).departures
+
+
 @pytest.mark.parametrize("share", [number / 32 for number in range(29)])
 def test_what_is_not_found_out_before_the_steps_are_spent_is_said(share: float) -> None:
     body = 'return lax.psum(x.sum(), "d") / SHARDS / lax.axis_size("d") * 4'

@@ -85,3 +85,69 @@ def found(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
         for line in lines
         if ".py:" in line
     ]
+
+
+GRADIENT = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ('t',))
+
+
+@jax.custom_vjp
+def copied(x):
+    return x
+
+
+copied.defvjp(lambda x: (x, None), lambda _, g: ({cotangent},))
+
+
+def loss(x, w):
+    return jnp.sum(jax.nn.gelu(copied(x) @ w))
+
+
+{mapped}
+"""
+AT_THE_TOP = """
+specs = P(), P(None, 't')
+grads = jax.shard_map({grad}, mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False)
+
+
+def train(x, w):
+    return grads(x, w)
+"""
+IN_A_METHOD = """
+class Trainer:
+    def __init__(self, mesh):
+        self.mesh = mesh
+
+    def grads(self, x, w):
+        specs = P(), P(None, 't')
+        return jax.shard_map({grad}, mesh=self.mesh, in_specs=specs, out_specs=P(), check_vma=False)(x, w)
+
+
+def train(x, w):
+    return Trainer(mesh).grads(x, w)
+"""
+GRADS = [
+    "jax.grad(loss)",
+    "jax.grad(lambda x, w: 2 * loss(x, w))",
+    "jax.jit(jax.grad(loss))",
+]
+
+
+@pytest.mark.parametrize("place", [AT_THE_TOP, IN_A_METHOD])
+@pytest.mark.parametrize("grad", GRADS)
+def test_a_gradient_that_is_mapped_itself_has_its_finding_in_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    grad: str, place: str,
+) -> None:  # fmt: skip
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    monkeypatch.chdir(tmp_path)
+    mapped = place.format(grad=grad)
+    model = tmp_path / "model.py"
+    model.write_text(GRADIENT.format(cotangent="g", mapped=mapped))
+    assert len(found(capsys, "--no-cache")) == 1
+    model.write_text(GRADIENT.format(cotangent="jax.lax.psum(g, 't')", mapped=mapped))
+    assert found(capsys, "--no-cache") == []

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import checks, placements, prefixes, replicated_states
+from shardlint.engine.sharding import (
+    checks,
+    placements,
+    prefixes,
+    replicated_states,
+)
 from shardlint.engine.sharding.collectives import axis_names
 from shardlint.engine.sharding.manual_exit import shown_path
 from shardlint.engine.sharding.placed import Placement
