@@ -102,13 +102,16 @@ def _source(path: Path) -> bytes:
 
 
 def _has_shape_strings(source: bytes) -> bool:
-    """Whether a parameter's or a field's annotation holds a string in brackets, as in ``f32['B M']``."""
+    """Whether a parameter's or a field's annotation holds a string in brackets, as in ``f32['B M']``.
+
+    In a file that is no Python it may: importing it will say what is wrong.
+    """
     if not _BRACKETED.search(source):
         return False
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return False
+        return True
     return any(
         (isinstance(part, ast.Subscript) and _has_string(part.slice))
         or (

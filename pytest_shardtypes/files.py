@@ -9,7 +9,11 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file, making its folder. Raises ``OSError``, and then leaves what was there before."""
+    """Write a text file, making its folder. Raises ``OSError``, and then leaves what was there before.
+
+    What a link names is written, not the link.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     number, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

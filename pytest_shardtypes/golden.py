@@ -33,10 +33,16 @@ class GoldenFiles:
             )
         path = self.folder / FOLDER / f"{name}[{mesh}].txt"
         lines = describe(found)
-        if self.update:
-            write_whole(path, "".join(f"{line}\n" for line in lines))
-            return
         shown = path.relative_to(self.root) if path.is_relative_to(self.root) else path
+        if self.update:
+            try:
+                write_whole(path, "".join(f"{line}\n" for line in lines))
+            except OSError as error:
+                pytest.fail(
+                    f"golden file not written: {shown}: {error.strerror or error}",
+                    pytrace=False,
+                )
+            return
         accept = "if that is right, run once with --shardtypes-update"
         if not path.exists():
             listing = "\n".join(f"  {line}" for line in lines)

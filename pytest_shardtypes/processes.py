@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,13 +153,14 @@ class Group:
 
     def end(self, seconds: float = 0.0) -> list[dict[str, Any]]:
         """Let the processes finish for so long, end those that have not, and return what they counted."""
-        until = time.monotonic() + seconds
+        try:
+            until = time.monotonic() + seconds
+            for member in self.members:
+                with suppress(subprocess.TimeoutExpired):
+                    member.process.wait(max(0.0, until - time.monotonic()))
+        finally:  # also where the user does not want to wait
+            self._kill()
         for member in self.members:
-            with suppress(subprocess.TimeoutExpired):
-                member.process.wait(max(0.0, until - time.monotonic()))
-            # it is gone, and so is what its tests started
-            with suppress(ProcessLookupError):
-                os.killpg(member.process.pid, signal.SIGKILL)
             member.process.wait()
             member.update(self._config)
         os.close(self._lifeline)
@@ -167,6 +168,12 @@ class Group:
         return [
             member.coverage for member in self.members if member.coverage is not None
         ]
+
+    def _kill(self) -> None:
+        """Each process with what its tests started; one that is gone may have left that."""
+        for member in self.members:
+            with suppress(ProcessLookupError):
+                os.killpg(member.process.pid, signal.SIGKILL)
 
     def _start(self, rank: Rank, command: Sequence[str]) -> Member:
         log = self._file(f"log{rank.number}")
@@ -221,9 +228,17 @@ class Processes:
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
-    def pytest_keyboard_interrupt(self) -> None:
-        """End them at once: nobody waits for what they would still say."""
-        self._end(0.0)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """End them at once where the run is interrupted: nobody waits for what they would still say.
+
+        Here rather than in ``pytest_keyboard_interrupt``, which a second Ctrl-C keeps pytest from calling.
+        """
+        try:
+            return (yield)
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            self._end(0.0)
+            raise
 
     def pytest_sessionfinish(self) -> None:
         """Leave no process behind."""
@@ -242,9 +257,9 @@ class Processes:
         return self._group
 
     def _end(self, seconds: float) -> None:
-        if self._group is not None:
-            self.coverage += self._group.end(seconds)
-            self._group = None
+        group, self._group = self._group, None
+        if group is not None:
+            self.coverage += group.end(seconds)
 
 
 def _merged(

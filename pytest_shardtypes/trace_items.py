@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-# no public way to collect one node and report it
+# how pytest itself reads norecursedirs, and no public way to collect one node and report it
+from _pytest.pathlib import fnmatch_ex
 from _pytest.runner import collect_one_node
 
 from pytest_shardtypes import candidates, examples, verdicts
@@ -164,6 +165,29 @@ def _collected(module: AnnotatedModule) -> list[pytest.Item]:
     return [item for item in report.result or [] if isinstance(item, pytest.Item)]
 
 
+def _is_ignored(candidate: Candidate, config: pytest.Config) -> bool:
+    """Whether pytest would leave the file out, or a folder in which it lies, as with ``--ignore=src/old``.
+
+    What ``norecursedirs`` says is about where tests are looked for: a package may be named ``build``.
+    """
+    root = config.rootpath
+    own = candidate.folder in (root, root / "src")
+    top = root if own else candidate.folder
+    unsearched = config.getini("norecursedirs")
+    folders = [
+        folder
+        for folder in candidate.path.parents
+        if top in folder.parents
+        and not any(fnmatch_ex(pattern, folder) for pattern in unsearched)
+    ]
+    return any(
+        config.hook.pytest_ignore_collect(
+            collection_path=place, path=None, config=config
+        )
+        for place in (candidate.path, *folders)
+    )
+
+
 def functions_of(module: types.ModuleType) -> list[Found]:
     """The functions and methods that are defined in a module and take annotated arrays, or have examples.
 
@@ -282,9 +306,7 @@ class Tracing(VerdictReports):
         have = {item.path for item in items if isinstance(item, Trace)}
         if self.everything:
             for path, candidate in self.candidates().items():
-                if path not in have and not session.config.hook.pytest_ignore_collect(
-                    collection_path=path, path=None, config=session.config
-                ):
+                if path not in have and not _is_ignored(candidate, session.config):
                     items.extend(
                         _collected(AnnotatedModule.of(session, candidate, self._more))
                     )

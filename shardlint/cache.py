@@ -11,11 +11,12 @@ import hashlib
 import os
 import pickle
 import sys
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from shardlint.whole_files import write_whole
 
 _ALLOWED_MODULES = frozenset(
     {
@@ -76,10 +77,8 @@ class Cache:
             if parent not in self._made:
                 os.makedirs(parent, exist_ok=True)
                 self._made.add(parent)
-            handle, name = tempfile.mkstemp(dir=parent)
-            with os.fdopen(handle, "wb") as file:
-                pickle.dump(value, file, protocol=pickle.HIGHEST_PROTOCOL)
-            os.replace(name, os.path.join(parent, key))
+            data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+            write_whole(Path(parent, key), data, durable=False)
         except (OSError, RecursionError):
             return
 

@@ -23,6 +23,7 @@ from shardlint.render.types import render_types
 from shardlint.rules import RuleError, all_rules, rule
 from shardlint.run import Report, Settings, check
 from shardlint.selection import require_known
+from shardlint.whole_files import write_whole
 
 #: A fix may uncover another finding; fixes that do not settle in this many passes are in each other's way.
 _PASSES = 10
@@ -35,19 +36,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.pop(0) if arguments and arguments[0] in messages.COMMANDS else "check"
     )
     try:
-        if command == "explain":
-            return _explain(arguments)
-        if command == "rules":
-            return _rules(arguments)
-        if command == "server":
-            return _server(arguments)
-        return _check(_parser().parse_args(arguments))
+        status = _run(command, arguments)
+        sys.stdout.flush()
     except (ConfigError, RuleError) as error:
         return _fail(str(error))
-    except BrokenPipeError:
-        # The reader of our output has gone; Python would complain once more when it flushes at exit.
+    except OSError as error:
+        if error.filename is not None:
+            raise  # a file, and none of those that are read or written: these have their own words
+        # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        if isinstance(error, BrokenPipeError):
+            return 2  # nobody reads what is written
+        return _fail(messages.no_output(error.strerror or str(error)))
+    return status
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    if command == "explain":
+        return _explain(arguments)
+    if command == "rules":
+        return _rules(arguments)
+    if command == "server":
+        return _server(arguments)
+    return _check(_parser().parse_args(arguments))
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -154,7 +165,7 @@ def _fix(
     """Apply fixes until nothing changes, in memory; then write the files, or print the difference."""
     assert callable(run)
     before: dict[str, bytes] = {}
-    applied = 0
+    applied: Counter[str] = Counter()
     for _ in range(_PASSES):
         changed = False
         for path, text in report.texts.items():
@@ -171,7 +182,7 @@ def _fix(
             if count and fixed != decoded:
                 before.setdefault(path, text)
                 overlay[Path(os.path.abspath(path))] = fixed.encode(encoding)
-                applied += count
+                applied[path] += count
                 changed = True
         if not changed:
             break
@@ -193,13 +204,15 @@ def _fix(
             and shown(Path(os.path.abspath(options.stdin_filename)))
         ):
             try:
-                Path(path).write_bytes(new)
+                write_whole(Path(path), new)
             except OSError as error:
                 report.problems.append(
                     messages.not_written(path, error.strerror or str(error))
                 )
+                del applied[path]
     if applied and not options.diff:
-        sys.stderr.write(f"shardlint: {messages.fixed(applied, len(before))}\n")
+        counts = applied.total(), len(applied)
+        sys.stderr.write(f"shardlint: {messages.fixed(*counts)}\n")
     if report.fixable_notebooks:
         sys.stderr.write(
             f"shardlint: {messages.not_fixed_notebooks(sorted(report.fixable_notebooks))}\n"

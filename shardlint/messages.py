@@ -106,6 +106,10 @@ def not_written(path: str, reason: str) -> str:
     return f"{path}: cannot write the fixed file: {reason}"
 
 
+def no_output(reason: str) -> str:
+    return f"cannot write the output: {reason}"
+
+
 def unknown_rule(code: str) -> str:
     return f"there is no rule {code!r}; `shardlint rules` lists them"
 

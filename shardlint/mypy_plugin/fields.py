@@ -13,7 +13,7 @@ from mypy.nodes import (
 )
 from mypy.plugin import AttributeContext, ClassDefContext
 from mypy.plugins.dataclasses import dataclass_tag_callback
-from mypy.types import Instance, TupleType, Type, get_proper_type
+from mypy.types import Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.forms import OF, Forms, renamed, without_shapes
@@ -44,6 +44,8 @@ def field_type(ctx: AttributeContext, forms: Forms, bindings: SingleBindings) ->
         root, enclosing_functions(ctx.api), bindings
     ):
         return ctx.default_attr_type
+    if _is_argument(owner, ctx.context.name):
+        return ctx.default_attr_type
     name = root.name if root is not None else owner.type.name
     return renamed(ctx.default_attr_type, f"{name}{OF}", forms)
 
@@ -52,6 +54,14 @@ def _is_inferred(owner: Instance, node: Context) -> bool:
     """Whether a field has no annotation: what it was first assigned promises nothing."""
     found = owner.type.get(node.name) if isinstance(node, MemberExpr) else None
     return found is not None and isinstance(found.node, Var) and found.node.is_inferred
+
+
+def _is_argument(owner: Instance, name: str) -> bool:
+    """Whether a field is what the object's type was given, as that of ``Box[f32['M']]``: its names are those of the
+    place where that was written. A class that gives it to its base writes names of its own."""
+    found = owner.type.names.get(name)
+    variable = None if found is None else found.node
+    return isinstance(variable, Var) and isinstance(variable.type, TypeVarType)
 
 
 def _item(owner: TupleType, name: str) -> Type | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from shardlint.cli import main
-from tests.support import run_python
+from shardlint.render import FORMATS
+from tests.support import ROOT, run_python
 
 GOOD = "x = 1\n"
 
@@ -248,6 +251,79 @@ def test_fix_and_diff(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         0, "", "shardlint: fixed 1 finding in 1 file\nshardlint: 1 file checked\n"
     )  # fmt: skip
     assert path.read_text() == GOOD
+
+
+FULL_DISK = """
+import resource, signal, sys
+from shardlint.cli import main
+# As on a disk that is full: no file grows beyond this. An error arrives as such, not as a signal.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.once
+def test_a_full_disk_takes_no_source(folder: Path) -> None:
+    """Neither the file nor what a link names, nor room for what was begun; what was not written was not fixed."""
+    source = "x = 1  # shardlint: ignore[ST201] no more\n"
+    (folder / "a.py").write_text(source)
+    (folder / "code").mkdir()
+    (folder / "code" / "b.txt").write_text(source)
+    (folder / "b.py").symlink_to("code/b.txt")
+    # Over pipes, which are no files.
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, "--fix", "a.py", "b.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[:2] == [
+        f"shardlint: {name}: cannot write the fixed file: File too large"
+        for name in ("a.py", "b.py")
+    ]
+    assert "fixed 1" not in done.stderr
+    assert (folder / "a.py").read_text() == source
+    assert (folder / "b.py").read_text() == source
+    hidden = {path.name for path in folder.rglob(".*") if path.is_file()}
+    assert hidden <= {".gitignore", ".pruned"}
+
+
+@pytest.mark.once
+def test_fixed_files_stay_what_they_were(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A link stays a link, and a program stays executable."""
+    (folder / "real.txt").write_text("x = 1  # shardlint: ignore[ST201] no more\n")
+    (folder / "real.txt").chmod(0o755)
+    (folder / "a.py").symlink_to("real.txt")
+    assert run(capsys, "--fix", "a.py")[0] == 0
+    assert (folder / "a.py").is_symlink()
+    assert (folder / "real.txt").read_text() == GOOD
+    assert (folder / "real.txt").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("output", FORMATS)
+def test_output_that_cannot_be_written(folder: Path, output: str) -> None:
+    """It is said in a line, and is neither success nor a finding."""
+    (folder / "a.py").write_text("x = (\n")
+    script = f"import sys; from shardlint.cli import main; sys.exit(main(['--format', {output!r}]))"
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last == "shardlint: cannot write the output: No space left on device"
+    assert "Traceback" not in done.stderr
 
 
 def test_github_and_sarif(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,7 @@ def test_files(root: Path) -> None:
     }
     assert sorted(found) == [
         "flat",
+        "pkg.broken",  # whose item says that it does not import
         "pkg.deep.inner",
         "pkg.fields",
         "pkg.layers",

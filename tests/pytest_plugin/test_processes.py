@@ -183,6 +183,68 @@ def test_nothing_is_left_when_the_first_process_ends(
     assert not list(temporary.glob("shardtypes-*"))
 
 
+INTERRUPTED_AGAIN = """
+import os, pathlib, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt():
+    raise KeyboardInterrupt  # as by a second Ctrl-C, while pytest tells of the first
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish():
+    folder = pathlib.Path({folder!r})
+    if not (folder / str(os.getpid())).exists():
+        alive = [rank for rank in folder.iterdir() if pathlib.Path("/proc", rank.name).exists()]
+        print("still waited for:", len(alive))
+"""
+
+BETWEEN = """
+import os, pathlib, pytest, time
+
+@pytest.mark.processes
+def test_together():
+    pass
+
+def test_alone():
+    while len(list(pathlib.Path({folder!r}).iterdir())) < 2:
+        time.sleep(0.1)
+    raise KeyboardInterrupt
+
+@pytest.mark.processes
+def test_waits():
+    pathlib.Path({folder!r}, str(os.getpid())).touch()
+    time.sleep(3000)
+"""
+
+DURING = """
+import os, pathlib, pytest, signal, time
+
+@pytest.mark.processes
+def test_waits():
+    folder = pathlib.Path({folder!r})
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < 2:
+        time.sleep(0.1)
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(3000)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("tests", [BETWEEN, DURING], ids=["between", "during"])
+def test_a_second_interrupt_waits_for_nobody_either(
+    pytester: pytest.Pytester, run: Run, tmp_path: Path, tests: str
+) -> None:
+    """Whether the first comes while a test runs in the processes or here, between two of theirs."""
+    started = tmp_path / "started"
+    started.mkdir()
+    pytester.makeconftest(INTERRUPTED_AGAIN.format(folder=str(started)))
+    pytester.makepyfile(tests.format(folder=str(started)))
+    result = run("--shardtypes", "--shardtypes-processes=2", "-s")
+    result.stdout.fnmatch_lines(["*still waited for: 0"])
+    assert len(list(started.iterdir())) == 2
+
+
 @pytest.mark.once
 def test_processes_of_a_launcher(
     pytester: pytest.Pytester, environ: dict[str, str]

@@ -282,6 +282,42 @@ def test_functions_are_counted_as_tests_are(project: pytest.Pytester, run: Run) 
     result.stdout.fnmatch_lines(["annotated functions traced: 1 of 1 hold"])
 
 
+@pytest.mark.once
+def test_ignored_folders_are_left_out(pytester: pytest.Pytester, run: Run) -> None:
+    """However pytest is told of them; a package may have the name of a folder in which no tests are looked for."""
+    source = "from shardtypes import f32\ndef f(x: f32['B']) -> f32['B']: return x\n"
+    names = (
+        "pkg/kept",
+        "pkg/old/inner",
+        "pkg/third/deep/inner",
+        "pkg/build/inner",
+        "build/inner",
+        "src/lib/inner",
+        "src/other/inner",
+    )
+    for name in names:
+        path = pytester.path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    for folder in ("pkg", "build", "src/lib", "src/other"):
+        (pytester.path / folder / "__init__.py").touch()
+    pytester.makepyfile(test_own="def test_own(): pass")
+    pytester.makeini(
+        "[pytest]\nshardtypes = true\npythonpath = . src\nnorecursedirs = build"
+    )
+    pytester.makeconftest("collect_ignore = ['pkg/third']")
+    packages = "--shardtypes-packages=pkg,build,lib,other"
+    result = run("--co", "-q", packages, "--ignore=pkg/old", "--ignore-glob=*/lib")
+    items = {line for line in result.outlines if "::" in line}
+    assert items == {
+        "test_own.py::test_own",
+        "pkg/kept.py::f",
+        "pkg/build/inner.py::f",
+        "build/inner.py::f",
+        "src/other/inner.py::f",
+    }
+
+
 def test_bad_examples() -> None:
     with pytest.raises(ValueError, match="takes the dotted name of a function"):
         trace_example("model layers")
