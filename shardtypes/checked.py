@@ -26,10 +26,13 @@ from shardtypes.callable_forms import checked_form
 from shardtypes.errors import ShardTypeError
 from shardtypes.fields import remember_names
 from shardtypes.frames import defining_frame, defining_table, mentioned_names
+from shardtypes.checker_parts import Checked
+from shardtypes.checker_text import Unusual
+from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
-from shardtypes.meshes import View, current_view
-from shardtypes.methods import check_of_object
+from shardtypes.meshes import GLOBAL_VIEW, View, current_view
+from shardtypes.methods import check_of_object, names_no_sizes
 from shardtypes.recompiled import with_assignments_checked
 from shardtypes.scopes import (
     Site,
@@ -41,12 +44,13 @@ from shardtypes.scopes import (
 )
 from shardtypes.scopes import scope as open_scope
 from shardtypes.strings_in_types import resolved
+from shardtypes import switches
 from shardtypes.switches import checks_on, left_out, switched_off
 from shardtypes.typeguard_checks import CONFIG, Checker
 from shardtypes.typeguard_plugin import register_with_typeguard
 
 F = TypeVar("F")
-_MISSING = object()
+_MISSING = MISSING
 
 register_with_typeguard()
 
@@ -58,6 +62,9 @@ class _Parameter:
     default: Any
     check: Checker
     site: Site
+    annotation: Any
+    # For the object of a method: whether those of its class name no sizes.
+    sizeless: Callable[[Any], bool] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +75,10 @@ class _Plan:
     rest: tuple[int, Checker, Site] | None  # its check is that of all items in a tuple
     keywords: tuple[frozenset[str], Checker, Site] | None  # the same, in a dict
     result: tuple[Checker, Site] | None
+    result_type: Any
     generator: GeneratorChecks
     left_out: tuple[str, ...]  # what of each call is not checked, and why
+    arrays_only: bool
 
 
 def display_name(function: Any) -> str:
@@ -126,12 +135,17 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
         named.add(name)
         at = position if parameter.kind is not parameter.KEYWORD_ONLY else sys.maxsize
         position += 1
-        check = reader.check(name) or (reader.check_of_object() if at == 0 else None)
+        check, sizeless = reader.check(name), None
+        if check is None and at == 0:
+            check, sizeless = reader.check_of_object()
         if check is not None:
             default = (
                 _MISSING if parameter.default is parameter.empty else parameter.default
             )
-            parameters.append(_Parameter(at, name, default, check, site))
+            annotation = reader.annotation(name)
+            parameters.append(
+                _Parameter(at, name, default, check, site, annotation, sizeless)
+            )
     returned = reader.check("return")
     result = (returned, reader.site("the result")) if returned is not None else None
     run = with_assignments_checked(function, reader.display)
@@ -139,7 +153,16 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     generator = reader.generator(function)
     left_out = (*reader.not_found, *reader.reassigned(code))
     return _Plan(
-        run, code, tuple(parameters), rest, keywords, result, generator, left_out
+        run,
+        code,
+        tuple(parameters),
+        rest,
+        keywords,
+        result,
+        reader.annotation("return"),
+        generator,
+        left_out,
+        switches.arrays_only,
     )
 
 
@@ -176,11 +199,14 @@ class _Reader:
     ) -> Checker | None:
         return (compiled or compile_annotation)(self.annotation(name), self._memo)
 
-    def check_of_object(self) -> Checker | None:
-        """What binds the sizes of a method's object, whose parameter needs no annotation."""
+    def check_of_object(
+        self,
+    ) -> tuple[Checker | None, Callable[[Any], bool] | None]:
+        """What binds the sizes of a method's object, whose parameter needs no annotation, and tells where it has none."""
         if next(iter(self.signature.parameters), None) in self._annotations:
-            return None
-        return check_of_object(getattr(self._inner, "__qualname__", ""), self.module)
+            return None, None
+        name = getattr(self._inner, "__qualname__", "")
+        return check_of_object(name, self.module), names_no_sizes(name, self.module)
 
     def generator(self, function: Any) -> GeneratorChecks:
         parts = None
@@ -263,7 +289,7 @@ def _check_arguments(
 class _Checks:
     """The checks of one function, made at its first call."""
 
-    __slots__ = ("_plan", "display", "fresh", "function", "names", "outer")
+    __slots__ = ("_plan", "call", "display", "fresh", "function", "generated", "names", "outer")
 
     def __init__(
         self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None
@@ -277,6 +303,9 @@ class _Checks:
         # The table of the call in which it is defined.
         self.outer = outer
         self._plan: _Plan | None = None
+        # What runs a call, and what is generated for it once there is a second one.
+        self.call: Call
+        self.generated: Generated | None = None
 
     @property
     def plan(self) -> _Plan:
@@ -328,8 +357,7 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
 def _wrap_call(checks: _Checks) -> Any:
     function, fresh = checks.function, checks.fresh
 
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def slowly(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
@@ -359,7 +387,60 @@ def _wrap_call(checks: _Checks) -> Any:
             leave_table(table)
         return result
 
+    def first_calls(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        if checks._plan is not None:
+            checks.call = _generated_or(checks, slowly)
+        return slowly(args, kwargs)
+
+    checks.call = slowly if fresh or checks.outer is not None else first_calls
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return checks.call(args, kwargs)
+
     return checked
+
+
+def _generated_or(checks: _Checks, slowly: Call) -> Call:
+    """A checker that is generated for a function; the general one where there is something unusual about it."""
+    plan = checks.plan
+    if plan.rest is not None or plan.keywords is not None or plan.left_out:
+        return slowly
+    parameters = tuple(
+        Checked(
+            each.annotation,
+            each.check,
+            each.site,
+            each.name,
+            each.position if each.position != sys.maxsize else None,
+            each.sizeless,
+        )
+        for each in plan.parameters
+    )
+    result = None
+    if plan.result is not None:
+        check, site = plan.result
+        result = Checked(plan.result_type, check, site)
+    signature = Signature(
+        plan.function,
+        plan.code,
+        f"{checks.function.__module__}.{checks.display}",
+        parameters,
+        tuple(each.default for each in plan.parameters),
+        result,
+        plan.arrays_only,
+        slowly,
+        lambda args, kwargs, table: _check_arguments(
+            plan, args, kwargs, table, GLOBAL_VIEW
+        ),
+    )
+    try:
+        checks.generated = Generated(signature)
+    except Unusual:
+        return slowly
+    return checks.generated.call
 
 
 def _call_in_scope(

@@ -215,6 +215,12 @@ def scope_in_force() -> Table | None:
     )
 
 
+def shares_a_table() -> bool:
+    """Whether calls here may share a table: exactly whether they do, says ``scope_in_force``."""
+    table = _current.get()
+    return table is not None and table.shared
+
+
 def enter_table(table: Table) -> Table:
     """Put a table in force; undo it with ``leave_table``."""
     table.parent = _current.get()

@@ -28,8 +28,13 @@ def switched_off() -> bool:
 
 def checks_on() -> bool:
     """Whether checks run at this point."""
+    return are_on() or not left_out()
+
+
+def are_on() -> bool:
+    """Whether checks run at this point; notes nothing where they do not."""
     local = _local.get()
-    return (_default if local is None else local) or not left_out()
+    return _default if local is None else local
 
 
 def left_out() -> Literal[True]:
