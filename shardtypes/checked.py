@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 from typeguard import TypeCheckMemo, _suppression
 
-from shardtypes import _stats
+from shardtypes import _stats, messages, switches
 from shardtypes.annotation_checks import compile_annotation
 from shardtypes.array_check import abandon
 from shardtypes.array_types import class_of, holds_arrays, is_unpacked, with_self
@@ -44,7 +44,6 @@ from shardtypes.scopes import (
 )
 from shardtypes.scopes import scope as open_scope
 from shardtypes.strings_in_types import resolved
-from shardtypes import switches
 from shardtypes.switches import checks_on, left_out, switched_off
 from shardtypes.typeguard_checks import CONFIG, Checker
 from shardtypes.typeguard_plugin import register_with_typeguard
@@ -65,6 +64,19 @@ class _Parameter:
     annotation: Any
     # For the object of a method: whether those of its class name no sizes.
     sizeless: Callable[[Any], bool] | None
+
+    def for_checker(self) -> Checked:
+        """As what generates a checker needs it."""
+        by_name = self.position == sys.maxsize
+        position = None if by_name else self.position
+        return Checked(
+            self.annotation,
+            self.check,
+            self.site,
+            self.name,
+            position,
+            self.sizeless,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +301,7 @@ def _check_arguments(
 class _Checks:
     """The checks of one function, made at its first call."""
 
-    __slots__ = ("_plan", "call", "display", "fresh", "function", "generated", "names", "outer")
+    __slots__ = ("_plan", "call", "display", "fresh", "function", "generated", "names", "outer", "slowly")
 
     def __init__(
         self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None
@@ -305,6 +317,8 @@ class _Checks:
         self._plan: _Plan | None = None
         # What runs a call, and what is generated for it once there is a second one.
         self.call: Call
+        # What runs a call in the general way; None for coroutines and generators.
+        self.slowly: Call | None = None
         self.generated: Generated | None = None
 
     @property
@@ -389,11 +403,16 @@ def _wrap_call(checks: _Checks) -> Any:
 
     def first_calls(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        if checks._plan is not None:
-            checks.call = _generated_or(checks, slowly)
-        return slowly(args, kwargs)
+        if checks._plan is None and not switches.generated_at_once:
+            return slowly(args, kwargs)
+        try:
+            checks.call = _generated(checks).call
+        except Unusual:
+            checks.call = slowly
+        return checks.call(args, kwargs)
 
-    checks.call = slowly if fresh or checks.outer is not None else first_calls
+    checks.slowly = slowly
+    checks.call = first_calls
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -403,44 +422,56 @@ def _wrap_call(checks: _Checks) -> Any:
     return checked
 
 
-def _generated_or(checks: _Checks, slowly: Call) -> Call:
-    """A checker that is generated for a function; the general one where there is something unusual about it."""
-    plan = checks.plan
-    if plan.rest is not None or plan.keywords is not None or plan.left_out:
-        return slowly
-    parameters = tuple(
-        Checked(
-            each.annotation,
-            each.check,
-            each.site,
-            each.name,
-            each.position if each.position != sys.maxsize else None,
-            each.sizeless,
-        )
-        for each in plan.parameters
-    )
+def _generated(checks: _Checks) -> Generated:
+    """The checker that is generated for a function. Raises ``Unusual``."""
+    if checks.generated is not None:
+        return checks.generated
+    if checks.fresh:
+        raise Unusual("each call opens a Scope")
+    if checks.outer is not None:
+        raise Unusual("it sees the sizes of the call in which it is defined")
+    plan, slowly = checks.plan, checks.slowly
+    if slowly is None:
+        raise Unusual("it is a coroutine or a generator")
+    if plan.rest is not None or plan.keywords is not None:
+        raise Unusual("it takes any number of arguments")
+    if plan.left_out:
+        raise Unusual(f"not checked, and counted at each call: {plan.left_out[0]}")
     result = None
     if plan.result is not None:
         check, site = plan.result
         result = Checked(plan.result_type, check, site)
-    signature = Signature(
-        plan.function,
-        plan.code,
-        f"{checks.function.__module__}.{checks.display}",
-        parameters,
-        tuple(each.default for each in plan.parameters),
-        result,
-        plan.arrays_only,
-        slowly,
-        lambda args, kwargs, table: _check_arguments(
-            plan, args, kwargs, table, GLOBAL_VIEW
-        ),
+    checks.generated = Generated(
+        Signature(
+            plan.function,
+            plan.code,
+            f"{checks.function.__module__}.{checks.display}",
+            tuple(each.for_checker() for each in plan.parameters),
+            tuple(each.default for each in plan.parameters),
+            result,
+            plan.arrays_only,
+            slowly,
+            lambda args, kwargs, table: _check_arguments(
+                plan, args, kwargs, table, GLOBAL_VIEW
+            ),
+        )
     )
+    return checks.generated
+
+
+def source(function: Any) -> str:
+    """The checker of a function under ``typechecked`` or the import hook, as Python: what runs from its second call on.
+
+    Raises ``ValueError`` where there is something about the function that only the general checks know, and says what;
+    ``TypeError`` for a function that is not checked.
+    """
+    checks = getattr(function, "__shardtypes_checked__", None)
+    if checks is None:
+        raise TypeError(messages.not_checked(display_name(function)))
     try:
-        checks.generated = Generated(signature)
-    except Unusual:
-        return slowly
-    return checks.generated.call
+        return _generated(checks).text
+    except Unusual as error:
+        raise ValueError(messages.no_checker(checks.display, str(error))) from None
 
 
 def _call_in_scope(

@@ -171,9 +171,14 @@ class Writer:
             return
         with text.block(f"if type({value}) is Array:"):
             text.line(f"known, placed = {value}.aval, {value}._sharding")
-        traced = f"type({value}) is Traced and is_plainly_traced({value})"
-        with text.block(f"elif {traced}:"):
+        with text.block(f"elif type({value}) is Traced:"):
             text.line(f"known, placed = {value}.aval, None")
+            self._ask_for_mesh()
+            self._fail_if(
+                "mesh is not WITHOUT_MESH",
+                "known.sharding.mesh is not NO_MESH_IN_TYPE",
+                "not INT.issuperset(map(type, known.shape))",
+            )
         with text.block("else:"):
             text.line(self.fail)
         self._dtype_and_sizes(spec, site)

@@ -20,7 +20,7 @@ RESERVED = frozenset(
         *dir(builtins),
         *"args kwargs known placed rules_in_force shape mesh sharding on sizes tables result compared".split(),
         *"unplaced arrays found error slowly check_result arguments_by_name".split(),
-        *"is_plain is_plainly_traced mesh_here count_unplaced passes accepts".split(),
+        *"is_plain INT NO_MESH_IN_TYPE mesh_here count_unplaced passes accepts".split(),
         *"stats record calls results function checked".split(),
         *"Array OneDevice Traced WITHOUT_MESH ShardTypeError".split(),
     )

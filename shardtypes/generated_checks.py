@@ -28,9 +28,8 @@ from shardtypes.dtypes import accepts
 from shardtypes.errors import ShardTypeError
 from shardtypes.known_shardings import WITHOUT_MESH, count_unplaced, mesh_here
 from shardtypes.logical_axes import rules_in_force
-from shardtypes.meshes import GLOBAL_VIEW, current_view
+from shardtypes.meshes import GLOBAL_VIEW, NO_ABSTRACT_MESH, current_view
 from shardtypes.scopes import Site, Table, shares_a_table
-from shardtypes.sharding_check import nothing_known
 from shardtypes.typeguard_checks import Checker
 
 # What runs the checks in another way: the arguments of a call by position and by name.
@@ -201,12 +200,6 @@ def is_plain() -> bool:
     )
 
 
-def is_plainly_traced(value: Any) -> bool:
-    """Whether a value is traced without a mesh, with sizes that are numbers."""
-    aval = value.aval
-    return nothing_known(value, aval) and all(type(size) is int for size in aval.shape)
-
-
 def passes(check: Checker, value: Any) -> bool:
     """Whether a value passes a check that knows nothing of arrays."""
     try:
@@ -222,13 +215,14 @@ _GIVEN = {
     "__builtins__": builtins,
     "Array": ArrayImpl,
     "Traced": DynamicJaxprTracer,
+    "INT": frozenset((int,)),
+    "NO_MESH_IN_TYPE": NO_ABSTRACT_MESH,
     "OneDevice": SingleDeviceSharding,
     "WITHOUT_MESH": WITHOUT_MESH,
     "ShardTypeError": ShardTypeError,
     "accepts": accepts,
     "count_unplaced": count_unplaced,
     "is_plain": is_plain,
-    "is_plainly_traced": is_plainly_traced,
     "mesh_here": mesh_here,
     "passes": passes,
     "rules_in_force": rules_in_force,

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax._src.core import trace_ctx  # no public way to ask for bound axis names
+
 from shardtypes import _stats
 from shardtypes.array_check import ArraySpec
-from shardtypes.meshes import GLOBAL_VIEW, bound_axes, current_mesh
+from shardtypes.meshes import GLOBAL_VIEW, current_mesh
 from shardtypes.scopes import Site
 from shardtypes.sharding_check import AGREES, NO_MESH, cover, verdict
 
@@ -28,7 +30,7 @@ _NOTHING: _Entry = (None, None, None)
 
 def mesh_here() -> Any:
     """The mesh in force, or what stands for none."""
-    if bound_axes():
+    if trace_ctx.axis_env.axis_sizes:
         return IN_MANUAL_VIEW
     mesh = current_mesh()
     return WITHOUT_MESH if mesh is None else mesh

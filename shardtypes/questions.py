@@ -11,9 +11,10 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from jax._src.core import (
+from jax._src.core import (  # jax.extend.core has both, and with it loads Pallas
+    Primitive,
     jaxprs_in_params,
-)  # no public way to find the programs inside a program
+)
 from jax._src.debugging import (
     debug_effect,
 )  # what jax.debug.inspect_array_sharding is made of, as what follows
@@ -28,7 +29,6 @@ from jax._src.sharding_impls import (
     SPMDAxisContext,
     replicated_hlo_sharding,
 )
-from jax.extend.core import Primitive
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 # Called with the sharding, the mesh where it is known, the shape, and the positions of the dimensions that ``vmap``

@@ -17,6 +17,9 @@ _OFF = {"0", "off", "false", "no"}
 # function, at its first call.
 arrays_only = False
 
+# Whether a function's checker is generated at its first call, not at the second one.
+generated_at_once = False
+
 _default = True
 _local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)
 
