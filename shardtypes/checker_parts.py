@@ -15,7 +15,12 @@ from typing import Any
 import typeguard
 
 from shardtypes.array_check import ANYTHING, BROADCAST, CONSTANT, NAME, ArraySpec
-from shardtypes.array_types import array_annotation, holds_arrays, meaning
+from shardtypes.array_types import (
+    array_annotation,
+    holds_arrays,
+    meaning,
+    never_holds_arrays,
+)
 from shardtypes.checker_text import Names, Text, Unusual
 from shardtypes.container_checks import site_of_field, split_tuple
 from shardtypes.dtypes import array_spec
@@ -68,7 +73,6 @@ class Writer:
         self.counts_unplaced = False
         # The names of the call, and of the values around what is checked that name their sizes each by itself.
         self._scopes: list[Names] = []
-        self._open: list[set[str]] = []
         self._classes: list[type] = []
         self.has_own_names = False
 
@@ -80,12 +84,6 @@ class Writer:
     def begin(self) -> None:
         """Begin the checks of a call."""
         self._scopes.append(Names(self.text, ""))
-        self._open.append(set())
-
-    def end(self) -> None:
-        """End them. Raises ``Unusual`` where values name sizes that the call names only after them."""
-        if not self._open[-1].isdisjoint(self._scopes[-1].variables):
-            raise Unusual("a value's own name, which the call has further on")
 
     def value(self, checked: Checked, variable: str) -> None:
         """Write the check of a parameter or a result that is in a variable."""
@@ -133,6 +131,9 @@ class Writer:
 
     def _plain(self, annotation: Any, value: str) -> bool:
         """A value of a class that has no check of its own; whether the annotation is one."""
+        if annotation in (None, type(None)):
+            self._fail_if(f"{value} is not None")
+            return True
         if annotation is float:
             self._fail_if(f"type({value}) is not float and type({value}) is not int")
             return True
@@ -142,6 +143,8 @@ class Writer:
         if not isinstance(annotation, type) or isinstance(annotation, types.GenericAlias):
             return False
         if any(lookup(annotation, (), ()) for lookup in _lookups()):
+            return False
+        if not never_holds_arrays(annotation):
             return False
         name = self.text.constant(annotation.__name__, annotation)
         self._fail_if(f"not isinstance({value}, {name})")
@@ -349,27 +352,15 @@ class Writer:
         self.has_own_names = True
         own = Names(self.text, "own_")
         self._scopes.append(own)
-        self._open.append(set())
         yield
-        self.end()
+        own.compare_own(self.fail)
+        own.end()
         self._scopes.pop()
-        inside = self._open.pop()
         for name, variable in own.variables.items():
-            if not name.startswith("*"):
-                self._compare_with_names_around(name, variable, own.is_bound(name))
-        for names, waiting in zip(self._scopes, self._open, strict=True):
-            waiting.update(name for name in inside if not names.is_bound(name))
-
-    def _compare_with_names_around(
-        self, name: str, variable: str, certain: bool
-    ) -> None:
-        for names, waiting in zip(self._scopes, self._open, strict=True):
-            if not names.is_bound(name):
-                waiting.add(name)
+            if name.startswith("*"):
                 continue
-            other = names.variables[name]
-            differs = f"{variable} != {other}"
-            self._fail_if(differs if certain else f"{variable} is not None and {differs}")
+            for names in self._scopes:
+                names.meet_own(name, variable, own.is_bound(name), self.fail)
 
 
 def _middle(spec: ArraySpec) -> str:

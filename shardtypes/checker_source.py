@@ -55,6 +55,7 @@ def write_checker(
         _write_arguments(text, parameters, variables)
         for parameter, variable in zip(parameters, variables, strict=True):
             writer.value(parameter, variable)
+        writer.names.compare_own(_ARGUMENTS_FAIL)
         of_arguments = writer.arrays
         variables_of_call = dict(writer.names.variables)
         _write_counts(writer, "calls", "record.calls(arrays, compared)")
@@ -62,7 +63,7 @@ def write_checker(
         if result is not None:
             _write_result(writer, result)
         text.line("return result")
-    writer.end()
+    writer.names.end()
     return Source(
         str(text),
         text.constants,
@@ -120,6 +121,7 @@ def _write_result(writer: Writer, result: Checked) -> None:
     text.line("compared = unplaced = arrays = 0")
     text.line("mesh = None")
     writer.value(result, "result")
+    writer.names.compare_own(_RESULT_FAILS)
     _write_counts(writer, "results", "record.results(arrays, compared)")
 
 

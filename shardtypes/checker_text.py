@@ -6,6 +6,7 @@ import builtins
 import keyword
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.lang import Size
@@ -108,6 +109,16 @@ class _Later:
         self._lines.append(self._indent + text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The variable of a size that a value names by itself, and where it is compared or kept."""
+
+    variable: str
+    certain: bool
+    fail: str
+    place: _Later
+
+
 def _flat(lines: _Lines) -> Iterator[str]:
     for line in lines:
         if isinstance(line, str):
@@ -129,6 +140,8 @@ class Names:
         self._certain: dict[str, object] = {}
         self.start = text.around
         self.variables: dict[str, str] = {}
+        # Names that values have of their own, by what each of these values calls it: compared once there is one here.
+        self._own: dict[str, list[_Own]] = {}
         # Where each got its size: the site and the dimension, or the variable that holds both.
         self.places: dict[str, tuple[Site, int] | str] = {}
 
@@ -180,6 +193,43 @@ class Names:
         with self._text.block(f"elif {variable} != {got}:"):
             self._text.line(fail)
         self._certain[name] = self._text.around[-1]
+
+    def meet_own(self, name: str, variable: str, certain: bool, fail: str) -> None:
+        """Note a size that a value names by itself: where it is another one here, too, that is to be counted."""
+        if self.is_bound(name):
+            self._differ(variable, certain, self.variables[name], True, fail)
+            return
+        own = _Own(variable, certain, fail, self._text.place_for_lines())
+        self._own.setdefault(name, []).append(own)
+
+    def compare_own(self, fail: str) -> None:
+        """Compare what values have named by themselves with what the same names stand for here by now."""
+        for name in self._own.keys() & self.variables.keys():
+            self._differ(self._kept(name), False, self.variables[name], False, fail)
+
+    def end(self) -> None:
+        """Keep such sizes where there turned out to be something to compare them with."""
+        for name in sorted(self._own.keys() & self.variables.keys()):
+            kept = self._kept(name)
+            self._opening.line(f"{kept} = None")
+            for own in self._own[name]:
+                given = "" if own.certain else f" and {own.variable} is not None"
+                own.place.line(f"if {kept} is None{given}:")
+                own.place.line(f"    {kept} = {own.variable}")
+                given = "" if own.certain else f"{own.variable} is not None and "
+                own.place.line(f"elif {given}{kept} != {own.variable}:")
+                own.place.line(f"    {own.fail}")
+
+    def _kept(self, name: str) -> str:
+        return f"{self.variables[name]}_of_values"
+
+    def _differ(
+        self, one: str, one_certain: bool, other: str, other_certain: bool, fail: str
+    ) -> None:
+        given = "" if one_certain else f"{one} is not None and "
+        given += "" if other_certain else f"{other} is not None and "
+        with self._text.block(f"if {given}{one} != {other}:"):
+            self._text.line(fail)
 
     def value(self, size: Size) -> str:
         """A size as an expression over the variables. Raises ``Unusual`` where a name in it may have no size yet."""

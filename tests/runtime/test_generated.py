@@ -195,7 +195,7 @@ def agree(made: Any, arguments: tuple[Any, ...]) -> None:
 
 
 MANY = settings(
-    max_examples=300,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
