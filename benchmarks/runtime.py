@@ -162,6 +162,7 @@ SHARDED = {
 }
 del SHARDED["shardtypes, import hook"]
 
+
 # A tree of 400 arrays, and a loop that checks as much by hand.
 @dataclasses.dataclass
 class Layer:

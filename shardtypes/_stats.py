@@ -46,7 +46,9 @@ class Tally:
         """Add what was counted since the last time; with None forget it."""
         calls = [self._taken(at, each) for at, each in enumerate(self.calls)]
         first = len(calls)
-        results = [self._taken(first + at, each) for at, each in enumerate(self.results)]
+        results = [
+            self._taken(first + at, each) for at, each in enumerate(self.results)
+        ]
         if counters is None:
             return
         arrays, arrays_of_result = self._arrays
@@ -176,7 +178,8 @@ def see_call(
     name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> bool:
     """Show a call of a checked function to those who watch. True when they need to see no more of it."""
-    return all([watcher(name, function, args, kwargs) for watcher in _watchers])
+    seen_enough = [watcher(name, function, args, kwargs) for watcher in _watchers]
+    return all(seen_enough)
 
 
 def cover_dimension(

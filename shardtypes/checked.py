@@ -23,11 +23,11 @@ from shardtypes.array_check import abandon
 from shardtypes.array_types import class_of, holds_arrays, is_unpacked, with_self
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.callable_forms import checked_form
+from shardtypes.checker_parts import Checked
+from shardtypes.checker_text import Unusual
 from shardtypes.errors import ShardTypeError
 from shardtypes.fields import remember_names
 from shardtypes.frames import defining_frame, defining_table, mentioned_names
-from shardtypes.checker_parts import Checked
-from shardtypes.checker_text import Unusual
 from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
@@ -214,7 +214,7 @@ class _Reader:
     def check_of_object(
         self,
     ) -> tuple[Checker | None, Callable[[Any], bool] | None]:
-        """What binds the sizes of a method's object, whose parameter needs no annotation, and tells where it has none."""
+        """What binds the sizes of a method's object, which needs no annotation, and tells where it has none."""
         if next(iter(self.signature.parameters), None) in self._annotations:
             return None, None
         name = getattr(self._inner, "__qualname__", "")
@@ -301,7 +301,17 @@ def _check_arguments(
 class _Checks:
     """The checks of one function, made at its first call."""
 
-    __slots__ = ("_plan", "call", "display", "fresh", "function", "generated", "names", "outer", "slowly")
+    __slots__ = (
+        "_plan",
+        "call",
+        "display",
+        "fresh",
+        "function",
+        "generated",
+        "names",
+        "outer",
+        "slowly",
+    )
 
     def __init__(
         self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None

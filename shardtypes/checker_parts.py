@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections.abc
-import functools
 import inspect
 import types
 import typing
@@ -25,7 +24,6 @@ from shardtypes.checker_text import Names, Text, Unusual
 from shardtypes.container_checks import site_of_field, split_tuple
 from shardtypes.dtypes import array_spec
 from shardtypes.fields import (
-    class_annotations,
     declares_fields,
     is_named_tuple,
     is_pytree_dataclass,
@@ -36,7 +34,13 @@ from shardtypes.scopes import Site
 from shardtypes.typeguard_checks import Checker
 
 _abc = collections.abc
-_LISTS = (_abc.Sequence, _abc.Collection, _abc.Reversible, _abc.Iterable, _abc.Container)
+_LISTS = (
+    _abc.Sequence,
+    _abc.Collection,
+    _abc.Reversible,
+    _abc.Iterable,
+    _abc.Container,
+)
 _DICTS = (dict, _abc.Mapping, _abc.MutableMapping)
 # In the place of a field that an object does not have.
 ABSENT = object()
@@ -140,7 +144,9 @@ class Writer:
         if annotation in (int, str, bool):
             self._fail_if(f"type({value}) is not {annotation.__name__}")
             return True
-        if not isinstance(annotation, type) or isinstance(annotation, types.GenericAlias):
+        if not isinstance(annotation, type) or isinstance(
+            annotation, types.GenericAlias
+        ):
             return False
         if any(lookup(annotation, (), ()) for lookup in _lookups()):
             return False
@@ -276,7 +282,9 @@ class Writer:
             self._dict(args, value, site)
         elif (base is list or base in _LISTS) and len(args) == 1:
             of_list = f"type({value}) is not list"
-            self._fail_if(of_list if base is list else f"{of_list} and type({value}) is not tuple")
+            self._fail_if(
+                of_list if base is list else f"{of_list} and type({value}) is not tuple"
+            )
             self._items(args[0], value, site)
         else:
             raise Unusual(f"{annotation}")

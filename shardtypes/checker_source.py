@@ -43,7 +43,9 @@ def write_checker(
     text = writer.text
     variables = [text.fresh(parameter.name) for parameter in parameters]
     with text.block("def checked(args, kwargs):", always=True):
-        text.line("__tracebackhide__ = True  # pytest shows the call, not how it was checked")
+        text.line(
+            "__tracebackhide__ = True  # pytest shows the call, not how it was checked"
+        )
         with text.block("if not is_plain():"):
             text.line(_ARGUMENTS_FAIL)
         with text.block("if stats.recording and record.epoch is not stats.epoch:"):

@@ -175,7 +175,8 @@ class Names:
         if dim.isdigit():
             self.places[name] = site, int(dim)
             return
-        at = self.places[name] = self._text.fresh(f"at_{variable}")
+        at = self._text.fresh(f"at_{variable}")
+        self.places[name] = at
         where = self._text.constant(f"site_{variable}", site)
         self._text.line(f"{at} = {where}, {dim}")
 
@@ -184,8 +185,8 @@ class Names:
     ) -> None:
         variable = self._variable(name)
         if name not in self.places:
-            at = self.places[name] = self._text.fresh(f"at_{variable}")
-            self._opening.line(f"{variable} = {at} = None")
+            self.places[name] = self._text.fresh(f"at_{variable}")
+            self._opening.line(f"{variable} = {self.places[name]} = None")
         at = self.places[name]
         with self._text.block(f"if {variable} is None:"):
             where = self._text.constant(f"site_{variable}", site)

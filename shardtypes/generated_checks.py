@@ -16,7 +16,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from jax._src.array import ArrayImpl  # the class of every concrete array
-from jax._src.interpreters.partial_eval import DynamicJaxprTracer  # that of jit's tracers
+from jax._src.interpreters.partial_eval import (
+    DynamicJaxprTracer,
+)  # that of jit's tracers
 from jax.sharding import SingleDeviceSharding
 from typeguard import TypeCheckError, _suppression
 
@@ -124,7 +126,9 @@ class Generated:
         """The arguments that are checked; None where one is missing."""
         found = []
         defaults = self._signature.defaults
-        for parameter, default in zip(self._signature.parameters, defaults, strict=True):
+        for parameter, default in zip(
+            self._signature.parameters, defaults, strict=True
+        ):
             at = parameter.position
             if at is not None and at < len(args):
                 found.append(args[at])
@@ -151,7 +155,15 @@ def _filled(table: Table, source: Source, names: Mapping[str, Any]) -> Table:
 class Record:
     """What is noted of the calls of one function while recording is on."""
 
-    __slots__ = ("_arrays", "_function", "_lasts", "_name", "epoch", "is_watched", "tally")
+    __slots__ = (
+        "_arrays",
+        "_function",
+        "_lasts",
+        "_name",
+        "epoch",
+        "is_watched",
+        "tally",
+    )
 
     def __init__(self, signature: Signature, source: Source) -> None:
         self._name = signature.name
