@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import types
 import typing
@@ -26,7 +27,7 @@ from shardtypes.callable_forms import checked_form
 from shardtypes.checker_parts import Checked
 from shardtypes.checker_text import Unusual
 from shardtypes.errors import ShardTypeError
-from shardtypes.fields import remember_names
+from shardtypes.fields import is_pytree_dataclass, remember_names
 from shardtypes.frames import defining_frame, defining_table, mentioned_names
 from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
@@ -148,13 +149,14 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
         at = position if parameter.kind is not parameter.KEYWORD_ONLY else sys.maxsize
         position += 1
         check, sizeless = reader.check(name), None
+        annotation = reader.annotation(name)
         if check is None and at == 0:
             check, sizeless = reader.check_of_object()
+            annotation = reader.class_of_object()
         if check is not None:
             default = (
                 _MISSING if parameter.default is parameter.empty else parameter.default
             )
-            annotation = reader.annotation(name)
             parameters.append(
                 _Parameter(at, name, default, check, site, annotation, sizeless)
             )
@@ -219,6 +221,15 @@ class _Reader:
             return None, None
         name = getattr(self._inner, "__qualname__", "")
         return check_of_object(name, self.module), names_no_sizes(name, self.module)
+
+    def class_of_object(self) -> Any:
+        """The class in which a method stands, if objects of it name sizes; ``Any`` for others."""
+        cls, name = self._self_type, getattr(self._inner, "__name__", "")
+        if not is_pytree_dataclass(cls) or isinstance(
+            vars(cls).get(name), staticmethod
+        ):
+            return Any
+        return cls
 
     def generator(self, function: Any) -> GeneratorChecks:
         parts = None
@@ -411,9 +422,11 @@ def _wrap_call(checks: _Checks) -> Any:
             leave_table(table)
         return result
 
+    calls = itertools.count()
+
     def first_calls(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        if checks._plan is None and not switches.generated_at_once:
+        if next(calls) < switches.calls_before_generated:
             return slowly(args, kwargs)
         try:
             checks.call = _generated(checks).call
@@ -470,7 +483,7 @@ def _generated(checks: _Checks) -> Generated:
 
 
 def source(function: Any) -> str:
-    """The checker of a function under ``typechecked`` or the import hook, as Python: what runs from its second call on.
+    """The checker of a function under ``typechecked`` or the import hook, as Python: what runs from its eleventh call on.
 
     Raises ``ValueError`` where there is something about the function that only the general checks know, and says what;
     ``TypeError`` for a function that is not checked.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import typeguard
+from typeguard import TypeCheckMemo
 
 from shardtypes.array_check import ANYTHING, BROADCAST, CONSTANT, NAME, ArraySpec
 from shardtypes.array_types import (
@@ -28,10 +29,11 @@ from shardtypes.fields import (
     is_named_tuple,
     is_pytree_dataclass,
     known_field_types,
+    module_names,
 )
 from shardtypes.known_shardings import Last
 from shardtypes.scopes import Site
-from shardtypes.typeguard_checks import Checker
+from shardtypes.typeguard_checks import CONFIG, Checker, by_typeguard
 
 _abc = collections.abc
 _LISTS = (
@@ -50,8 +52,8 @@ ABSENT = object()
 class Checked:
     """A parameter or the result: its resolved annotation, and the general check of it.
 
-    The object of a method has no annotation, and ``sizeless`` says whether one of its class names no sizes. A parameter
-    that is given by its name alone has no position.
+    The object of a method has no annotation: its class stands there, if objects of it name sizes, and ``sizeless`` says
+    whether a value names none. A parameter that is given by its name alone has no position.
     """
 
     annotation: Any
@@ -92,7 +94,9 @@ class Writer:
     def value(self, checked: Checked, variable: str) -> None:
         """Write the check of a parameter or a result that is in a variable."""
         annotation = checked.annotation
-        if checked.sizeless is not None:
+        if checked.sizeless is not None and annotation is not Any:
+            self._part(annotation, variable, checked.site)
+        elif checked.sizeless is not None:
             test = self.text.constant("names_no_sizes", checked.sizeless)
             self._fail_if(f"not {test}({variable})")
         elif array_annotation(annotation) is not None or holds_arrays(annotation):
@@ -127,7 +131,7 @@ class Writer:
             return
         elif not holds_arrays(annotation):
             if not self._arrays_only and not self._plain(annotation, value):
-                raise Unusual(f"{annotation} in a container")
+                self._by_typeguard(annotation, value)
         elif typing.get_origin(annotation) in (typing.Union, types.UnionType):
             self._optional(annotation, value, site)
         else:
@@ -155,6 +159,13 @@ class Writer:
         name = self.text.constant(annotation.__name__, annotation)
         self._fail_if(f"not isinstance({value}, {name})")
         return True
+
+    def _by_typeguard(self, annotation: Any, value: str) -> None:
+        if not self._classes:
+            raise Unusual(f"{annotation} in a container")
+        memo = TypeCheckMemo(module_names(self._classes[-1]), {}, config=CONFIG)
+        check = self.text.constant("check", by_typeguard(annotation, memo))
+        self._fail_if(f"not passes({check}, {value})")
 
     def _optional(self, annotation: Any, value: str, site: Site) -> None:
         members = typing.get_args(annotation)

@@ -1,7 +1,6 @@
 """The checkers that are made of a function's signature, and what they call.
 
-Each is Python, made when its function is called for the second time; ``source`` shows it, and so do tracebacks and
-debuggers. Most functions that are called once are traced once, where nothing is gained by it.
+Each is Python, made once its function was called some times; ``source`` shows it, and so do tracebacks and debuggers.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ _OFF = {"0", "off", "false", "no"}
 # function, at its first call.
 arrays_only = False
 
-# Whether a function's checker is generated at its first call, not at the second one.
-generated_at_once = False
+# After how many calls of a function its checker is generated: that takes as long as some hundred calls of the general
+# checks, which few of the functions that are only traced get to.
+calls_before_generated = 10
 
 _default = True
 _local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)

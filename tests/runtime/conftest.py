@@ -16,7 +16,7 @@ from jax.sharding import Mesh  # noqa: E402
 from shardtypes import switches  # noqa: E402
 
 # Most tests call a function once: what is generated has to be right about what they try.
-switches.generated_at_once = True
+switches.calls_before_generated = 0
 
 
 @pytest.fixture

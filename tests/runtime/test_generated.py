@@ -28,9 +28,9 @@ from shardtypes.annotation_checks import TypeCheckError
 @pytest.fixture(autouse=True)
 def generated_at_the_second_call() -> Iterator[None]:
     """So that the first call of each function is checked in the general way."""
-    before, switches.generated_at_once = switches.generated_at_once, False
+    before, switches.calls_before_generated = switches.calls_before_generated, 1
     yield
-    switches.generated_at_once = before
+    switches.calls_before_generated = before
 
 
 @dataclasses.dataclass
