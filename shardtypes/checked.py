@@ -29,6 +29,7 @@ from shardtypes.checker_text import Unusual
 from shardtypes.errors import ShardTypeError
 from shardtypes.fields import is_pytree_dataclass, remember_names
 from shardtypes.frames import defining_frame, defining_table, mentioned_names
+from shardtypes.function_names import display_name
 from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
@@ -92,16 +93,6 @@ class _Plan:
     generator: GeneratorChecks
     left_out: tuple[str, ...]  # what of each call is not checked, and why
     arrays_only: bool
-
-
-def display_name(function: Any) -> str:
-    """A function's name as messages show it, without ``<locals>``."""
-    name = (
-        getattr(function, "__qualname__", None)
-        or getattr(function, "__name__", None)
-        or repr(function)
-    )
-    return str(name).rpartition("<locals>.")[2]
 
 
 def _globals(function: Any) -> dict[str, Any]:
@@ -483,7 +474,7 @@ def _generated(checks: _Checks) -> Generated:
 
 
 def source(function: Any) -> str:
-    """The checker of a function under ``typechecked`` or the import hook, as Python: what runs from its eleventh call on.
+    """The checker of a function under ``typechecked`` or the import hook, as Python: it runs from the eleventh call on.
 
     Raises ``ValueError`` where there is something about the function that only the general checks know, and says what;
     ``TypeError`` for a function that is not checked.
