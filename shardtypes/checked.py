@@ -458,6 +458,7 @@ def _generated(checks: _Checks) -> Generated:
     checks.generated = Generated(
         Signature(
             plan.function,
+            checks.function,
             plan.code,
             f"{checks.function.__module__}.{checks.display}",
             tuple(each.for_checker() for each in plan.parameters),

@@ -45,6 +45,7 @@ class Signature:
     """What a checker is made of."""
 
     function: Any
+    shown: Any  # what those who watch are shown for it: as it was before checks were put into its body
     code: CodeType | None
     name: str  # with the module
     parameters: tuple[Checked, ...]
@@ -166,7 +167,7 @@ class Record:
 
     def __init__(self, signature: Signature, source: Source) -> None:
         self._name = signature.name
-        self._function = signature.function
+        self._function = signature.shown
         self._lasts = source.lasts
         self._arrays = source.arrays
         self.tally = _stats.tally(signature.name, *source.arrays)
