@@ -30,7 +30,8 @@ from shardtypes.errors import ShardTypeError
 from shardtypes.known_shardings import WITHOUT_MESH, count_unplaced, mesh_here
 from shardtypes.logical_axes import rules_in_force
 from shardtypes.meshes import GLOBAL_VIEW, NO_ABSTRACT_MESH, current_view
-from shardtypes.scopes import Site, Table, shares_a_table
+from shardtypes.scopes import Site, Table, innermost_table
+from shardtypes.switches import said_here
 from shardtypes.typeguard_checks import Checker
 
 # What runs the checks in another way: the arguments of a call by position and by name.
@@ -204,9 +205,11 @@ class Record:
 
 def is_plain() -> bool:
     """Whether nothing around a call makes its checks others than those of its signature."""
+    table = innermost_table()
     return (
-        switches.are_on()
-        and not shares_a_table()
+        (table is None or not table.shared)
+        and said_here() is None
+        and switches.on_by_default
         and not _suppression.type_checks_suppressed
         and not rules_in_force()
     )

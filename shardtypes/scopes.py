@@ -193,6 +193,8 @@ class Table:
 
 
 _current: ContextVar[Table | None] = ContextVar("shardtypes_scope", default=None)
+# The innermost table in force, whoever opened it.
+innermost_table = _current.get
 
 
 def _runner() -> Any:
@@ -213,12 +215,6 @@ def scope_in_force() -> Table | None:
         if table is not None and table.shared and table.owner == _runner()
         else None
     )
-
-
-def shares_a_table() -> bool:
-    """Whether calls here may share a table: exactly whether they do, says ``scope_in_force``."""
-    table = _current.get()
-    return table is not None and table.shared
 
 
 def enter_table(table: Table) -> Table:

@@ -21,8 +21,11 @@ arrays_only = False
 # checks, which few of the functions that are only traced get to.
 calls_before_generated = 10
 
-_default = True
+# Whether checks run where no block around says something.
+on_by_default = True
 _local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)
+# What a block around says; None where none does.
+said_here = _local.get
 
 
 def switched_off() -> bool:
@@ -32,13 +35,8 @@ def switched_off() -> bool:
 
 def checks_on() -> bool:
     """Whether checks run at this point."""
-    return are_on() or not left_out()
-
-
-def are_on() -> bool:
-    """Whether checks run at this point; notes nothing where they do not."""
     local = _local.get()
-    return _default if local is None else local
+    return (on_by_default if local is None else local) or not left_out()
 
 
 def left_out() -> Literal[True]:
@@ -55,17 +53,17 @@ class enabled:
     """``enabled(False)`` turns checks off for the program; ``with enabled(False): ...`` for the block only."""
 
     def __init__(self, on: bool = True) -> None:
-        global _default
+        global on_by_default
         if not isinstance(on, bool):
             raise TypeError(f"enabled() takes True or False, got {on!r}")
         self._on = on
-        self._before = _default
+        self._before = on_by_default
         self._token: Token[bool | None] | None = None
-        _default = on
+        on_by_default = on
 
     def __enter__(self) -> enabled:
-        global _default
-        _default = self._before
+        global on_by_default
+        on_by_default = self._before
         self._token = _local.set(self._on)
         return self
 
