@@ -385,7 +385,7 @@ def measure_imports() -> Rounds:
         "print(time.thread_time() - start)"
     )
     found: Rounds = {name: [] for name in IMPORTS}
-    for _ in range(7):
+    for _ in range(5):
         for name, line in IMPORTS.items():
             command = [sys.executable, "-c", program.format(line)]
             output = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -183,12 +183,12 @@ def questions(function: Any) -> Iterator[Collector | None]:
         )
 
 
-def quick_options() -> dict[str, bool | int] | None:
+def quick_options() -> dict[str, str | bool] | None:
     """How to compile what is never run: shardings are decided before the processor's code is made better."""
     if jax.default_backend() != "cpu":  # other compilers know other options
         return None
     return {
-        "xla_backend_optimization_level": 0,
+        "xla_backend_optimization_level": "0",
         "xla_llvm_disable_expensive_passes": True,
     }
 
