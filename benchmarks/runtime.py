@@ -7,13 +7,16 @@ where a cost exceeds its bound.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +32,8 @@ from jax.sharding import AxisType
 from jaxtyping import Float
 
 import shardtypes
-from benchmarks.timing import Rounds, added, in_turns, share
-from shardtypes import f32
+from benchmarks.timing import Repeated, Rounds, added, in_turns, share
+from shardtypes import _stats, f32
 
 shardtypes.register_with_typeguard()
 
@@ -123,9 +126,16 @@ def by_hand(x, w, b):
     return b
 
 
+@beartype.beartype
+def by_beartype_alone(x: jax.Array, w: jax.Array, b: jax.Array) -> jax.Array:
+    return b
+
+
+ALONE = "beartype, no shapes"
 FUNCTIONS = {
     "bare": bare,
     "ifs by hand": by_hand,
+    ALONE: by_beartype_alone,
     "chex": by_chex,
     "shardtypes": ours,
     "shardtypes, import hook": through_hook(),
@@ -153,25 +163,72 @@ SHARDED = {
 }
 del SHARDED["shardtypes, import hook"]
 
+
+# A tree of 400 arrays, and a loop that checks as much by hand.
+@dataclasses.dataclass
+class Layer:
+    w: f32["M F"]
+    b: f32["F"]
+
+
+@shardtypes.typechecked
+def ours_tree(layers: list[Layer], scales: dict[str, f32["F"]]) -> None:
+    return None
+
+
+def tree_bare(layers, scales):
+    return None
+
+
+def tree_by_hand(layers, scales):
+    for layer in layers:
+        w, b = layer.w, layer.b
+        if w.ndim != 2 or b.ndim != 1:
+            raise ValueError("rank")
+        if w.shape[1] != b.shape[0]:
+            raise ValueError("size")
+        if w.dtype != jnp.float32 or b.dtype != jnp.float32:
+            raise ValueError("dtype")
+    sizes = {scale.shape[0] for scale in scales.values() if scale.ndim == 1}
+    if len(sizes) > 1:
+        raise ValueError("size")
+    for scale in scales.values():
+        if scale.ndim != 1 or scale.dtype != jnp.float32:
+            raise ValueError("rank or dtype")
+
+
 ROUNDS = 31
 # What a call may add: (title, which, at most this share, of what this one adds).
+EAGER, TRACED, COMPILED = "an eager call", "a call in a trace", "a compiled call"
+SHARDED_CALL = "an eager call on a mesh, axes in annotations"
+TREE, DECORATING = "a tree of 400 arrays", "decorating 1,000 functions"
+FIRST = "the first call of a jit on Auto axes"
+IMPORTING = "what a program that has JAX imports besides"
+RECORDED = ", recorded"
+OURS, HOOK, BY_TYPEGUARD = (
+    "shardtypes",
+    "shardtypes, import hook",
+    "typeguard + shardtypes",
+)
+BY_HAND = "ifs by hand"
 BOUNDS = [
-    ("an eager call", "shardtypes", 1 / 5, BEARTYPE),
-    ("an eager call", "shardtypes, import hook", 1 / 5, BEARTYPE),
-    ("an eager call", "typeguard + shardtypes", 2 / 3, BEARTYPE),
-    ("a call in a trace", "shardtypes", 1 / 2, BEARTYPE),
-    ("a call in a trace", "shardtypes, import hook", 1 / 2, BEARTYPE),
-    ("a call in a trace", "typeguard + shardtypes", 2 / 3, BEARTYPE),
-    ("an eager call on a mesh, axes in annotations", "shardtypes", 1 / 5, BEARTYPE),
-    (
-        "an eager call on a mesh, axes in annotations",
-        "typeguard + shardtypes",
-        2 / 3,
-        BEARTYPE,
-    ),
-    ("a compiled call", "shardtypes", 1.05, "bare"),
-    ("a compiled call", "typeguard + shardtypes", 1.05, "bare"),
-    ("decorating 200 functions", "shardtypes", 1 / 5, "typeguard"),
+    (EAGER, OURS, 1.5, BY_HAND),
+    (EAGER, OURS, 0.08, BEARTYPE),
+    (EAGER, HOOK, 0.08, BEARTYPE),
+    (EAGER, OURS + RECORDED, 1.3, OURS),
+    (EAGER, BY_TYPEGUARD, 2 / 3, BEARTYPE),
+    (TRACED, OURS, 0.15, BEARTYPE),
+    (TRACED, HOOK, 0.15, BEARTYPE),
+    (TRACED, BY_TYPEGUARD, 2 / 3, BEARTYPE),
+    (SHARDED_CALL, OURS, 3, BY_HAND),
+    (SHARDED_CALL, OURS + RECORDED, 1.3, OURS),
+    (SHARDED_CALL, BY_TYPEGUARD, 0.85, BEARTYPE),
+    (TREE, OURS, 2, BY_HAND),
+    (TREE, OURS + RECORDED, 1.3, OURS),
+    (COMPILED, OURS, 1.05, "bare"),
+    (COMPILED, BY_TYPEGUARD, 1.05, "bare"),
+    (FIRST, OURS, 2.2, "bare"),
+    (DECORATING, OURS, 1 / 50, "typeguard"),
 ]
 
 
@@ -203,7 +260,7 @@ def all_check(arguments: tuple[Any, ...]) -> None:
             function(*arguments[:2], jnp.ones(arguments[2].shape[0] + 1))
         except Exception:  # noqa: BLE001 - each has errors of its own
             refused = True
-        if refused == (name == "bare"):
+        if refused == (name in ("bare", ALONE)):
             raise SystemExit(f"{name} {'checks' if refused else 'does not check'}")
 
 
@@ -213,25 +270,127 @@ def main() -> int:
     all_check(arguments)
     versions = f"Python {sys.version.split()[0]}, JAX {jax.__version__}, jaxtyping {jaxtyping.__version__}"
     print(f"{versions}, beartype {beartype.__version__}, chex {chex.__version__}")
-    eager = {name: (lambda f=f: f(*arguments)) for name, f in FUNCTIONS.items()}
-    kept = report("an eager call", in_turns(eager, ROUNDS, 300), "bare")
-    kept &= report("a call in a trace", measure_traced(arguments), "bare")
-    kept &= report(
-        "an eager call on a mesh, axes in annotations", measure_sharded(), "bare"
-    )
+    eager = with_recording(calls_of(FUNCTIONS, arguments))
+    kept = report(EAGER, in_turns(eager, ROUNDS, 300), "bare")
+    kept &= report(TRACED, measure_traced(arguments), "bare")
+    kept &= report(SHARDED_CALL, measure_sharded(), "bare")
+    kept &= report(TREE, measure_tree(), "bare")
     compiled = {name: calling(f, arguments) for name, f in FUNCTIONS.items()}
-    kept &= report("a compiled call", in_turns(compiled, 5 * ROUNDS, 300), None)
+    kept &= report(COMPILED, in_turns(compiled, 5 * ROUNDS, 300), None)
+    kept &= report(FIRST, measure_first_calls(), None)
+    kept &= report(DECORATING, measure_decorating(), None)
+    report(IMPORTING, measure_imports(), "import jax")
+    return 0 if kept else 1
+
+
+def calls_of(
+    functions: Mapping[str, Callable[..., Any]], arguments: Sequence[Any]
+) -> dict[str, Callable[[], Any]]:
+    """What calls each function with the arguments."""
+    return {name: (lambda f=f: f(*arguments)) for name, f in functions.items()}
+
+
+def with_recording(calls: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """The calls, and that of ours once more while recording is on."""
+    ours = calls[OURS]
+
+    def recorded(times: int) -> None:
+        _stats.record(True)
+        for _ in range(times):
+            ours()
+        _stats.record(False)
+
+    return {**calls, OURS + RECORDED: Repeated(recorded)}
+
+
+def measure_tree() -> Rounds:
+    """Calls with 160 layers of two arrays each, and 80 arrays in a dict."""
+    layers = [Layer(jnp.ones((4, 3)), jnp.ones(3)) for _ in range(160)]
+    scales = {f"scale_{n}": jnp.ones(3) for n in range(80)}
+    functions = {"bare": tree_bare, BY_HAND: tree_by_hand, OURS: ours_tree}
+    calls = calls_of(functions, (layers, scales))
+    return in_turns(with_recording(calls), ROUNDS, 10)
+
+
+def block(x, q, w):
+    return x + jax.nn.gelu(jnp.einsum("blm,mn->bln", x, q)) @ w
+
+
+@shardtypes.typechecked
+def checked_block(
+    x: f32["B/d L M"], q: f32["M F/t"], w: f32["F/t M"]
+) -> f32["B/d L M"]:
+    return x + jax.nn.gelu(jnp.einsum("blm,mn->bln", x, q)) @ w
+
+
+def plain_loss(layers, x):
+    for q, w in layers:
+        x = block(x, q, w)
+    return (x**2).mean()
+
+
+def checked_loss(layers, x):
+    for q, w in layers:
+        x = checked_block(x, q, w)
+    return (x**2).mean()
+
+
+def measure_first_calls() -> Rounds:
+    """The processor's seconds, of all threads, that the first call of a ``jit`` takes on Auto axes, gradients too."""
+    losses = {"bare": plain_loss, OURS: checked_loss}
+    found: Rounds = {name: [] for name in losses}
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+    with jax.set_mesh(mesh):
+        q = shardtypes.shard(jnp.ones((64, 256)), f32["M F/t"])
+        w = shardtypes.shard(jnp.ones((256, 64)), f32["F/t M"])
+        x = shardtypes.shard(jnp.ones((8, 16, 64)), f32["B/d L M"])
+        for _ in range(7):
+            for name, loss in losses.items():
+                jax.clear_caches()
+                start = time.process_time()
+                jax.block_until_ready(jax.jit(jax.grad(loss))([(q, w)] * 6, x))
+                found[name].append(time.process_time() - start)
+    return found
+
+
+def measure_decorating() -> Rounds:
+    """Each decorator, on so many functions; typeguard's on a tenth of them, times ten."""
     doors = {
-        "shardtypes": (shardtypes.typechecked, ours.__wrapped__),
+        OURS: (shardtypes.typechecked, ours.__wrapped__),
         "typeguard": (typeguard.typechecked, ours.__wrapped__),
         BEARTYPE: (by_beartype, unchecked_peer),
     }
-    decorating = {
-        name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(200)])
+    several = {
+        name: (lambda door=door, f=f: [door(copy_of(f)) for _ in range(100)])
         for name, (door, f) in doors.items()
     }
-    kept &= report("decorating 200 functions", in_turns(decorating, ROUNDS, 1), None)
-    return 0 if kept else 1
+    found = in_turns(several, 11, 1)
+    return {name: [10 * spent for spent in times] for name, times in found.items()}
+
+
+IMPORTS = {
+    "import jax": "",
+    "import shardtypes": "import shardtypes",
+    "f32 and typechecked": "from shardtypes import f32, typechecked",
+    "jaxtyping and beartype": "import jaxtyping, beartype",
+}
+
+
+def measure_imports() -> Rounds:
+    """What processes say that an import takes of their thread, once JAX is there."""
+    program = (
+        "import time, jax, jax.numpy\n"
+        "start = time.thread_time()\n"
+        "{}\n"
+        "print(time.thread_time() - start)"
+    )
+    found: Rounds = {name: [] for name in IMPORTS}
+    for _ in range(5):
+        for name, line in IMPORTS.items():
+            command = [sys.executable, "-c", program.format(line)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True)
+            found[name].append(float(output.stdout))
+    return found
 
 
 def measure_traced(arguments: tuple[Any, ...]) -> Rounds:
@@ -241,7 +400,7 @@ def measure_traced(arguments: tuple[Any, ...]) -> Rounds:
     def traced(*values: Any) -> None:
         found.update(
             in_turns(
-                {name: (lambda f=f: f(*values)) for name, f in FUNCTIONS.items()},
+                calls_of(FUNCTIONS, values),
                 ROUNDS,
                 100,
             )
@@ -260,9 +419,7 @@ def measure_sharded() -> Rounds:
             shardtypes.shard(jnp.ones(shape), t)
             for shape, t in zip([(8, 4), (4, 12), 12], types_, strict=True)
         ]
-        return in_turns(
-            {name: (lambda f=f: f(*values)) for name, f in SHARDED.items()}, ROUNDS, 200
-        )
+        return in_turns(with_recording(calls_of(SHARDED, values)), ROUNDS, 200)
 
 
 def calling(

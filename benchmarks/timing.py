@@ -12,11 +12,22 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 Rounds = dict[str, list[float]]
 """The seconds that each case took in each round."""
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A case that runs itself so many times, between what it sets up and takes down."""
+
+    run: Callable[[int], Any]
+
+    def __call__(self) -> Any:
+        return self.run(1)
 
 
 def in_turns(
@@ -30,8 +41,11 @@ def in_turns(
     for _ in range(rounds):
         for name, case in order:
             start = time.thread_time()
-            for _ in range(calls):
-                case()
+            if isinstance(case, Repeated):
+                case.run(calls)
+            else:
+                for _ in range(calls):
+                    case()
             found[name].append((time.thread_time() - start) / calls)
         order.reverse()
     return found

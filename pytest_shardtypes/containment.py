@@ -20,7 +20,11 @@ _DEVICE = "jax_default_device"
 @contextmanager
 def contained(say: Callable[[str], None]) -> Iterator[None]:
     """Undo after the block what it left behind, and say what that was."""
-    mesh, table, checks = jax.sharding.get_mesh(), _current.get(), switches._default
+    mesh, table, checks = (
+        jax.sharding.get_mesh(),
+        _current.get(),
+        switches.on_by_default,
+    )
     environ = {name: os.environ.get(name) for name in _NAMES}
     device = getattr(jax.config, _DEVICE)
     try:
@@ -29,7 +33,7 @@ def contained(say: Callable[[str], None]) -> Iterator[None]:
         if _current.get() is not table:
             _current.set(table)
             say("left a scope open")
-        if switches._default is not checks:
+        if switches.on_by_default is not checks:
             switches.enabled(checks)
             say(
                 "left the checks switched off"

@@ -23,7 +23,8 @@ class Coverage:
     ``declared`` maps a function with array annotations to the place of its definition, ``functions`` to how often it
     was called with checks; ``dimensions`` says of each dimension and axis whether the sharding was ever verified on a
     mesh where that axis is larger than one; ``layouts`` are the annotations and meshes that were found to agree.
-    ``checking`` maps a function to the seconds that its checks took in all its calls, compiling for them included.
+    ``checking`` maps a function to the seconds that its checks took, compiling for them included, but for the calls
+    that a generated checker passed.
     ``traced`` maps the node id of a function's trace to its verdict; ``collectives`` that of a test to what it
     compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what
     comparing it with one device gave; ``not_compared`` are such functions, where they were only counted.

@@ -60,10 +60,19 @@ class Calls:
 
     def _see(
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> bool:
+        if not self._busy:
+            self._keep(name, function, args, kwargs)
+        return (
+            not self._wanted.get(name, True)
+            or len(self.found.get(name, ())) >= _MOST_CALLS
+        )
+
+    def _keep(
+        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         if (
-            self._busy
-            or not self._is_wanted(name, function)
+            not self._is_wanted(name, function)
             or len(self.found.get(name, ())) >= _MOST_CALLS
         ):
             return

@@ -44,12 +44,15 @@ class RecordedCalls:
 
     def _note(
         self, name: str, _: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> None:
-        if name in self._calls or current_view().manual:  # there sizes are local ones
-            return
+    ) -> bool:
+        if name in self._calls:
+            return True
+        if current_view().manual:  # there sizes are local ones
+            return False
         self._calls[name] = RecordedCall(
             jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs))
         )
+        return True
 
     def verdict(self, name: str, f: Callable[..., Any]) -> Verdict | None:
         """What tracing says with the arguments of the call that are no annotated arrays. None unless it then holds for

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from shardtypes.checked import source as source
     from shardtypes.checked import typechecked as typechecked
     from shardtypes.dtypes import (
         anydtype as anydtype,
@@ -276,7 +277,7 @@ _HOMES = {
     "shard": "placement",
     "prove": "proving",
     "trace": "tracing",
-    "typechecked": "checked",
+    **dict.fromkeys(("source", "typechecked"), "checked"),
     "typed_shard_map": "mapped",
 }
 

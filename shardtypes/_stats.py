@@ -5,6 +5,7 @@ The pytest plugin turns recording on and prints the counters; otherwise a check 
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-Watcher: TypeAlias = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], None]
+# Says True when it needs to see no more calls of the function.
+Watcher: TypeAlias = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], bool]
 
 
 @dataclass
@@ -26,10 +28,50 @@ class _Counters:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+class Tally:
+    """What the checker of a function counts, merged into the counters when somebody asks for them.
+
+    A step of ``itertools.count`` is one step for all threads, and takes no lock. There is a counter for each number of
+    shardings that were compared in a call: of its arguments, and of its result.
+    """
+
+    def __init__(self, function: str, arrays: int, results: int) -> None:
+        self._function = function
+        self._arrays = arrays, results
+        self.calls = tuple(itertools.count() for _ in range(arrays + 1))
+        self.results = tuple(itertools.count() for _ in range(results + 1))
+        self._seen = [0] * (arrays + results + 2)
+
+    def merge(self, counters: _Counters | None) -> None:
+        """Add what was counted since the last time; with None forget it."""
+        calls = [self._taken(at, each) for at, each in enumerate(self.calls)]
+        first = len(calls)
+        results = [
+            self._taken(first + at, each) for at, each in enumerate(self.results)
+        ]
+        if counters is None:
+            return
+        arrays, arrays_of_result = self._arrays
+        shapes = sum(calls) * arrays + sum(results) * arrays_of_result
+        numbered = (*enumerate(calls), *enumerate(results))
+        compared = sum(number * count for number, count in numbered)
+        counters.functions.update({self._function: sum(calls)} if any(calls) else {})
+        counters.checks.update({"shape": shapes} if shapes else {})
+        counters.checks.update({"sharding": compared} if compared else {})
+
+    def _taken(self, at: int, counter: itertools.count[int]) -> int:
+        now = next(counter)
+        before, self._seen[at] = self._seen[at], now + 1
+        return now - before
+
+
 recording = False
+# Another object each time that what is to be recorded, or where, changes.
+epoch = object()
 # Who sees every call of a checked function, besides counting.
 _watchers: list[Watcher] = []
 _lock = threading.Lock()
+_tallies: dict[tuple[str, int, int], Tally] = {}
 _counters = _Counters()
 # Reasons are kept even without recording: a check that was skipped must be findable afterwards.
 _reasons: Counter[str] = Counter()
@@ -41,6 +83,26 @@ def record(on: bool = True) -> None:
     """Start (or stop) counting."""
     global recording
     recording = on
+    _begin_epoch()
+
+
+def _begin_epoch() -> None:
+    global epoch
+    epoch = object()
+
+
+def tally(function: str, arrays: int, results: int) -> Tally:
+    """The tally of all functions of this name with so many arrays in their arguments, and in their results."""
+    key = function, arrays, results
+    with _lock:
+        if key not in _tallies:
+            _tallies[key] = Tally(function, arrays, results)
+        return _tallies[key]
+
+
+def _merge(counters: _Counters | None) -> None:
+    for each in _tallies.values():
+        each.merge(counters)
 
 
 def count(kind: str, amount: int = 1) -> None:
@@ -98,19 +160,26 @@ def watch(watcher: Watcher) -> None:
     """Have a watcher see every call of a checked function while recording is on: its name with the module, the
     function, and the arguments."""
     _watchers.append(watcher)
+    _begin_epoch()
 
 
 def unwatch(watcher: Watcher) -> None:
     """Have it see none any longer."""
     _watchers.remove(watcher)
+    _begin_epoch()
+
+
+def is_watched() -> bool:
+    """Whether somebody watches calls."""
+    return bool(_watchers)
 
 
 def see_call(
     name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    """Show a call of a checked function to those who watch."""
-    for watcher in _watchers:
-        watcher(name, function, args, kwargs)
+) -> bool:
+    """Show a call of a checked function to those who watch. True when they need to see no more of it."""
+    seen_enough = [watcher(name, function, args, kwargs) for watcher in _watchers]
+    return all(seen_enough)
 
 
 def cover_dimension(
@@ -144,6 +213,7 @@ def snapshot() -> dict[str, Any]:
     ``seconds`` (spent in checking compiles, by function)."""
     _count_open()
     with _lock:
+        _merge(_counters)
         return {
             "checks": dict(_counters.checks),
             "not_possible": dict(_counters.not_possible if recording else _reasons),
@@ -162,19 +232,23 @@ def exchange(counters: _Counters | None = None) -> _Counters:
     global _counters
     _count_open()
     with _lock:
+        _merge(_counters)
         before = _counters
         _counters = (
             counters
             if counters is not None
             else _Counters(declared=dict(before.declared))
         )
+    _begin_epoch()
     return before
 
 
 def reset() -> None:
     """Forget the counts; the list of declared functions stays."""
     _open.clear()
+    _begin_epoch()
     with _lock:
+        _merge(None)
         _counters.checks.clear()
         _counters.not_possible.clear()
         _counters.functions.clear()

@@ -164,6 +164,11 @@ def class_holds_arrays(base: type) -> bool:
     return found
 
 
+def never_holds_arrays(base: type) -> bool:
+    """Whether a class holds no annotated arrays, and nothing that it names is left to be defined."""
+    return not class_holds_arrays(base) and base in _holding
+
+
 def has_array_fields(base: type) -> bool:
     """Whether a field or an attribute that a class annotates holds arrays."""
     return class_holds_arrays(base) and any(

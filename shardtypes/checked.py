@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 import types
 import typing
@@ -17,19 +18,23 @@ from typing import Any, TypeVar, overload
 
 from typeguard import TypeCheckMemo, _suppression
 
-from shardtypes import _stats
+from shardtypes import _stats, messages, switches
 from shardtypes.annotation_checks import compile_annotation
 from shardtypes.array_check import abandon
 from shardtypes.array_types import class_of, holds_arrays, is_unpacked, with_self
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.callable_forms import checked_form
+from shardtypes.checker_parts import Checked
+from shardtypes.checker_text import Unusual
 from shardtypes.errors import ShardTypeError
-from shardtypes.fields import remember_names
+from shardtypes.fields import is_pytree_dataclass, remember_names
 from shardtypes.frames import defining_frame, defining_table, mentioned_names
+from shardtypes.function_names import display_name
+from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
-from shardtypes.meshes import View, current_view
-from shardtypes.methods import check_of_object
+from shardtypes.meshes import GLOBAL_VIEW, View, current_view
+from shardtypes.methods import check_of_object, names_no_sizes
 from shardtypes.recompiled import with_assignments_checked
 from shardtypes.scopes import (
     Site,
@@ -46,7 +51,7 @@ from shardtypes.typeguard_checks import CONFIG, Checker
 from shardtypes.typeguard_plugin import register_with_typeguard
 
 F = TypeVar("F")
-_MISSING = object()
+_MISSING = MISSING
 
 register_with_typeguard()
 
@@ -58,6 +63,22 @@ class _Parameter:
     default: Any
     check: Checker
     site: Site
+    annotation: Any
+    # For the object of a method: whether those of its class name no sizes.
+    sizeless: Callable[[Any], bool] | None
+
+    def for_checker(self) -> Checked:
+        """As what generates a checker needs it."""
+        by_name = self.position == sys.maxsize
+        position = None if by_name else self.position
+        return Checked(
+            self.annotation,
+            self.check,
+            self.site,
+            self.name,
+            position,
+            self.sizeless,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +89,10 @@ class _Plan:
     rest: tuple[int, Checker, Site] | None  # its check is that of all items in a tuple
     keywords: tuple[frozenset[str], Checker, Site] | None  # the same, in a dict
     result: tuple[Checker, Site] | None
+    result_type: Any
     generator: GeneratorChecks
     left_out: tuple[str, ...]  # what of each call is not checked, and why
-
-
-def display_name(function: Any) -> str:
-    """A function's name as messages show it, without ``<locals>``."""
-    name = (
-        getattr(function, "__qualname__", None)
-        or getattr(function, "__name__", None)
-        or repr(function)
-    )
-    return str(name).rpartition("<locals>.")[2]
+    arrays_only: bool
 
 
 def _globals(function: Any) -> dict[str, Any]:
@@ -126,12 +139,18 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
         named.add(name)
         at = position if parameter.kind is not parameter.KEYWORD_ONLY else sys.maxsize
         position += 1
-        check = reader.check(name) or (reader.check_of_object() if at == 0 else None)
+        check, sizeless = reader.check(name), None
+        annotation = reader.annotation(name)
+        if check is None and at == 0:
+            check, sizeless = reader.check_of_object()
+            annotation = reader.class_of_object()
         if check is not None:
             default = (
                 _MISSING if parameter.default is parameter.empty else parameter.default
             )
-            parameters.append(_Parameter(at, name, default, check, site))
+            parameters.append(
+                _Parameter(at, name, default, check, site, annotation, sizeless)
+            )
     returned = reader.check("return")
     result = (returned, reader.site("the result")) if returned is not None else None
     run = with_assignments_checked(function, reader.display)
@@ -139,7 +158,16 @@ def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     generator = reader.generator(function)
     left_out = (*reader.not_found, *reader.reassigned(code))
     return _Plan(
-        run, code, tuple(parameters), rest, keywords, result, generator, left_out
+        run,
+        code,
+        tuple(parameters),
+        rest,
+        keywords,
+        result,
+        reader.annotation("return"),
+        generator,
+        left_out,
+        switches.arrays_only,
     )
 
 
@@ -176,11 +204,23 @@ class _Reader:
     ) -> Checker | None:
         return (compiled or compile_annotation)(self.annotation(name), self._memo)
 
-    def check_of_object(self) -> Checker | None:
-        """What binds the sizes of a method's object, whose parameter needs no annotation."""
+    def check_of_object(
+        self,
+    ) -> tuple[Checker | None, Callable[[Any], bool] | None]:
+        """What binds the sizes of a method's object, which needs no annotation, and tells where it has none."""
         if next(iter(self.signature.parameters), None) in self._annotations:
-            return None
-        return check_of_object(getattr(self._inner, "__qualname__", ""), self.module)
+            return None, None
+        name = getattr(self._inner, "__qualname__", "")
+        return check_of_object(name, self.module), names_no_sizes(name, self.module)
+
+    def class_of_object(self) -> Any:
+        """The class in which a method stands, if objects of it name sizes; ``Any`` for others."""
+        cls, name = self._self_type, getattr(self._inner, "__name__", "")
+        if not is_pytree_dataclass(cls) or isinstance(
+            vars(cls).get(name), staticmethod
+        ):
+            return Any
+        return cls
 
     def generator(self, function: Any) -> GeneratorChecks:
         parts = None
@@ -263,7 +303,17 @@ def _check_arguments(
 class _Checks:
     """The checks of one function, made at its first call."""
 
-    __slots__ = ("_plan", "display", "fresh", "function", "names", "outer")
+    __slots__ = (
+        "_plan",
+        "call",
+        "display",
+        "fresh",
+        "function",
+        "generated",
+        "names",
+        "outer",
+        "slowly",
+    )
 
     def __init__(
         self, function: Any, fresh: bool, names: dict[str, Any], outer: Table | None
@@ -277,6 +327,11 @@ class _Checks:
         # The table of the call in which it is defined.
         self.outer = outer
         self._plan: _Plan | None = None
+        # What runs a call, and what is generated for it once there is a second one.
+        self.call: Call
+        # What runs a call in the general way; None for coroutines and generators.
+        self.slowly: Call | None = None
+        self.generated: Generated | None = None
 
     @property
     def plan(self) -> _Plan:
@@ -327,8 +382,7 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
 def _wrap_call(checks: _Checks) -> Any:
     function, fresh = checks.function, checks.fresh
 
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    def slowly(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True  # pytest shows the call, not how it was checked
         if not checks_on() or (_suppression.type_checks_suppressed and left_out()):
             return function(*args, **kwargs)
@@ -358,7 +412,80 @@ def _wrap_call(checks: _Checks) -> Any:
             leave_table(table)
         return result
 
+    calls = itertools.count()
+
+    def first_calls(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        if next(calls) < switches.calls_before_generated:
+            return slowly(args, kwargs)
+        try:
+            checks.call = _generated(checks).call
+        except Unusual:
+            checks.call = slowly
+        return checks.call(args, kwargs)
+
+    checks.slowly = slowly
+    checks.call = first_calls
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return checks.call(args, kwargs)
+
     return checked
+
+
+def _generated(checks: _Checks) -> Generated:
+    """The checker that is generated for a function. Raises ``Unusual``."""
+    if checks.generated is not None:
+        return checks.generated
+    if checks.fresh:
+        raise Unusual("each call opens a Scope")
+    if checks.outer is not None:
+        raise Unusual("it sees the sizes of the call in which it is defined")
+    plan, slowly = checks.plan, checks.slowly
+    if slowly is None:
+        raise Unusual("it is a coroutine or a generator")
+    if plan.rest is not None or plan.keywords is not None:
+        raise Unusual("it takes any number of arguments")
+    if plan.left_out:
+        raise Unusual(f"not checked, and counted at each call: {plan.left_out[0]}")
+    result = None
+    if plan.result is not None:
+        check, site = plan.result
+        result = Checked(plan.result_type, check, site)
+    checks.generated = Generated(
+        Signature(
+            plan.function,
+            checks.function,
+            plan.code,
+            f"{checks.function.__module__}.{checks.display}",
+            tuple(each.for_checker() for each in plan.parameters),
+            tuple(each.default for each in plan.parameters),
+            result,
+            plan.arrays_only,
+            slowly,
+            lambda args, kwargs, table: _check_arguments(
+                plan, args, kwargs, table, GLOBAL_VIEW
+            ),
+        )
+    )
+    return checks.generated
+
+
+def source(function: Any) -> str:
+    """The checker of a function under ``typechecked`` or the import hook, as Python: it runs from the eleventh call on.
+
+    Raises ``ValueError`` where there is something about the function that only the general checks know, and says what;
+    ``TypeError`` for a function that is not checked.
+    """
+    checks = getattr(function, "__shardtypes_checked__", None)
+    if checks is None:
+        raise TypeError(messages.not_checked(display_name(function)))
+    try:
+        return _generated(checks).text
+    except Unusual as error:
+        raise ValueError(messages.no_checker(checks.display, str(error))) from None
 
 
 def _call_in_scope(

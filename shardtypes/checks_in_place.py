@@ -19,7 +19,8 @@ from typing import Any
 from shardtypes import hooked
 from shardtypes.array_types import holds_arrays
 from shardtypes.assignments import HOOKED
-from shardtypes.checked import _closure, _globals, display_name, wrap_function
+from shardtypes.checked import _closure, _globals, wrap_function
+from shardtypes.function_names import display_name
 from shardtypes.import_hook import instrument_body
 from shardtypes.recompiled import OtherSource, recompiled
 from shardtypes.trace_forms import innermost, layers

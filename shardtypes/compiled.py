@@ -183,6 +183,16 @@ def questions(function: Any) -> Iterator[Collector | None]:
         )
 
 
+def quick_options() -> dict[str, str | bool] | None:
+    """How to compile what is never run: shardings are decided before the processor's code is made better."""
+    if jax.default_backend() != "cpu":  # other compilers know other options
+        return None
+    return {
+        "xla_backend_optimization_level": "0",
+        "xla_llvm_disable_expensive_passes": True,
+    }
+
+
 @contextmanager
 def counted_failures() -> Iterator[None]:
     """Count a checking compile that fails: JAX compiles the program itself next, and says what is wrong with it."""

@@ -28,7 +28,7 @@ from jax._src.interpreters import batching, partial_eval
 from jax._src.lax.control_flow import conditionals, loops
 
 from shardtypes.beneath import beneath, layers
-from shardtypes.compiled import counted_failures, finish, questions
+from shardtypes.compiled import counted_failures, finish, questions, quick_options
 from shardtypes.provenance import has_checks, note_check
 from shardtypes.questions import is_asked
 
@@ -76,7 +76,7 @@ class _SecondCall:
             else:
                 jax.jit(lambda *a: primitive.bind(*a, **parameters)).lower(
                     *arguments
-                ).compile()
+                ).compile(compiler_options=quick_options())
         raise _Reached
 
 

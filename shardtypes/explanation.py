@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.tree_util import keystr, tree_flatten_with_path
 
-from shardtypes.checked import _closure, _globals, display_name
+from shardtypes.checked import _closure, _globals
 from shardtypes.collectives import Collective, collectives_of
 from shardtypes.compiled import without_questions
 from shardtypes.dtypes import ArrayType, array_spec
+from shardtypes.function_names import display_name
 from shardtypes.layouts import Layout, layout
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes
 from shardtypes.messages import without_mesh

@@ -11,7 +11,11 @@ from typing import Any
 from shardtypes.scopes import Table, open_tables
 
 # The modules whose frames stand between a caller and a function that is checked.
-_CHECKING = ("shardtypes.checked", "shardtypes.generators")
+_CHECKING = (
+    "shardtypes.checked",
+    "shardtypes.generated_checks",
+    "shardtypes.generators",
+)
 
 
 def table_of_frame(frame: FrameType) -> Table | None:
@@ -22,17 +26,51 @@ def table_of_frame(frame: FrameType) -> Table | None:
     """
     tables = list(open_tables())
     scope = tables.pop() if tables and tables[-1].shared else None
+    generated = _codes_of_generated_calls(frame) if scope is None else ()
     call: FrameType | None = frame
-    while call is not None and tables:
+    while call is not None and (tables or generated):
+        if any(code is call.f_code for code in generated):
+            table = _table_of_generated_call(call)
+            if table is not None and _belongs_to(frame, call):
+                return table
         table = next((table for table in tables if table.code is call.f_code), None)
         if table is not None and _is_checked(call):
-            if call is frame or (
-                stands_in(frame.f_code, call.f_code) and _is_defined_in(frame, call)
-            ):
+            if _belongs_to(frame, call):
                 return table
             tables.remove(table)
         call = call.f_back
     return scope
+
+
+def _belongs_to(frame: FrameType, call: FrameType) -> bool:
+    """Whether a frame is that of a call, or of code that stands in the function and was defined in this call."""
+    return call is frame or (
+        stands_in(frame.f_code, call.f_code) and _is_defined_in(frame, call)
+    )
+
+
+def _codes_of_generated_calls(frame: FrameType) -> list[CodeType]:
+    """The functions around a frame whose checkers are generated."""
+    found = []
+    caller = frame.f_back
+    while caller is not None:
+        checker = caller.f_globals.get("__shardtypes_checker__")
+        if checker is not None and checker.function_code is not None:
+            found.append(checker.function_code)
+        caller = caller.f_back
+    return found
+
+
+def _table_of_generated_call(call: FrameType) -> Table | None:
+    """The table of a call that a generated checker makes; None for one that it does not make."""
+    caller = call.f_back
+    while caller is not None and caller.f_code is not call.f_code:
+        checker = caller.f_globals.get("__shardtypes_checker__")
+        if checker is not None and checker.function_code is call.f_code:
+            table: Table | None = checker.table(caller)
+            return table
+        caller = caller.f_back
+    return None
 
 
 def table_of_caller() -> Table | None:

@@ -17,7 +17,14 @@ import jax
 from jax._src import pjit, source_info_util, stages
 
 from shardtypes import _stats, eager_loops
-from shardtypes.compiled import asking, counted_failures, finish, looking, questions
+from shardtypes.compiled import (
+    asking,
+    counted_failures,
+    finish,
+    looking,
+    questions,
+    quick_options,
+)
 from shardtypes.eager_loops import covered, install_where_jax_runs, is_entry
 from shardtypes.provenance import has_checks
 
@@ -140,5 +147,6 @@ def _check(fun: Any, jit_info: Any, args: Any, kwargs: Any) -> None:
             return made
 
         with counted_failures():
-            pjit._cpp_pjit(again, jit_info).lower(*args, **kwargs).compile()
+            lowered = pjit._cpp_pjit(again, jit_info).lower(*args, **kwargs)
+            lowered.compile(compiler_options=quick_options())
     finish(collector)

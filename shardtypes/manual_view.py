@@ -13,8 +13,8 @@ import jax
 
 from shardtypes import _stats, messages
 from shardtypes.beneath import beneath
-from shardtypes.checked import display_name
 from shardtypes.errors import ShardingError
+from shardtypes.function_names import display_name
 from shardtypes.lang.messages import wrong_axes
 from shardtypes.layouts import Layout
 from shardtypes.mapped_arguments import ArgumentLayout, argument_layout

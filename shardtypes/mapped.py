@@ -11,7 +11,8 @@ from typing import Any, TypeVar, overload
 import jax
 from jax.sharding import PartitionSpec
 
-from shardtypes.checked import _closure, _globals, display_name
+from shardtypes.checked import _closure, _globals
+from shardtypes.function_names import display_name
 from shardtypes.layouts import axes_of_spec
 from shardtypes.meshes import Sums, current_mesh, make_spec
 from shardtypes.partition_specs import make_partition_specs

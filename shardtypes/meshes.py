@@ -42,15 +42,21 @@ def axes_of_type(mesh: AnyMesh, kind: str) -> frozenset[str]:
 def current_mesh() -> AnyMesh | None:
     """The mesh in force: ``jax.set_mesh``, else the legacy ``with mesh:``, else the abstract one, else None."""
     concrete = mesh_internals.get_concrete_mesh()
-    if concrete is not None and not concrete.empty:
+    if concrete is not _NO_CONCRETE and concrete is not None and not concrete.empty:
         return concrete
     legacy = mesh_internals.thread_resources.env.physical_mesh
-    if not legacy.empty:
+    if legacy is not _NO_LEGACY and not legacy.empty:
         return legacy
-    abstract = abstract_mesh()
-    if abstract is not None and not abstract.empty:
+    abstract = mesh_internals.get_abstract_mesh()
+    if abstract is not NO_ABSTRACT_MESH and abstract is not None and not abstract.empty:
         return abstract
     return None
+
+
+# What JAX has in the place of a mesh where there is none: by identity, for that is asked at every call.
+_NO_CONCRETE = getattr(mesh_internals, "empty_concrete_mesh", None)
+_NO_LEGACY = mesh_internals.EMPTY_ENV.physical_mesh
+NO_ABSTRACT_MESH = getattr(mesh_internals, "empty_abstract_mesh", None)
 
 
 def mesh_sizes(mesh: AnyMesh | None) -> dict[str, int]:

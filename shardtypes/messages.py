@@ -239,3 +239,13 @@ def sharding_differs(reason: str, declared: str, actual: str, mesh: str) -> str:
     """Another layout than declared."""
     shown = f"\n  mesh     {mesh}" if mesh and " on mesh " not in actual else ""
     return f"{reason}{declared_actual(declared, actual)}{shown}"
+
+
+def not_checked(function: str) -> str:
+    """``source`` of a function that has no checks."""
+    return f"{function} is not checked by shardtypes"
+
+
+def no_checker(function: str, reason: str) -> str:
+    """``source`` of a function that only the general checks know."""
+    return f"{function} has no checker of its own: {reason}"

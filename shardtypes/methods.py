@@ -7,8 +7,9 @@ not fit the annotations of its class, that is counted and no error: the method i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 from typeguard import TypeCheckError, TypeCheckMemo
 
@@ -40,6 +41,23 @@ def check_of_object(name: str, module: str) -> Checker | None:
             _stats.count_not_possible(what)
 
     return check_object
+
+
+def names_no_sizes(name: str, module: str) -> Callable[[Any], bool]:
+    """As ``check_of_object``, what tells whether a value is of a class that names no sizes."""
+    holder, _, method = name.rpartition(".")
+    found: WeakSet[type] = WeakSet()
+
+    def is_sizeless(value: Any) -> bool:
+        cls = type(value)
+        if cls in found:
+            return True
+        if any(_classes(cls, holder, module, method)):
+            return False
+        found.add(cls)
+        return True
+
+    return is_sizeless
 
 
 def _classes(cls: type, holder: str, module: str, method: str) -> Iterator[type]:

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import numpy as np
 
-# no public way to find the programs inside a program
-from jax._src.core import jaxprs_in_params
+# no public way to find the programs inside a program; jax.extend.core has both, but loads Pallas
+from jax._src.core import Primitive, jaxprs_in_params
 
 # what jax.debug.inspect_array_sharding is made of, as what follows
 from jax._src.debugging import debug_effect
@@ -28,7 +28,6 @@ from jax._src.sharding_impls import (
     SPMDAxisContext,
     replicated_hlo_sharding,
 )
-from jax.extend.core import Primitive
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 # Called with the sharding, the mesh where it is known, the shape, and the positions of the dimensions that ``vmap``

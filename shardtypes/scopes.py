@@ -203,6 +203,8 @@ class Table:
 
 
 _current: ContextVar[Table | None] = ContextVar("shardtypes_scope", default=None)
+# The innermost table in force, whoever opened it.
+innermost_table = _current.get
 
 
 def _runner() -> Any:

@@ -117,10 +117,24 @@ def check_sharding(
     if mesh is None and type(sharding) is SingleDeviceSharding:
         _stats.count_not_possible(NO_MESH)
         return
+    reason = _verdict(spec, under, mesh, view)
+    if reason is not AGREES:
+        report(spec, reason, value, mesh, site)
+    elif _stats.recording:
+        count_agreement(spec, _sizes_of_mesh(sharding, mesh), site)
+
+
+def verdict(spec: ArraySpec, value: Any, mesh: Any, view: View) -> str:
+    """Why an array, outside of every trace, is not sharded as declared; empty if it is."""
+    return _verdict(spec, Beneath(value), mesh, view)
+
+
+def _verdict(spec: ArraySpec, under: Beneath, mesh: Any, view: View) -> str:
+    value = under.value
     key = (
-        sharding,
+        value.sharding,
         mesh,
-        under.value.shape,
+        value.shape,
         under.mapped,
         tuple(view.bound),
         rules_in_force(),
@@ -131,10 +145,12 @@ def check_sharding(
         if len(spec.verdicts) > 256:
             spec.verdicts.clear()
         spec.verdicts[key] = reason
-    if reason is not AGREES:
-        report(spec, reason, value, mesh, site)
-    elif _stats.recording:
-        count_agreement(spec, mesh_sizes(mesh or getattr(sharding, "mesh", None)), site)
+    # One object, by which callers know it.
+    return reason or AGREES
+
+
+def _sizes_of_mesh(sharding: Any, mesh: Any) -> dict[str, int]:
+    return mesh_sizes(mesh or getattr(sharding, "mesh", None))
 
 
 NO_MESH = "no mesh in force, and the value is on one device"
@@ -161,8 +177,17 @@ def report(spec: ArraySpec, reason: str, value: Any, mesh: Any, site: Site) -> N
 
 
 def count_agreement(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
-    """Record that a value is sharded as declared, on a mesh with axes of these sizes."""
+    """Count that a value is sharded as declared, on a mesh with axes of these sizes, and record it."""
     _stats.count("sharding")
+    _cover(spec, sizes, site)
+
+
+def cover(spec: ArraySpec, sharding: Any, mesh: Any, site: Site) -> None:
+    """Record that an array of this sharding is sharded as declared; it is counted elsewhere."""
+    _cover(spec, _sizes_of_mesh(sharding, mesh), site)
+
+
+def _cover(spec: ArraySpec, sizes: Mapping[str, int], site: Site) -> None:
     for dim, axes in enumerate(spec.axes):
         for axis in axes:
             _stats.cover_dimension(

@@ -17,8 +17,15 @@ _OFF = {"0", "off", "false", "no"}
 # function, at its first call.
 arrays_only = False
 
-_default = True
+# After how many calls of a function its checker is generated: that takes as long as some hundred calls of the general
+# checks, which few of the functions that are only traced get to.
+calls_before_generated = 10
+
+# Whether checks run where no block around says something.
+on_by_default = True
 _local: ContextVar[bool | None] = ContextVar("shardtypes_enabled", default=None)
+# What a block around says; None where none does.
+said_here = _local.get
 
 
 def switched_off() -> bool:
@@ -29,7 +36,7 @@ def switched_off() -> bool:
 def checks_on() -> bool:
     """Whether checks run at this point."""
     local = _local.get()
-    return (_default if local is None else local) or not left_out()
+    return (on_by_default if local is None else local) or not left_out()
 
 
 def left_out() -> Literal[True]:
@@ -45,17 +52,17 @@ class enabled:
     """``enabled(False)`` turns checks off for the program; ``with enabled(False): ...`` for the block only."""
 
     def __init__(self, on: bool = True) -> None:
-        global _default
+        global on_by_default
         if not isinstance(on, bool):
             raise TypeError(f"enabled() takes True or False, got {on!r}")
         self._on = on
-        self._before = _default
+        self._before = on_by_default
         self._token: Token[bool | None] | None = None
-        _default = on
+        on_by_default = on
 
     def __enter__(self) -> enabled:
-        global _default
-        _default = self._before
+        global on_by_default
+        on_by_default = self._before
         self._token = _local.set(self._on)
         return self
 

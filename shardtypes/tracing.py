@@ -30,10 +30,11 @@ from shardtypes.certainty import (
     whole_tracebacks,
     why_uncertain,
 )
-from shardtypes.checked import _MISSING, _closure, _globals, display_name
+from shardtypes.checked import _MISSING, _closure, _globals
 from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
+from shardtypes.function_names import display_name
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
 from shardtypes.lang.messages import axes_text, mesh_without_axis

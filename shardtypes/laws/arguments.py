@@ -19,9 +19,10 @@ from jax._src.core import jaxprs_in_params
 
 from shardtypes import dtypes
 from shardtypes.array_types import array_annotation
-from shardtypes.checked import _MISSING, _closure, _globals, display_name
+from shardtypes.checked import _MISSING, _closure, _globals
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.errors import ShapeStringError
+from shardtypes.function_names import display_name
 from shardtypes.lang import Shape
 from shardtypes.lang.parser import parse
 from shardtypes.laws.verdict import CannotTell

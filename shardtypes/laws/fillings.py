@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shardtypes.checked import display_name
+from shardtypes.function_names import display_name
 from shardtypes.laws.arguments import Call, Leaf
 from shardtypes.laws.verdict import CannotTell, SaysNothing, Verdict
 from shardtypes.trace_forms import innermost

@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from shardtypes.checked import display_name
 from shardtypes.fields import is_pytree_dataclass
+from shardtypes.function_names import display_name
 from shardtypes.laws.differences import on_host
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.meshes import format_mesh

@@ -13,6 +13,11 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from jax.sharding import Mesh  # noqa: E402
 
+from shardtypes import switches  # noqa: E402
+
+# Most tests call a function once: what is generated has to be right about what they try.
+switches.calls_before_generated = 0
+
 
 @pytest.fixture
 def auto_mesh() -> Mesh:
