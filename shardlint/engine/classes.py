@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -362,24 +362,7 @@ def construct(
             return Unknown(f"a stacked {cls.name}")
         return instances.construct(it, frame, cls, args, kwargs, at, places)
     declared = fields(it, cls)
-    given: dict[str, Value] = {}
-    where: dict[str, int] = {}
-    order = (
-        positional_fields(cls, lambda expr, module: _makes_dataclass(it, expr, module))
-        if args
-        else ()
-    )
-    if order is None:
-        given = dict.fromkeys(
-            declared, Unknown("fields of a base class that is not known come first")
-        )
-    for index, (name, value) in enumerate(zip(order or (), args, strict=False)):
-        given[name] = value
-        where[name] = places[index] if index < len(places) else at
-    for index, (name, value) in enumerate(kwargs.items()):
-        given[name] = value
-        position = len(args) + index
-        where[name] = places[position] if position < len(places) else at
+    given, where = _given(it, cls, declared, args, kwargs, (at, places))
     stack = () if prefix else _stack(it, cls, given, frame.facts)
     given = {name: _one_of(value, stack) for name, value in given.items()}
     bindings = Bindings()
@@ -424,6 +407,33 @@ def construct(
     return instances.completed(
         it, frame, InstanceValue(cls, tuple(made), exact=True), at
     )
+
+
+def _given(
+    it: Interpreter,
+    cls: ClassValue,
+    declared: Iterable[str],
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    at: tuple[int, tuple[int, ...]],
+) -> tuple[dict[str, Value], dict[str, int]]:
+    """The arguments of a constructor by field, and the node of each; ``at`` are the call's and those of its arguments,
+    as far as these are known."""
+    call, places = at
+    order = (
+        positional_fields(cls, lambda expr, module: _makes_dataclass(it, expr, module))
+        if args
+        else ()
+    )
+    given: dict[str, Value] = {}
+    if order is None:
+        unknown = Unknown("fields of a base class that is not known come first")
+        given = dict.fromkeys(declared, unknown)
+    pairs = [*zip(order or (), args, strict=False)]
+    nodes = [*zip(order or (), places, strict=False)][: len(pairs)]
+    nodes += zip(kwargs, places[len(args) :], strict=False)
+    where = {**dict.fromkeys((*dict(pairs), *kwargs), call), **dict(nodes)}
+    return {**given, **dict(pairs), **kwargs}, where
 
 
 def _stack(
