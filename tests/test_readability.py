@@ -54,7 +54,6 @@ COMPLEXITIES: dict[str, float] = {
     "pytest_shardtypes/processes.py:_merged": 29,
     "shardlint/engine/__init__.py:_body": 33,
     "shardlint/engine/annotations.py:_subscript": 32,
-    "shardlint/engine/classes.py:construct": 28,
     "shardlint/engine/decorators.py:passes_on": 29,
     "shardlint/engine/expressions.py:evaluate": 31,
     "shardlint/engine/inline.py:in_place": 29,
