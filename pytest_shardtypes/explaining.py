@@ -66,6 +66,6 @@ def _outermost(
             and frame.f_globals.get("__name__") == _CHECKED
         ):
             values = frame.f_locals
-            return values["function"], values["args"], values["kwargs"]
+            return values["checks"].function, values["args"], values["kwargs"]
         tb = tb.tb_next
     return None

@@ -10,8 +10,9 @@ _SHARDTYPES = """
     f4_e2m1fn f64 f8_e3m4 f8_e4m3 f8_e4m3b11fnuz f8_e4m3fn f8_e4m3fnuz f8_e5m2 f8_e5m2fnuz f8_e8m0fnu floating
     get_logical_axis_rules i16 i2 i32 i4 i64 i8 inexact install_import_hook integer is_fully_sharded key layout
     logical_to_mesh logical_to_mesh_axes logical_to_mesh_sharding make_partition_specs make_shardings mesh_dependent
-    number prove pytree_dataclass register_with_typeguard scope set_logical_axis_rules shard signed trace typechecked
-    typed_shard_map u16 u2 u32 u4 u64 u8 unsigned with_logical_constraint with_logical_partitioning DroppedConstraint
+    number prove pytree_dataclass register_with_typeguard scope set_logical_axis_rules shard signed source
+    trace typechecked typed_shard_map u16 u2 u32 u4 u64 u8 unsigned with_logical_constraint
+    with_logical_partitioning DroppedConstraint
 """
 _JAX_NUMPY = """
     ComplexWarning abs absolute acos acosh add all allclose amax amin angle any append apply_along_axis

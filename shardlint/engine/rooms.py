@@ -1,5 +1,7 @@
 """The rooms that know functions of libraries: each enters its names when it is imported."""
 
+from __future__ import annotations
+
 from shardlint.engine import (
     custom_rules,
     derivatives,

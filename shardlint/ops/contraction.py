@@ -325,9 +325,6 @@ def contract(
             position += 1
             _bind(call, text, equation, letter, i, dim, operands, bound)
     batch = broadcast_dims(call.name, ellipses, call.ctx, "ST205") if ellipses else ()
-    if "..." not in equation.output and batch:
-        # an error, or a sum, by release
-        return contraction_result(call, operands, None)
     if batch and equation.output.count("...") > 1:
         raise _two_ellipses(call, text)
     if batch is None and "..." in equation.output:

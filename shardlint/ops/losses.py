@@ -132,7 +132,7 @@ def sigmoid_binary_cross_entropy(do: Steps) -> Value:
     loss = do("numpy.negative", do("numpy.add", of_ones, of_zeros))
     if isinstance(loss, ArrayValue) and isinstance(logits, ArrayValue):
         # that of the labels is made the same before
-        return replace(loss, dtype=logits.dtype, weak=logits.weak)
+        return replace(loss, dtype=logits.dtype, weak=False)
     return loss
 
 

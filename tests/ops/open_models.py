@@ -18,8 +18,8 @@ _OPEN = {
     "jax.numpy.linalg": "cholesky eigh eigvalsh lstsq matrix_rank solve tensorinv tensorsolve",
     "jax.ops": "segment_max segment_min segment_prod segment_sum",
     "jax.random": """
-        PRNGKey bits cauchy dirichlet double_sided_maxwell generalized_normal gumbel key_data laplace logistic
-        maxwell multinomial normal uniform weibull_min wrap_key_data
+        PRNGKey bits cauchy dirichlet double_sided_maxwell exponential generalized_normal gumbel key_data laplace
+        logistic maxwell multinomial normal uniform weibull_min wrap_key_data
     """,
     "jax.scipy.linalg": "cho_factor cho_solve eigh lu_solve solve solve_triangular sqrtm toeplitz",
     "jax.tree": "flatten",

@@ -110,8 +110,10 @@ def test_pieces_that_devices_pick_are_compared_with_those_of_fewer_devices() -> 
     assert found.ok is None and found.agrees
     assert "agree with those of d=1, t=2" in found.reason
 
-    # mark: added too often
-    found = prove(_shared_heads(lambda part: lax.psum(part + 1.0, "t")), *_ATTENTION)
+    added = _shared_heads(
+        lambda part: lax.psum(part + 1.0, "t")  # mark: added too often
+    )
+    found = prove(added, *_ATTENTION)
     assert found.ok is False and found.culprit is not None
     assert found.culprit.what == (
         "`+` is applied to a partial sum over 't' and what is replicated: call lax.psum(…, 't') first"

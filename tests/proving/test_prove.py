@@ -389,21 +389,19 @@ def _pipeline(shift: int) -> Any:
             )
             done = number - (n - 1)
             written = lax.dynamic_update_index_in_dim(made, h, jnp.maximum(done, 0), 0)
-            # mark: shift
-            sent = lax.ppermute(h, "t", [(i, (i + shift) % n) for i in range(n)])
+            pairs = [(i, (i + shift) % n) for i in range(n)]
+            sent = lax.ppermute(h, "t", pairs)  # mark: shift
             return (sent, jnp.where(done >= 0, written, made)), None
 
         start = jnp.zeros_like(x[0]), jnp.zeros_like(x)
-        # mark: rounds
-        (_, made), _ = lax.scan(tick, start, jnp.arange(x.shape[0] + n - 1))
+        numbers = jnp.arange(x.shape[0] + n - 1)
+        (_, made), _ = lax.scan(tick, start, numbers)  # mark: rounds
         return lax.psum(jnp.where(stage == n - 1, made, 0.0), "t")
 
     return pipeline
 
 
-def test_a_loop_of_more_rounds_than_on_one_device_is_told_with_its_collectives() -> (
-    None
-):
+def test_a_loop_of_more_rounds_is_told_with_its_collectives() -> None:
     args = array(4, 8, 8), array(5, 3, 8)
     assert prove(_pipeline(1), *args).ok
     found = prove(_pipeline(-1), *args)

@@ -47,7 +47,7 @@ def arguments(
 def test_text_and_data(auto_mesh: Mesh) -> None:
     args, kwargs = arguments(auto_mesh)
     told = st.explain(forward, *args, **kwargs)
-    line = forward.__code__.co_firstlineno + 1
+    line = forward.__code__.co_firstlineno + 3
     text = re.sub(r"from \S+/", "from ", str(told))
     assert text.splitlines()[:7] == [
         "forward on mesh d=2, t=4",

@@ -166,7 +166,7 @@ def test_methods_that_run_afterwards_run_first() -> None:
             self.b = self.w[0]
 
     assert Attrs(W).b.shape == (3,)
-    with pytest.raises(st.ShapeError, match="field 'w'"):
+    with pytest.raises(st.ShapeError, match="field 'b'"):
         Attrs(W[0])
 
 
@@ -248,7 +248,8 @@ def test_constructors_of_their_own() -> None:
         _stats.reset()
         plain(W, WRONG)
         assert counted() == {
-            f"{plain.__qualname__}: its fields are not checked where one is made"
+            f"{plain.__qualname__}: its fields are not checked where one is made",
+            "Own: field 'b' does not go with the other fields",
         }
 
 

@@ -25,7 +25,7 @@ from shardtypes.semantics.lowerings.operators import (
 )
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import lowering, register
+from shardtypes.semantics.registry import Unsupported, lowering, register
 
 _JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
 
@@ -571,6 +571,8 @@ def one_hot(
     from shardtypes.semantics.primitives.structure import expand_dims, iota
 
     array = asarray(x)
+    if dtypes.is_kind(array.dtype, "floating") and not _is_whole(array):
+        raise Unsupported("one_hot of floats that are no positions")
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(
         iota(shape=(int(num_classes),), dimension=0, dtype="int32"),
@@ -578,6 +580,20 @@ def one_hot(
     )
     made = asarray(e.eq(wide, classes), dtype)
     return made if axis in (-1, array.rank) else moveaxis(made, -1, axis)
+
+
+def _is_whole(array: Array) -> bool:
+    """Whether all entries are known, and whole numbers."""
+    if array.value is None:
+        return False
+    return all(
+        float(one).is_integer() for part in array.value.parts for one in _flat(part)
+    )
+
+
+def _flat(part: Any) -> list[Any]:
+    found: list[Any] = part.ravel().tolist() if hasattr(part, "ravel") else [part]
+    return found
 
 
 @lowering(f"{_SPECIAL}.logit")

@@ -62,16 +62,7 @@ def decoder(params: Params, tokens: i32["B L"]) -> f32["B L V"]:
         x = x + jax.nn.gelu(rms(x, g2) @ w1) @ w2
         return x, None
 
-    weights = (
-        params.wq,
-        params.wk,
-        params.wv,
-        params.wo,
-        params.w1,
-        params.w2,
-        params.g1,
-        params.g2,
-    )
+    weights = params.wq, params.wk, params.wv, params.wo, params.w1, params.w2, params.g1, params.g2
     x, _ = jax.lax.scan(jax.checkpoint(layer), x, weights)
     return x @ params.embed.T
 
@@ -86,9 +77,7 @@ def cached(params, tokens, cache, start):
         q, k, v = project(y, params.wq[n], params.wk[n], params.wv[n], positions)
         keys = jax.lax.dynamic_update_slice(keys, k[None], (n, 0, start, 0, 0))
         values = jax.lax.dynamic_update_slice(values, v[None], (n, 0, start, 0, 0))
-        x = x + jnp.einsum(
-            "bqhk,hkd->bqd", attend(q, keys[n], values[n], mask), params.wo[n]
-        )
+        x = x + jnp.einsum("bqhk,hkd->bqd", attend(q, keys[n], values[n], mask), params.wo[n])
         x = x + jax.nn.gelu(rms(x, params.g2[n]) @ params.w1[n]) @ params.w2[n]
     return x @ params.embed.T, (keys, values)
 
@@ -110,18 +99,8 @@ def example():
     def random(*shape):
         return (0.5 * rng.standard_normal(shape)).astype(np.float32)
 
-    layers = (
-        random(2, 8, 2, 4),
-        random(2, 8, 2, 4),
-        random(2, 8, 2, 4),
-        random(2, 2, 4, 8),
-    )
-    rest = (
-        random(2, 8, 16),
-        random(2, 16, 8),
-        np.ones((2, 8), np.float32),
-        np.ones((2, 8), np.float32),
-    )
+    layers = random(2, 8, 2, 4), random(2, 8, 2, 4), random(2, 8, 2, 4), random(2, 2, 4, 8)
+    rest = random(2, 8, 16), random(2, 16, 8), np.ones((2, 8), np.float32), np.ones((2, 8), np.float32)
     return Params(random(11, 8), *layers, *rest), rng.integers(0, 11, (2, 7))
 
 
@@ -129,7 +108,5 @@ LAWS = {
     "causal": lambda: laws.causal(decoder, "L"),
     "independent": lambda: laws.independent(decoder, "B"),
     "causal, given": lambda: laws.causal(jax.jit(decoder), "L", *example()),
-    "incremental": lambda: laws.incremental(
-        *example(), full=decoder, prefill=prefill, step=step
-    ),
+    "incremental": lambda: laws.incremental(*example(), full=decoder, prefill=prefill, step=step),
 }

@@ -22,9 +22,7 @@ def mixed(x: f32["B L D"]) -> f32["B L D"]:
 
 
 def convolved(x: f32["B L D"], w: f32["3 D D"]) -> f32["B L D"]:
-    y = jax.lax.conv_general_dilated(
-        x, w, (1,), [(2, 0)], dimension_numbers=("NWC", "WIO", "NWC")
-    )
+    y = jax.lax.conv_general_dilated(x, w, (1,), [(2, 0)], dimension_numbers=("NWC", "WIO", "NWC"))
     return jax.nn.silu(y)
 
 

@@ -41,14 +41,10 @@ def sharded(x: f32["B D"], k: key[""]) -> f32["B D"]:
         keep = jax.random.bernoulli(k, 0.8, x.shape)
         return jnp.where(keep, x / 0.8, 0)
 
-    return jax.shard_map(body, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"))(
-        x, k
-    )
+    return jax.shard_map(body, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"))(x, k)
 
 
-def standardized(
-    x: f32["B D"], running: f32["D"], training: bool = False
-) -> f32["B D"]:
+def standardized(x: f32["B D"], running: f32["D"], training: bool = False) -> f32["B D"]:
     mean = x.mean(axis=0) if training else running
     return (x - mean) * 2.0
 
@@ -59,9 +55,7 @@ def features(x: f32["B D"], w: f32["D F"]) -> f32["B F"]:
         scale = jnp.mean(y * y, axis=-1, keepdims=True)
         return y * jax.lax.rsqrt(scale + 1e-6)
 
-    return jax.shard_map(body, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"))(
-        x, w
-    )
+    return jax.shard_map(body, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"))(x, w)
 
 
 def parallel(x: f32["B L D"]) -> f32["B L D"]:
@@ -73,9 +67,7 @@ def parallel(x: f32["B L D"]) -> f32["B L D"]:
         p = jax.nn.softmax(s, axis=-1)
         return jnp.einsum("bqk,bkd->bqd", p, whole)
 
-    return jax.shard_map(
-        body, mesh=mesh, in_specs=P(None, "d"), out_specs=P(None, "d")
-    )(x)
+    return jax.shard_map(body, mesh=mesh, in_specs=P(None, "d"), out_specs=P(None, "d"))(x)
 
 
 LAWS = {
