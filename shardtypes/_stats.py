@@ -28,6 +28,13 @@ class _Counters:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
+class Count(itertools.count):  # type: ignore[type-arg]  # it has none when it runs
+    """Begins anew where it is pickled, as with a class that is defined in a function."""
+
+    def __reduce__(self) -> tuple[type[Count], tuple[()]]:
+        return Count, ()
+
+
 class Tally:
     """What the checker of a function counts, merged into the counters when somebody asks for them.
 
@@ -38,8 +45,8 @@ class Tally:
     def __init__(self, function: str, arrays: int, results: int) -> None:
         self._function = function
         self._arrays = arrays, results
-        self.calls = tuple(itertools.count() for _ in range(arrays + 1))
-        self.results = tuple(itertools.count() for _ in range(results + 1))
+        self.calls = tuple(Count() for _ in range(arrays + 1))
+        self.results = tuple(Count() for _ in range(results + 1))
         self._seen = [0] * (arrays + results + 2)
 
     def merge(self, counters: _Counters | None) -> None:
@@ -59,8 +66,8 @@ class Tally:
         counters.checks.update({"shape": shapes} if shapes else {})
         counters.checks.update({"sharding": compared} if compared else {})
 
-    def _taken(self, at: int, counter: itertools.count[int]) -> int:
-        now = next(counter)
+    def _taken(self, at: int, counter: Count) -> int:
+        now: int = next(counter)
         before, self._seen[at] = self._seen[at], now + 1
         return now - before
 

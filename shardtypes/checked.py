@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import sys
 import types
 import typing
@@ -412,7 +411,7 @@ def _wrap_call(checks: _Checks) -> Any:
             leave_table(table)
         return result
 
-    calls = itertools.count()
+    calls = _stats.Count()
 
     def first_calls(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True

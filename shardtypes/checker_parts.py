@@ -332,7 +332,12 @@ class Writer:
     ) -> None:
         """The fields of a dataclass of any kind or of a named tuple."""
         bases = getattr(base, "__orig_bases__", ())
-        if args or base in self._classes or any(holds_arrays(part) for part in bases):
+        is_generic = bool(args or getattr(base, "__parameters__", ()))
+        if (
+            is_generic
+            or base in self._classes
+            or any(holds_arrays(part) for part in bases)
+        ):
             raise Unusual("a generic class, or one that may hold itself")
         known = known_field_types(base)
         if known.missing:
