@@ -183,7 +183,8 @@ def outcome(call: Callable[[], Any]) -> tuple[Any, Any]:
         _stats.record(False)
     counted = _stats.snapshot()
     del counted["declared"], counted["seconds"]
-    for key in ("dimensions", "layouts"):
+    # How often a reason is given is not held to be the same: a value may be asked about once more.
+    for key in ("dimensions", "layouts", "not_possible"):
         counted[key] = sorted(counted[key])
     if isinstance(found, tuple):
         # What was counted before the alarm may be counted once more by those who word it.
