@@ -72,7 +72,15 @@ class Tally:
         return now - before
 
 
+class _Thread(threading.local):
+    """What one thread does."""
+
+    # Whether it makes a check once more, of which everything was counted before.
+    repeats = False
+
+
 recording = False
+_thread = _Thread()
 # Another object each time that what is to be recorded, or where, changes.
 epoch = object()
 # Who sees every call of a checked function, besides counting.
@@ -114,13 +122,15 @@ def _merge(counters: _Counters | None) -> None:
 
 def count(kind: str, amount: int = 1) -> None:
     """Count a check that was made: ``shape`` or ``sharding``."""
-    if recording:
+    if _counts():
         with _lock:
             _counters.checks[kind] += amount
 
 
 def count_not_possible(reason: str) -> None:
     """Count a sharding check that could not be made, under its reason."""
+    if _thread.repeats:
+        return
     _reasons[reason] += 1
     if recording:
         with _lock:
@@ -129,6 +139,8 @@ def count_not_possible(reason: str) -> None:
 
 def count_unless(reason: str, settled: Callable[[], bool]) -> None:
     """Count under a reason, unless ``settled`` says that it is none by the time that somebody looks."""
+    if _thread.repeats:
+        return
     _open.append((reason, settled))
 
 
@@ -156,9 +168,23 @@ def uncounted() -> Iterator[None]:
         record(before)
 
 
+@contextmanager
+def repeated() -> Iterator[None]:
+    """Count nothing of this thread's checks in the block, reasons included: they are made once more."""
+    before, _thread.repeats = _thread.repeats, True
+    try:
+        yield
+    finally:
+        _thread.repeats = before
+
+
+def _counts() -> bool:
+    return recording and not _thread.repeats
+
+
 def count_function(name: str) -> None:
     """Count one call of a checked function, whatever comes of it."""
-    if recording:
+    if _counts():
         with _lock:
             _counters.functions[name] += 1
 
@@ -193,7 +219,7 @@ def cover_dimension(
     function: str, role: str, dim: int, axis: str, verified: bool
 ) -> None:
     """Note that a dimension declared sharded over ``axis`` was compared; ``verified`` if that axis is larger than 1."""
-    if recording:
+    if _counts():
         with _lock:
             key = (function, role, dim, axis)
             _counters.dimensions[key] = _counters.dimensions.get(key, False) or verified
@@ -201,14 +227,14 @@ def cover_dimension(
 
 def cover_layout(function: str, role: str, declared: str, mesh: str) -> None:
     """Note the mesh (``d=2, t=4``) on which an array was found to be sharded as declared."""
-    if recording:
+    if _counts():
         with _lock:
             _counters.layouts[function, role, declared, mesh] = None
 
 
 def spend(function: str, seconds: float) -> None:
     """Note the time that a checking compile took; all other checks take microseconds."""
-    if recording:
+    if _counts():
         with _lock:
             _counters.seconds[function] = _counters.seconds.get(function, 0.0) + seconds
 

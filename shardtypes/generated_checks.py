@@ -99,7 +99,7 @@ class Generated:
     def _waiting(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What values name by themselves, which is compared with what the call names later."""
         table = Table(self.function_code)
-        with _stats.uncounted():
+        with _stats.repeated():
             try:
                 self._signature.check_arguments(args, kwargs, table)
             except TypeCheckError:  # the function has changed one of them meanwhile
