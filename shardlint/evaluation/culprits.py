@@ -9,7 +9,7 @@ culprit is the expression after which it is none of these, though what it was co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -161,6 +161,22 @@ class Culprit:
         states = [one.state for one in self.operands]
         return "holds" in states
 
+    def divides_by_local_size(self, axis: str) -> bool:
+        """Whether it divides a sum over all devices by a number that is smaller on more of them, as is the local size
+        of what was summed: the mean is too large by their number."""
+        relation = self.step.relation
+        if self.step.state != "off" or relation is None or len(self.operands) != 1:
+            return False
+        (operand,) = self.operands
+        is_mean = self.step.value.what in ("/", "/=") and relation.power == 1
+        is_sum = _is_call(operand, "jax.lax.psum") and operand.state == "holds"
+        return (
+            is_mean
+            and is_sum
+            and relation.kind == "same"
+            and axis in operand.value.given.names
+        )
+
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""
         reduces = (
@@ -250,6 +266,10 @@ class Trace:
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
+        return next(self.culprits(sources), None)
+
+    def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
+        """The expressions that led to a value and at which the runs part, the likeliest one first."""
         lost = self._lost(sources)
         for choosing, wanted in itertools.product((False, True), ("lost", "off")):
             for step in (one for one in lost if one.state == wanted):
@@ -257,10 +277,7 @@ class Trace:
                 if self._is_choice(step, operands) is choosing and self._is_first(
                     step, operands
                 ):
-                    return self._completed(step, lost) or self._described(
-                        step, operands
-                    )
-        return None
+                    yield self._completed(step, lost) or self._described(step, operands)
 
     def _described(self, step: Step, operands: tuple[Step, ...]) -> Culprit:
         made = [self._made_of_sizes(source) for source in step.value.sources]
@@ -398,6 +415,24 @@ class Trace:
                 and step.value.what in ("*", "/")
                 and len(one.sources) == 1
             ):
+                return True
+        return False
+
+    def mixes(self, number: int) -> bool:
+        """Whether a value that is off by a factor is put together with others that are right, so that no later factor
+        makes up for it."""
+        off = {number}
+        for one in self.many.values[number + 1 :]:
+            if off.isdisjoint(one.sources):
+                continue
+            step = self.step(one.number)
+            if step.state == "off":
+                off.add(one.number)
+            others = [
+                each for each in self.before(step) if each.value.number not in off
+            ]
+            is_right = bool(others) and all(one.state == "holds" for one in others)
+            if step.state == "lost" and is_right:
                 return True
         return False
 

@@ -8,7 +8,8 @@ with it. A right program gives the same results. What it means to be each device
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -25,6 +26,7 @@ from shardlint.evaluation.comparison import (
     first_difference,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
+from shardlint.evaluation.drifting import Drifting, drifting
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.origins import Origin, origins
@@ -35,6 +37,7 @@ from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
 _OWN = "its results are meant to be each device's own"
+_NO_EXPRESSION = "its results depend on the number of devices, and no expression was found where that begins"
 DEVICES = 8  # that a program finds if it asks
 _EXCHANGES = frozenset(
     f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"}
@@ -68,11 +71,15 @@ class Evidence:
 
 def differing_results(region: Region, twin: Region) -> frozenset[str] | None:
     """The results of a mapped function that are not the same in two runs; None where they cannot be compared."""
-    counts = None
-    if region.stacked is not None and twin.stacked is not None:
-        counts = region.stacked, twin.stacked
-    found = differences(region.results, twin.results, counts)
+    found = differences(region.results, twin.results, _stacked(region, twin))
     return frozenset(one.path for one in found) if isinstance(found, list) else None
+
+
+def _stacked(region: Region, twin: Region) -> tuple[int, int] | None:
+    """The numbers of devices whose values lie one after another in the results of two runs."""
+    if region.stacked is None or twin.stacked is None:
+        return None
+    return region.stacked, twin.stacked
 
 
 @dataclass(frozen=True)
@@ -147,13 +154,15 @@ class Departure:
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it, with the
-    ``origins`` of that. ``has_run`` tells that it called mapped functions."""
+    not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
+    the same; and where JAX refuses it, with the ``origins`` of that. ``has_run`` tells that it called mapped
+    functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     unequal: tuple[Unequal, ...] = ()
+    drifting: tuple[Drifting, ...] = ()
     refusal: Refusal | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False)
     has_run: bool = field(default=False, compare=False)
@@ -191,6 +200,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         tuple(compared),
         tuple(reasons),
         copies,
+        tuple(one for one in _drifting(program, declared) if one.axis not in reported),
         has_run=True,
     )
 
@@ -200,6 +210,14 @@ def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
     if not replicas.has_unequal(declared) or program.allowance.is_spent:
         return ()
     return replicas.unequal(program.run(DEVICES, record=True))
+
+
+def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
+    """Copies of parameters of which devices hold different values in the end."""
+    is_mapped_again = sum(one.stacked is not None for one in declared.regions) > 1
+    if not is_mapped_again or program.allowance.is_spent:
+        return ()
+    return drifting(program.run(DEVICES, record=True))
 
 
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
@@ -446,6 +464,37 @@ def _agrees(declared: Outcome, outcome: Outcome, other: _Other) -> bool:
 # --- where it departs -----------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Parting:
+    """Two recorded runs, with ``many`` devices along an axis and with ``few``, up to that call of a mapped function
+    after which they part, which has this ``number``."""
+
+    program: Program
+    declared: Outcome
+    other: _Other
+    axis: str
+    many: Outcome
+    few: Outcome
+    number: int
+
+    @property
+    def region(self) -> Region:
+        return self.many.regions[self.number]
+
+    @property
+    def twin(self) -> Region:
+        return self.few.regions[self.number]
+
+    @functools.cached_property
+    def is_meant(self) -> bool:
+        """Whether another number in the program's text may stand for the size of the mesh, too."""
+        return _is_meant(self.program, self.declared, self.other, self.axis)
+
+    def undoes(self, sources: Collection[int]) -> bool:
+        """Whether the program takes out the factor itself, outside of the mapped function, that values are off by."""
+        return _is_undone(self.program, self.other, self.axis, sources)
+
+
 def _departure(
     program: Program, declared: Outcome, other: _Other, axis: str
 ) -> Departure | str | None:
@@ -466,53 +515,118 @@ def _departure(
     found = first_difference(many, few)
     if found is None or isinstance(found, Incomparable):
         return None
-    number, difference = found
-    region = many.regions[number]
-    if axis in many.machine.pmapped and axis not in region.split:
+    number, first = found
+    parting = _Parting(program, declared, other, axis, many, few, number)
+    if axis in many.machine.pmapped and axis not in parting.region.split:
         return None  # it is said of the axis that goes by another name there
-    leaf, twin = _result(region, difference), _result(few.regions[number], difference)
+    trace = _trace(many, few, axis)
+    reasons: list[str] = []
+    for difference in _apart(parting, first):
+        departure = _departing_result(parting, trace, difference)
+        if isinstance(departure, Departure):
+            return departure
+        if departure is not None:
+            reasons.append(departure)
+    return _OWN if _OWN in reasons else next(iter(reasons), None)
+
+
+def _apart(
+    parting: _Parting, first: Difference | Resized
+) -> Sequence[Difference | Resized]:
+    """All results of the mapped function that differ, the first one before the others."""
+    region, twin = parting.region, parting.twin
+    found = differences(region.results, twin.results, _stacked(region, twin))
+    return found if isinstance(found, list) else [first]
+
+
+def _departing_result(
+    parting: _Parting, trace: Trace, difference: Difference | Resized
+) -> Departure | str | None:
+    """Where one result departs, or why it is not said; None where it may be meant."""
+    axis = parting.axis
+    leaf, twin = (
+        _result(region, difference) for region in (parting.region, parting.twin)
+    )
     if leaf is None or twin is None:
         return "its results are no arrays"
-    if axis in leaf.own | twin.own:
-        return _OWN
-    trace = _trace(many, few, axis)
     culprit = _culprit(trace, leaf)
     if culprit is None:
-        return "its results depend on the number of devices, and no expression was found where that begins"
-    if _is_part(region, leaf, culprit):
-        return None  # whoever gets the parts of all devices may combine them
-    reason = _reason_to_differ(trace, leaf, culprit, difference)
-    if reason is not None:
-        return reason
-    is_factor = any(trace.step(source).state == "off" for source in leaf.sources)
-    if _is_meant(program, declared, other, axis) or (
-        is_factor and _is_undone(program, other, axis, leaf)
-    ):
+        is_own = axis in leaf.own | twin.own
+        return _OWN if is_own else _NO_EXPRESSION
+    excuse = _excuse(parting, trace, leaf, culprit, difference)
+    if excuse is not None:
+        division = _division_by_local_size(trace, leaf)
+        if division is None:
+            return excuse or None
+        culprit = division
+    is_off = any(trace.step(number).state == "off" for number in leaf.sources)
+    if parting.is_meant or (is_off and parting.undoes(leaf.sources)):
         return None
-    if program.allowance.is_spent:
+    if parting.program.allowance.is_spent:
         return TOO_MANY_STEPS  # before this was found out
-    is_shared = axis not in _axes_of_result(region, difference)
-    is_local = not (
-        is_factor or is_shared or culprit.has_partial_sum or culprit.mixes_shards(axis)
+    region = parting.region
+    evidence = Evidence(
+        parting.program,
+        parting.other.setting,
+        parting.number,
+        differing_results(region, parting.twin) or frozenset(),
+        trace,
+        leaf.sources,
     )
-    is_local &= axis not in culprit.step.value.given.names
-    if is_local and _is_data_axis(many, region, axis):
-        return None  # each device's examples are a batch of its own
-    name = getattr(region.function, "__name__", "the mapped function")
-    is_alike = leaf.value is not None and not leaf.value.varies_along(axis)
-    differing = differing_results(region, few.regions[number]) or frozenset()
-    evidence = Evidence(program, other.setting, number, differing, trace, leaf.sources)
     return Departure(
         axis,
         trace.counts,
-        name,
+        getattr(region.function, "__name__", "the mapped function"),
         difference,
         culprit,
-        is_factor,
-        is_shared,
-        is_alike,
-        evidence,
+        is_factor=is_off,
+        is_shared=axis not in _axes_of_result(region, difference),
+        is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
+        evidence=evidence,
     )
+
+
+def _excuse(
+    parting: _Parting,
+    trace: Trace,
+    leaf: Array,
+    culprit: Culprit,
+    difference: Difference | Resized,
+) -> str | None:
+    """Why a result may differ on purpose where this expression is the first to differ, empty where there is nothing to
+    say of that; None if nothing tells so."""
+    region, axis = parting.region, parting.axis
+    value = culprit.step.value
+    if axis in value.array.own:
+        return _OWN
+    if _is_part(region, leaf, culprit):
+        return ""  # whoever gets the parts of all devices may combine them
+    reason = _reason_to_differ(trace, leaf, culprit, difference)
+    if reason is not None:
+        return reason
+    is_shared = axis not in _axes_of_result(region, difference)
+    is_off = any(trace.step(number).state == "off" for number in leaf.sources)
+    is_whole = is_off or is_shared
+    if is_whole or culprit.has_partial_sum or culprit.mixes_shards(axis):
+        return None
+    if axis not in value.given.names and _is_data_axis(parting.many, region, axis):
+        return ""  # each device's examples are a batch of its own
+    return None
+
+
+def _division_by_local_size(trace: Trace, leaf: Array) -> Culprit | None:
+    """Where a sum over all devices is divided by the local size of what was summed, and used as the mean: that is no
+    matter of what each device has by itself."""
+    for culprit in trace.culprits(leaf.sources):
+        value = culprit.step.value
+        is_division = culprit.divides_by_local_size(trace.axis)
+        if (
+            is_division
+            and trace.axis not in value.array.own
+            and trace.mixes(value.number)
+        ):
+            return culprit
+    return None
 
 
 def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
@@ -592,13 +706,13 @@ def _culprit(trace: Trace, leaf: Array) -> Culprit | None:
     return found
 
 
-def _is_undone(program: Program, other: _Other, axis: str, leaf: Array) -> bool:
-    """Whether the program itself takes out the factor that a result is off by, outside of the mapped function."""
+def _is_undone(
+    program: Program, other: _Other, axis: str, sources: Collection[int]
+) -> bool:
+    """Whether the program itself takes out the factor that values are off by, outside of the mapped function."""
     few = program.run(other.setting.devices, other.setting.literals, record=True)
     many = program.run(DEVICES, record=True)
-    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(
-        leaf.sources
-    )
+    return not program.allowance.is_spent and _trace(many, few, axis).is_undone(sources)
 
 
 def _without_repeats(found: list[Departure]) -> Iterator[Departure]:

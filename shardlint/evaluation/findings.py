@@ -15,7 +15,12 @@ from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import leaves_parts_behind, repair
 from shardlint.evaluation.suspects import Repair
-from shardlint.evaluation.wording import departure_text, repair_text, unequal_text
+from shardlint.evaluation.wording import (
+    departure_text,
+    drifting_text,
+    repair_text,
+    unequal_text,
+)
 from shardlint.found import Found, Way
 from shardlint.project import Project, is_library
 from shardlint.rules import rule
@@ -49,6 +54,11 @@ def with_findings(
             _of_rule("ST301", unequal_text(one), one.where, files)
             for one in judgement.unequal
         ]
+        for drift in judgement.drifting:
+            taken = _notes([(drift.taken, "one device's is taken here")], files)
+            extra.append(
+                _of_rule("ST301", drifting_text(drift), drift.where, files, taken)
+            )
         if judgement.refusal is not None:
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)

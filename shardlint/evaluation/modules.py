@@ -21,6 +21,7 @@ from shardlint.evaluation import (
     namespace,
     optimizers,  # noqa: F401
     python,
+    replication,  # noqa: F401
     rings,  # noqa: F401
     schedules,  # noqa: F401
     trees,  # noqa: F401

@@ -70,7 +70,7 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
             continue
         region = run.regions[one.region]
         leaf = flatten(region.places[0])[0][one.leaf]
-        source = _source(run.recorder, leaf, one.axis)
+        source = source_of(run.recorder, leaf, one.axis)
         if source is None:
             continue
         name = getattr(region.function, "__name__", "the mapped function")
@@ -128,7 +128,7 @@ def _differing(
     return None
 
 
-def _source(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
+def source_of(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
     """The expression at which a reduction over the axis is missing, or the one that gave the array.
 
     What differs is followed back as long as it is computed from one value that differs: through sums of parameters and

@@ -8,6 +8,7 @@ from typing import Any
 from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
+from shardlint.evaluation.drifting import Drifting
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.replicas import Unequal
 from shardlint.evaluation.suspects import Repair
@@ -60,6 +61,16 @@ def unequal_text(found: Unequal) -> str:
     where = f"{found.function}'s result" + (f" {entry}" if entry else "")
     return (
         f"{where} {returned_as_replicated([found.axis], (found.first, found.second))}"
+    )
+
+
+def drifting_text(found: Drifting) -> str:
+    """Copies that begin alike on all devices, and of which one is taken though they are no longer."""
+    index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
+    return (
+        f"{found.function}'s result {found.path}{index} differs between devices along {found.axis!r} "
+        f"({found.first:.6g} and {found.second:.6g}), though they begin with the same, and one device's is taken for "
+        f"all of them: average the gradients first with lax.pmean(…, {found.axis!r})"
     )
 
 

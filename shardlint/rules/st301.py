@@ -9,7 +9,8 @@ class PendingSumUsed(Rule):
 
     Reports a partial sum (*unreduced*, in JAX's words) that is used as if it were complete: passed to a non-linear
     function, multiplied by another partial sum, or returned from `shard_map`, `typed_shard_map` or `pmap`. A value that
-    merely varies between devices is reported where it is returned as replicated.
+    merely varies between devices is reported where it is returned as replicated, and copies of parameters where they
+    drift apart in `pmap` and the program takes one.
     On Explicit axes it covers sums that were asked for with `out_sharding=P(…, unreduced={…})`.
 
     ## Why is this bad

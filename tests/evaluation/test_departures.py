@@ -490,12 +490,15 @@ def test_mistakes_beside_own_draws_are_found(reduction: str, text: str) -> None:
 
 
 def test_keys_for_each_device_cannot_be_compared() -> None:
-    program = PMAP.format(reduction="pass").replace(
+    keyed = PMAP.replace(
         "y = x[:, :3]", "y = jax.random.normal(jax.random.key(n), (16, 3))"
     )
-    assert judged(program) == Judgement(
-        (), (), ("batch: the devices are given something else",)
-    )
+    reason = "batch: the devices are given something else"
+    right = judged(keyed.format(reduction='g = lax.pmean(g, "batch")'))
+    assert right == Judgement((), (), (reason,))
+    wrong = judged(keyed.format(reduction="pass"))
+    assert wrong.reasons == (reason,)
+    assert [one.axis for one in wrong.drifting] == ["batch"]  # copies of w
 
 
 PARTS = """

@@ -61,3 +61,62 @@ def test_sums_of_gradients_are_found() -> None:
     wrong = HEAD.replace("GRADS", 'jax.lax.psum(grads, "dev")').replace("adam", "sgd")
     departures = judged_as_program(wrong + SPLIT).departures
     assert [one.axis for one in departures] == ["dev"]
+
+
+STATISTICS = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def update(stats, x):
+    count, mean, squares = stats
+    n = N
+    new = jax.lax.psum(x.sum(0), "dev") / n
+    squares = squares + SQUARES + (new - mean) ** 2 * count
+    total = count + n
+    return total, mean + (new - mean) * n / total, squares
+
+
+def normalized(stats, x):
+    return (x - stats[1]) / jnp.sqrt(stats[2] + 1.0)
+
+
+def step(stats, w, x):
+    stats = update(stats, x)
+    grads = jax.grad(lambda w: jnp.mean(jnp.square(normalized(stats, x) @ w)))(w)
+    return stats, w - 0.1 * jax.lax.pmean(grads, "dev")
+
+
+def main(dev=8):
+    x = np.random.default_rng(0).standard_normal((dev, 16 // dev, 3))
+    x = np.sort(x.reshape(16, 3), 0).reshape(dev, 16 // dev, 3)
+    stats = (jnp.ones((dev,)), jnp.zeros((dev, 3)), jnp.zeros((dev, 3)))
+    return jax.pmap(step, axis_name="dev")(stats, jnp.ones((dev, 3)), x)
+
+
+main()
+"""
+ALL = 'jax.lax.psum(x.shape[0], "dev")'
+SUMMED = 'jax.lax.psum(jnp.square(x - new).sum(0), "dev")'
+
+
+@pytest.mark.parametrize(
+    ("n", "squares", "line"),
+    [
+        ("x.shape[0]", SUMMED, "/ n"),
+        ("len(x)", SUMMED, "/ n"),
+        (ALL, "jnp.square(x - new).sum(0)", "squares ="),
+    ],
+    ids=["local size", "local length", "squares of each device"],
+)
+def test_statistics_of_some_rows_are_found_beside_averaged_gradients(
+    n: str, squares: str, line: str
+) -> None:
+    """The gradients are averages of each device's own, which may be meant; the statistics are not."""
+    right = STATISTICS.replace("N\n", f"{ALL}\n").replace("SQUARES", SUMMED)
+    assert judged_as_program(right).departures == ()
+    text = STATISTICS.replace("N\n", f"{n}\n").replace("SQUARES", squares)
+    (found,) = judged_as_program(text).departures
+    where = found.culprit.step.value.key[0]
+    assert line in text.splitlines()[where.place[0] - 1]
