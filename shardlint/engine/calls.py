@@ -35,6 +35,7 @@ from shardlint.engine.sharding import (
     placements,
 )
 from shardlint.engine.sharding.collectives_spec import by_spec
+from shardlint.engine.sharding.constraints import lay_out
 from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
 from shardlint.values import (
@@ -167,15 +168,10 @@ def call(
             if isinstance(func.func, ExternalValue) and func.func.qualname.startswith(
                 "jax.Array.at"
             ):
-                return _external(
-                    it,
-                    frame,
-                    func.func.qualname,
-                    [*func.args, *args],
-                    {**dict(func.kwargs), **kwargs},
-                    at,
-                    (),
-                )
+                taken = [*func.args, *args]
+                options = {**dict(func.kwargs), **kwargs}
+                name = func.func.qualname
+                return _external(sharding.Site(it, frame, name, taken, options, at))
             merged = {**dict(func.kwargs), **kwargs}
             named = dict(zip(kwargs, places[len(args) :], strict=False))
             shifted = (
@@ -220,7 +216,8 @@ def call(
             traced, it.traced = it.traced, True
             it.tracing += 1
             try:
-                return _external(it, frame, qualname, args, kwargs, at, operands)
+                site = sharding.Site(it, frame, qualname, args, kwargs, at, operands)
+                return _external(site)
             finally:
                 it.traced = traced
                 it.tracing -= 1
@@ -252,7 +249,10 @@ def _method(
             _check_order(it, frame, func.receiver, result, at)
         it.keep_facts(frame, ctx)
         it.note_unmodelled(result)
-        return result
+        name = f"jax.Array.{func.name}"
+        return lay_out(
+            sharding.Site(it, frame, name, args, kwargs, at, operands), result
+        )
     except OpError as error:
 
         def again(values: list[Value]) -> Value:
@@ -265,37 +265,18 @@ def _method(
         )
 
 
-def _external(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...],
-) -> Value:
+def _external(site: sharding.Site) -> Value:
     """A function of a library, or of Python itself."""
-    found = _of_programs(it, frame, qualname, args, kwargs, at, operands)
+    found = _of_programs(site)
     if found is None:
-        found = _of_python(it, frame, qualname, args, kwargs, at)
-    return (
-        _of_arrays(it, frame, qualname, args, kwargs, at, operands)
-        if found is None
-        else found
-    )
+        found = _of_python(site)
+    return _of_arrays(site) if found is None else found
 
 
-def _of_programs(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...],
-) -> Value | None:
+def _of_programs(site: sharding.Site) -> Value | None:
     """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
-    site = sharding.Site(it, frame, qualname, args, kwargs, at, operands)
+    it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
+    args, kwargs, operands = list(site.args), dict(site.kwargs), tuple(site.operands)
     bounded = sharding.transform(site)
     if bounded is not None:
         return bounded
@@ -314,15 +295,10 @@ def _of_programs(
     return by_spec(it, frame, qualname, args, at, operands, kwargs)
 
 
-def _of_python(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-) -> Value | None:
+def _of_python(site: sharding.Site) -> Value | None:
     """Python's own functions, and those that ask about objects."""
+    it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
+    args, kwargs = list(site.args), dict(site.kwargs)
     if qualname == "builtins.super":
         return classes.super_of(frame, args)
     ran = classes.run_module(it, frame, qualname, args, kwargs, at)
@@ -346,16 +322,10 @@ def _of_python(
     return asked
 
 
-def _of_arrays(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...],
-) -> Value:
+def _of_arrays(site: sharding.Site) -> Value:
     """Functions that have a model, and those that have none."""
+    it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
+    args, kwargs, operands = list(site.args), dict(site.kwargs), tuple(site.operands)
     plain_of = operand if qualname.startswith(_ARRAYS) else known
     plain = {name: plain_of(value) for name, value in kwargs.items()}
     ranked: list[Value] = []
@@ -387,11 +357,7 @@ def _of_arrays(
             and kwargs.keys() <= {"shape", "newshape"}
         ):
             _check_order(it, frame, args[0], result, at)
-        if not kwargs.keys().isdisjoint(sharding.LAYING_OUT):
-            result = sharding.lay_out(
-                it, frame, qualname, args, kwargs, at, operands, result
-            )
-        return result
+        return lay_out(site, result)
     except OpError as error:
 
         def again(values: list[Value]) -> Value:

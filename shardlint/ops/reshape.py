@@ -171,7 +171,7 @@ def reshape_method(call: Call) -> Value:
 
 
 @model("a, order='C', *, out_sharding=None", "jax.numpy.ravel")
-@model("self, order='C'", "jax.Array.flatten", "jax.Array.ravel")
+@model("self, order='C', *, out_sharding=None", "jax.Array.flatten", "jax.Array.ravel")
 def ravel(call: Call) -> Value:
     value = array(call, "a" if "a" in call.args else "self")
     return with_dims(value, flattened(value))

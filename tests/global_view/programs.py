@@ -74,6 +74,8 @@ ONE = [
     "{a}[jnp.arange({a}.shape[0]), jnp.zeros({a}.shape[0], int)]", "jnp.median({a}, axis=0)", "jnp.diff({a}, axis=-1)",
     "{a}[jnp.arange({a}.shape[0])[:, None], jnp.array([0, 1])]", "{a}[::-1]", "{a}[:, ::2]",
     "lax.dynamic_index_in_dim({a}, 0, axis=1)", "lax.dynamic_update_slice_in_dim({a}, {a}[:, :1], 0, axis=1)",
+    "{a}.reshape({a}.shape[0], -1, 4, out_sharding=P('{i}'))", "{a}.reshape(-1, out_sharding=P('{i}'))",
+    "jnp.reshape({a}, (-1, 8), out_sharding=P(None, '{i}'))", "{a}.ravel(out_sharding=P('{i}'))",
     "jnp.zeros((16, 32), out_sharding=P('{i}'))", "{a} + {a}.sum(0)", "{a} - {a}.max(-1, keepdims=True)",
 ]  # fmt: skip
 TWO = [

@@ -17,7 +17,6 @@ from shardlint.engine.sharding import (
     specs,
 )
 from shardlint.engine.sharding.boundaries import JIT
-from shardlint.engine.sharding.constraints import LAYING_OUT
 from shardlint.engine.sharding.site import Site as Site
 from shardlint.values import (
     ExternalValue,
@@ -66,22 +65,6 @@ def call(site: Site) -> Value | None:
     ):
         mesh = mesh if mesh is not None else family(site)
     return mesh
-
-
-def lay_out(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-    operands: tuple[ir.Expr, ...],
-    result: Value,
-) -> Value:
-    """The result of a function that was given ``out_sharding``, or the device that it is to lie on."""
-    return constraints.lay_out(
-        Site(it, frame, qualname, args, kwargs, at, operands), result
-    )
 
 
 def transform(site: Site) -> Value | None:
@@ -168,13 +151,11 @@ def enter(frame: Frame, context: Value) -> None:
 
 __all__ = [
     "JIT",
-    "LAYING_OUT",
     "attribute",
     "call",
     "call_jitted",
     "decorate",
     "enter",
-    "lay_out",
     "matmul",
     "meshes",
     "specs",
