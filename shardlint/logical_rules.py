@@ -22,12 +22,14 @@ Entry = tuple[str, ...] | None
 class RuleList:
     """Rules in order: a logical name, and the mesh axes that it is laid on (None: not known).
 
-    ``source`` is the file that the settings name, '' for a list in the program; ``place`` is (module, node) there.
+    ``source`` is the file that the settings name, '' for a list in the program; ``place`` is (module, node) there, and
+    ``axes_at`` the nodes of the mesh axes that are written in it.
     """
 
     rules: tuple[tuple[str, Entry], ...]
     source: str = ""
     place: tuple[str, int] | None = field(default=None, compare=False)
+    axes_at: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
     @property
     def names(self) -> frozenset[str]:

@@ -8,6 +8,7 @@ from shardlint.engine import containers, lists, tree_paths
 from shardlint.engine.plain import MAX_ITEMS, element, iterate, plain_key
 from shardlint.values import (
     ArrayValue,
+    CollectionValue,
     DictValue,
     IntValue,
     Literal,
@@ -25,6 +26,10 @@ ITERATOR = "builtins.iter"
 
 def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The result of ``builtins.name``, if it is handled."""
+    if name == "zip":
+        kwargs = {key: value for key, value in kwargs.items() if key != "strict"}
+    if name == "enumerate" and kwargs.keys() == {"start"}:
+        args, kwargs = [*args, kwargs["start"]], {}
     if args and not kwargs:
         listed = lists.builtin(name, args)
         if listed is not None:
@@ -117,7 +122,7 @@ def _next(args: list[Value]) -> Value:
 def _enumerate(args: list[Value]) -> Value:
     items = _items(args[0])
     if items is None or len(args) > 1:
-        return Unknown("enumerates something of unknown length")
+        return _each(SequenceValue((IntValue(None), element(args[0]))), args[:1])
     return SequenceValue(
         tuple(SequenceValue((IntValue(Size.const(i)), v)) for i, v in enumerate(items))
     )
@@ -127,29 +132,32 @@ def _zip(args: list[Value]) -> Value:
     columns = [_items(arg) for arg in args]
     known = [column for column in columns if column is not None]
     if len(known) != len(columns):
-        return Unknown("zips something of unknown length")
+        return _each(SequenceValue(tuple(element(arg) for arg in args)), args)
     return SequenceValue(tuple(SequenceValue(row) for row in zip(*known, strict=False)))
+
+
+def _each(item: Value, given: list[Value], kind: str = "tuple") -> Value:
+    """A sequence of unknown length whose items are all like this one, if anything is known of what it is made of."""
+    if all(isinstance(element(value), Unknown) for value in given):
+        return Unknown("of unknown length")
+    return CollectionValue(item, kind)
 
 
 def _sequence(kind: str) -> Callable[[list[Value]], Value]:
     def make(args: list[Value]) -> Value:
         items = _items(args[0])
-        return (
-            SequenceValue(tuple(items), kind)
-            if items is not None
-            else Unknown("of unknown length")
-        )
+        if items is None:
+            return _each(element(args[0]), args[:1], kind)
+        return SequenceValue(tuple(items), kind)
 
     return make
 
 
 def _reversed(args: list[Value]) -> Value:
     items = _items(args[0])
-    return (
-        SequenceValue(tuple(reversed(items)))
-        if items is not None
-        else Unknown("of unknown length")
-    )
+    if items is None:
+        return _each(element(args[0]), args[:1])
+    return SequenceValue(tuple(reversed(items)))
 
 
 def _extremum(args: list[Value], make: Callable[..., Size]) -> Value:

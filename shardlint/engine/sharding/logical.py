@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from shardlint import ir
 from shardlint.engine.annotations import resolve
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import labels, rules_in_force
+from shardlint.engine.sharding import labels, rule_axes, rules_in_force
 from shardlint.engine.sharding.checks import check_axes, mesh_axes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of, shown
@@ -293,6 +293,7 @@ def check_names(
             )
             site.report("ST401", at, text, _rule_places(lists))
             return False
+    rule_axes.check(site, spec, lists)
     return True
 
 

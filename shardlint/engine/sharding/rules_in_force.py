@@ -4,6 +4,7 @@ project."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -130,7 +131,8 @@ def _evaluated(it: Interpreter, expr: ir.Expr, module: str) -> RuleList | None:
     frame.silent += 1
     steps, it.steps = it.steps, 0
     try:
-        return from_value(it.evaluate(frame, expr), _origin(it, expr, module))
+        found = from_value(it.evaluate(frame, expr), None)
+        return None if found is None else _placed(found, *_origin(it, expr, module))
     except StepLimit:
         return None
     finally:
@@ -161,8 +163,18 @@ def _imports(node: ir.Stmt) -> bool:
     )
 
 
-def _origin(it: Interpreter, expr: ir.Expr, module: str) -> tuple[str, int]:
-    """Where the list that an expression names is written."""
+def _placed(rules: RuleList, module: str, written: ir.Expr) -> RuleList:
+    """A list that knows where it, and each of its mesh axes, is written."""
+    axes_at = tuple(
+        (node.value, node.at)
+        for node in walk(written)
+        if isinstance(node, ir.Const) and isinstance(node.value, str)
+    )
+    return replace(rules, place=(module, written.at), axes_at=axes_at)
+
+
+def _origin(it: Interpreter, expr: ir.Expr, module: str) -> tuple[str, ir.Expr]:
+    """The module and the expression in which the list that an expression names is written."""
     found = (
         it.resolve_static(expr, module)
         if isinstance(expr, (ir.Name, ir.Attr))
@@ -170,5 +182,5 @@ def _origin(it: Interpreter, expr: ir.Expr, module: str) -> tuple[str, int]:
     )
     written: ir.Expr | None = getattr(found, "expr", None)
     if written is not None:
-        return getattr(found, "module", module), written.at
-    return module, expr.at
+        return getattr(found, "module", module), written
+    return module, expr
