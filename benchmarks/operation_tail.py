@@ -15,10 +15,7 @@ import argparse
 import importlib
 import importlib.util
 import inspect
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -26,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from benchmarks.tools import shardlint
 
 DEVICES = 8
 SIZES = {"B": 4, "M": 16, "F": 24}
@@ -415,35 +414,9 @@ def _same(value: Any, expected: Any) -> bool:
 
 def findings(folder: Path) -> dict[str, list[str]]:
     """By file: the codes of what the linter reports."""
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "shardlint",
-        "--no-cache",
-        "--format",
-        "json",
-        ".",
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path.cwd()), os.environ.get("PYTHONPATH", "")]
-        ),
-    }
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"the linter failed: {done.stderr[-2000:]}")
     codes: dict[str, list[str]] = defaultdict(list)
-    for one in json.loads(done.stdout):
-        codes[Path(one["path"]).name].append(one["code"])
+    for path, _, said, _ in shardlint(folder):
+        codes[path.name].append(said.partition(" ")[0])
     return codes
 
 
