@@ -8,6 +8,7 @@ culprit is the expression after which it is none of these, though what it was co
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -219,12 +220,10 @@ class Trace:
         return self._twins.get(value.key)
 
     def _compared(self, one: Recorded) -> Step:
-        twin = self.twin(one)
-        held = (
-            None
-            if twin is None
-            else relations.found(one.array, twin.array, self.axis, self.counts)
-        )
+        held = self._held(one)
+        if held == []:
+            over_both = (self._held(one, minor) for minor in self._minor_axes)
+            held = next((found for found in over_both if found), [])
         if held is None:
             return Step(one, "unknown", None)
         if not held:
@@ -235,6 +234,27 @@ class Trace:
             alike or held, key=lambda relation: abs(Fraction(relation.power))
         )
         return Step(one, "holds" if plainest.power == 0 else "off", plainest)
+
+    def _held(self, one: Recorded, minor: str | None = None) -> list[Relation] | None:
+        """The relations that hold of a value; None where it cannot be compared."""
+        twin = self.twin(one)
+        if twin is None:
+            return None
+        return relations.found(one.array, twin.array, self.axis, self.counts, minor)
+
+    @functools.cached_property
+    def _minor_axes(self) -> tuple[str, ...]:
+        """The axes over which, after this one, a dimension of an argument is sharded: a device's shard of it lies
+        elsewhere with another number of devices along this axis."""
+        found: dict[str, None] = {}
+        for one in self.many.values:
+            if not one.is_argument or one.array.value is None or self._held(one) != []:
+                continue
+            for minor, _ in one.array.value.axes:
+                held = self._held(one, minor) if minor != self.axis else None
+                if any(relation.kind == "split" for relation in held or ()):
+                    found[minor] = None
+        return tuple(found)
 
     def before(self, step: Step) -> tuple[Step, ...]:
         """What a value was computed from; where that cannot be compared, what it was computed from in turn."""
@@ -271,13 +291,24 @@ class Trace:
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
         lost = self._lost(sources)
-        for choosing, wanted in itertools.product((False, True), ("lost", "off")):
+        states: tuple[State, State] = ("lost", "off")
+        orders = itertools.product((False, True), (False, True), states)
+        for choosing, chosen, wanted in orders:
             for step in (one for one in lost if one.state == wanted):
                 operands = self.before(step)
-                if self._is_choice(step, operands) is choosing and self._is_first(
-                    step, operands
+                if (
+                    self._is_choice(step, operands) is choosing
+                    and self._is_of_chosen(operands) is chosen
+                    and self._is_first(step, operands)
                 ):
                     yield self._completed(step, lost) or self._described(step, operands)
+
+    def _is_of_chosen(self, operands: tuple[Step, ...]) -> bool:
+        """Whether an index or a mask among the operands differs: the step may only follow from that."""
+        return any(
+            not _may_hold(one) and self._only_chooses(one.value.number)
+            for one in operands
+        )
 
     def _described(self, step: Step, operands: tuple[Step, ...]) -> Culprit:
         made = [self._made_of_sizes(source) for source in step.value.sources]

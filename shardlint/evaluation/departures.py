@@ -485,6 +485,11 @@ class _Parting:
     def twin(self) -> Region:
         return self.few.regions[self.number]
 
+    def is_own(self, difference: Difference | Resized) -> bool:
+        """Whether a result depends on what each device draws for itself."""
+        results = (_result(one, difference) for one in (self.region, self.twin))
+        return any(one is not None and self.axis in one.own for one in results)
+
     @functools.cached_property
     def is_meant(self) -> bool:
         """Whether another number in the program's text may stand for the size of the mesh, too."""
@@ -527,16 +532,23 @@ def _departure(
             return departure
         if departure is not None:
             reasons.append(departure)
+        if parting.is_own(difference):
+            reasons.append(_OWN)
     return _OWN if _OWN in reasons else next(iter(reasons), None)
 
 
 def _apart(
     parting: _Parting, first: Difference | Resized
 ) -> Sequence[Difference | Resized]:
-    """All results of the mapped function that differ, the first one before the others."""
+    """All results of the mapped function that differ, the first one before the others. One of which devices along
+    another axis have different values follows from that."""
     region, twin = parting.region, parting.twin
     found = differences(region.results, twin.results, _stacked(region, twin))
-    return found if isinstance(found, list) else [first]
+    of_others = replicas.unequal_along_others(
+        parting.many, parting.number, parting.axis
+    )
+    all_of_them = found if isinstance(found, list) else [first]
+    return [one for one in all_of_them if one.path not in of_others]
 
 
 def _departing_result(
@@ -544,15 +556,12 @@ def _departing_result(
 ) -> Departure | str | None:
     """Where one result departs, or why it is not said; None where it may be meant."""
     axis = parting.axis
-    leaf, twin = (
-        _result(region, difference) for region in (parting.region, parting.twin)
-    )
-    if leaf is None or twin is None:
+    leaf = _result(parting.region, difference)
+    if leaf is None or _result(parting.twin, difference) is None:
         return "its results are no arrays"
     culprit = _culprit(trace, leaf)
     if culprit is None:
-        is_own = axis in leaf.own | twin.own
-        return _OWN if is_own else _NO_EXPRESSION
+        return _NO_EXPRESSION
     excuse = _excuse(parting, trace, leaf, culprit, difference)
     if excuse is not None:
         division = _division_by_local_size(trace, leaf)

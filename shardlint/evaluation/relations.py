@@ -23,20 +23,33 @@ _MONOIDS: tuple[tuple[Monoid, Any], ...] = (
 
 
 def found(
-    many: Array, few: Array, axis: str, counts: tuple[int, int]
+    many: Array,
+    few: Array,
+    axis: str,
+    counts: tuple[int, int],
+    minor: str | None = None,
 ) -> list[Relation] | None:
     """Every relation that may hold over an axis, by what a larger and a smaller number of devices along it have: one
-    that makes the same of both. None where the two cannot be compared."""
+    that makes the same of both. None where the two cannot be compared. With a ``minor`` axis, over both as one."""
     if many.value is None or few.value is None:
         return None
     others = {one for one, _ in many.value.axes} ^ {one for one, _ in few.value.axes}
     if others - {axis}:
         return None
-    parts = [_whole(one) for one in many.value.devices((axis, counts[0]))]
-    reference = [_whole(one) for one in few.value.devices((axis, counts[1]))]
+    parts = _parts(many.value, axis, counts[0], minor)
+    reference = _parts(few.value, axis, counts[1], minor)
     if parts[0].ndim != reference[0].ndim:
         return None
     return list(_relations(parts, reference, parts[0].ndim - many.rank))
+
+
+def _parts(value: Simulated, axis: str, count: int, minor: str | None) -> list[Any]:
+    """What each device along an axis has; along a minor axis as well, which then counts faster."""
+    devices = value.devices((axis, count))
+    size = dict(value.axes).get(minor or "")
+    if minor is not None and size is not None:
+        devices = [one for each in devices for one in each.devices((minor, size))]
+    return [_whole(one) for one in devices]
 
 
 def _whole(value: Simulated) -> Any:

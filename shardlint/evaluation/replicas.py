@@ -61,6 +61,12 @@ def unequal_results(run: Outcome, region: int) -> frozenset[str]:
     return frozenset(one.path for one in _unequal(run) if one.region == region)
 
 
+def unequal_along_others(run: Outcome, region: int, axis: str) -> frozenset[str]:
+    """Those that are not along another axis."""
+    found = (one for one in _unequal(run) if one.region == region)
+    return frozenset(one.path for one in found if one.axis != axis)
+
+
 def unequal(run: Outcome) -> tuple[Unequal, ...]:
     """The first such result along each axis, of a run that is recorded."""
     assert run.recorder is not None

@@ -595,3 +595,45 @@ def test_a_program_with_one_expert_for_each_device_is_not_compared_with_fewer(
     found = judged(EACH.format(expert=expert))
     assert found.departures == ()
     assert found.reasons == ("e: each device has one entry of a sharded array",)
+
+
+ROWS_OVER_TWO_AXES = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+
+def step(w, b, x):
+    scores = x / jnp.sqrt(jnp.sum(x**2, -1, keepdims=True) + 1.0)
+    best = jnp.argmax(scores @ w, axis=-1)
+    load = lax.psum(jax.nn.one_hot(best, 4).sum(0), ("d", "e"))
+    share = load / jnp.sum(load)
+    up = jax.nn.relu(x @ w + {bias})
+    return lax.psum(jnp.sum(up), ("d", "e")) / 128 + jnp.max(share)
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "e"))
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=(P(), P(), P({rows})), out_specs=P())
+    x = jnp.sin(jnp.arange(96.0)).reshape(32, 3)
+    return mapped(jnp.cos(jnp.arange(12.0)).reshape(3, 4), jnp.ones(4), x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("rows", ['("d", "e")', '("e", "d")'])
+@pytest.mark.parametrize("axis", ["d", "e"])
+def test_rows_over_two_axes_are_followed(rows: str, axis: str) -> None:
+    right = judged(ROWS_OVER_TWO_AXES.format(bias="b", rows=rows))
+    assert right.departures == ()
+    assert right.compared == ("d", "e")
+    bias = f"b / lax.axis_size({axis!r})"
+    wrong = ROWS_OVER_TWO_AXES.format(bias=bias, rows=rows)
+    (found,) = judged(wrong).departures
+    assert found.axis == axis
+    where = found.culprit.step.value.key[0]
+    assert bias in wrong.splitlines()[where.place[0] - 1]
