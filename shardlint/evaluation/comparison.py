@@ -20,6 +20,7 @@ from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close
 from shardtypes.semantics.array import Array, NotConcrete
+from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.primitives.random import without_own_draws
 from shardtypes.semantics.trees import flatten, paths_of
@@ -126,7 +127,9 @@ class Program:
         refused = None
         run = Run(min(self.steps, self.allowance.left), recorder, changes or {})
         given = run.steps
-        draws = without_own_draws(self.without)
+        draws = without_own_draws(
+            self.without, lambda: not self.without.isdisjoint(bound().axes)
+        )
         with (
             evaluation(),
             meshes.on_machine(machine),

@@ -6,7 +6,7 @@ A key is held as two unsigned 32-bit numbers in a last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -107,15 +107,17 @@ _bits_of_key = declare(
     own=_of_each,
 )
 _MIDDLE = 1 << 31
-_without: ContextVar[frozenset[str]] = ContextVar(
-    "shardtypes_without_draws", default=frozenset()
+Asked = Callable[[], bool]
+_without: ContextVar[tuple[frozenset[str], Asked] | None] = ContextVar(
+    "shardtypes_without_draws", default=None
 )
 
 
 @contextmanager
-def without_own_draws(axes: frozenset[str]) -> Iterator[None]:
-    """In the block, what each device along these axes draws for itself is the middle of its distribution."""
-    token = _without.set(axes)
+def without_own_draws(axes: frozenset[str], are_mapped: Asked) -> Iterator[None]:
+    """In the block, what each device along these axes draws for itself is the middle of its distribution; and so is
+    all that is drawn where ``are_mapped``: with one device along them, it cannot be told whose the draws are."""
+    token = _without.set((axes, are_mapped) if axes else None)
     try:
         yield
     finally:
@@ -125,12 +127,14 @@ def without_own_draws(axes: frozenset[str]) -> Iterator[None]:
 def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
     """32 random bits for each entry."""
     drawn: Array = _bits_of_key(key, shape=shape)
-    if drawn.value is None or not drawn.own & _without.get():
+    without = _without.get()
+    if drawn.value is None or without is None:
+        return drawn
+    axes, are_mapped = without
+    if not drawn.own & axes and not are_mapped():
         return drawn
     middle = np.full(tuple(int(size) for size in shape), _MIDDLE, np.uint32)
-    return replace(
-        drawn, value=Simulated.everywhere(middle), own=drawn.own - _without.get()
-    )
+    return replace(drawn, value=Simulated.everywhere(middle), own=drawn.own - axes)
 
 
 random_split = declare(
