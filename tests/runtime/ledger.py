@@ -89,6 +89,10 @@ class Typed(typing.TypedDict):
     a: {array}
     b: {array}
 
+@flax.struct.dataclass
+class More(Flax):
+    c: {array}
+
 @pytree_dataclass
 class Deep:
     a: list[{array}]
@@ -159,6 +163,9 @@ CONTAINERS = {
         "list[Flax]",
         4,
         lambda module, items: [module.Flax(*items[:2]), module.Flax(*items[2:])],
+    ),
+    "record of a subclass": Container(
+        "Flax", 3, lambda module, items: module.More(*items)
     ),
     "optional record": Container(
         "typing.Optional[Ours]", 2, lambda module, items: module.Ours(*items)
