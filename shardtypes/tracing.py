@@ -109,7 +109,8 @@ def trace(
     with whole_tracebacks(), checks_in_place(f) as left:
         verdict = _trace(f, examples, mesh, sizes or {}, named, configured)
     if verdict.ok is True and left:
-        return replace(verdict, reason="; ".join([verdict.reason, *left]))
+        reason = "; ".join([verdict.reason, *left])
+        return replace(verdict, reason=reason, proved=False)
     return verdict
 
 

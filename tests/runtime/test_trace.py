@@ -324,6 +324,18 @@ def test_what_is_not_compared_is_said() -> None:
     )
 
 
+def test_variables_of_a_function_without_source_are_said_not_to_be_checked() -> None:
+    space: dict[str, Any] = {"f32": f32}
+    source = "def f(x: f32['B M']) -> f32['B M']:\n    y: f32['M B'] = x\n    return y"
+    exec(compile(source, "<nowhere>", "exec"), space)
+    verdict = trace(space["f"])
+    assert verdict.ok is True and not verdict.proved
+    assert verdict.reason == (
+        "f: holds for all sizes; annotations inside of f were not checked: "
+        "its source is not there"
+    )
+
+
 @pytest.mark.parametrize("sizes", [(2, 4), (4096, 16)])
 def test_shardings_on_explicit_meshes_of_any_size(sizes: tuple[int, int]) -> None:
     mesh = AbstractMesh(sizes, ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
