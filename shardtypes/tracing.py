@@ -321,7 +321,13 @@ def _where(search: Search) -> str:
     for path in proved:
         if all(numbers in held for numbers in path.sizes.trials()):
             return f"all sizes where {' and '.join(dict.fromkeys(path.sizes.needs))}"
+    if search.proved_where:
+        steps = map(format_witness, search.proved_where)
+        return f"all sizes where {', and where '.join(steps)}"
     tried = "; ".join(format_witness(sizes) for sizes in held[:2]) or "the sizes given"
+    if search.looped:
+        numbers = ", ".join(sorted(search.looped))
+        return f"{tried} (for all sizes it cannot be told: numbers were used for {numbers})"
     first = next((path.error for path in search.paths if path.error is not None), None)
     return (
         tried

@@ -20,7 +20,8 @@ from jax.sharding import PartitionSpec as P
 import shardtypes as st
 from shardtypes import f32, i32, pytree_dataclass, trace
 from shardtypes.lang import Size
-from shardtypes.trace_sizes import PRIMES, Inexpressible, sizes_of
+from shardtypes.trace_series import PRIMES
+from shardtypes.trace_sizes import Inexpressible, sizes_of
 
 
 @dataclasses.dataclass(frozen=True)
