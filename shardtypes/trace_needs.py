@@ -36,6 +36,7 @@ _OPERATORS = ("add", "sub", "mul", "truediv")
 _WITH_FRACTION = tuple(
     f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")
 )
+_REPEATS = "__mul__", "__rmul__"
 # The module that compares sizes with annotations.
 _CHECKS = "shardtypes.array_check"
 # No size is larger: JAX asks whether an index needs more than 32 bits.
@@ -211,6 +212,12 @@ def _give_numbers(
             needs.wanted.append((error, symbols))
             raise
 
+    def repeated(items: Any, times: Any, by_user: bool) -> Any:
+        if not by_user:
+            return items * constant(as_int, times)
+        needs.counted |= size_of(times).symbols
+        return items * number(times, integer=True)
+
     def power(self: Any, exponent: Any, modulo: Any = None) -> Any:
         if isinstance(exponent, float) or (isinstance(exponent, int) and exponent < 0):
             return number(self) ** exponent
@@ -222,10 +229,13 @@ def _give_numbers(
         def method(self: Any, other: Any) -> Any:
             if isinstance(other, float):
                 return getattr(float(number(self, integer=True)), name)(other)
+            if name in _REPEATS and isinstance(other, (list, tuple)):
+                return repeated(other, self, _asked_by_user())
             return before(self, other)
 
         return method
 
+    as_int: Callable[[Any], int] = vars(_EXPRESSION)["__int__"]
     for name in _WITH_FRACTION:
         _replace(_EXPRESSION, name, with_fraction(name), replaced)
     for name in _AS_NUMBER:
