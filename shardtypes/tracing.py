@@ -53,8 +53,13 @@ from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
 from shardtypes.trace_search import Search, Trial
 from shardtypes.trace_sizes import Sizes, sizes_of
+from shardtypes.trace_untracked import untracked
 
 _AXES_AT_MOST = 8
+_UNTRACKED = (
+    "what leaves shard_map as replicated was not compared: with check_vma=False "
+    "JAX does not track what varies"
+)
 # What stands for dimensions of any number.
 _MORE_DIMENSIONS = (), (5,), (5, 7)
 
@@ -286,7 +291,9 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:
-        return _mixed(name, search) if search.of("broken") else _right(name, search)
+        if search.of("broken"):
+            return _mixed(name, search)
+        return _with_what_leaves(name, call, search, _right(name, search))
     verdict = _wrong(name, search)
     guessed = ", ".join(_guessed(call))
     if not any(a.guess is not None and a.guess.is_used for a in call.parameters):
@@ -309,6 +316,25 @@ def _right(name: str, search: Search) -> Verdict:
     if refused:
         reason += f"; not for {_witness(refused[0])}: {_line(refused[0].error)}"
     return Verdict(True, reason + "".join(f"; {r}" for r in unbound) + silent, result)
+
+
+def _with_what_leaves(
+    name: str, call: Call, search: Search, verdict: Verdict
+) -> Verdict:
+    """The verdict with what is known of results that leave ``shard_map`` where JAX does not track what varies."""
+    if call.around.manual:  # its annotations entered it, and the caller may reduce
+        return verdict
+    trial = search.of("holds")[0]
+    with forgetting_meshes(any_mesh=True):
+        found = untracked(call, trial.sizes)
+    if found is None:
+        return verdict
+    if found.wrong is None:
+        reason = f"{verdict.reason}; {_UNTRACKED}"
+        return replace(verdict, reason=reason, proved=False)
+    reason = f"{name}: fails for {_witness(trial)}: {found.wrong}"
+    error = ShardTypeError(found.wrong)
+    return Verdict(False, reason, None, trial.sizes, error)
 
 
 def _where(search: Search) -> str:
