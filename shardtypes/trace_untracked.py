@@ -6,6 +6,7 @@ on all devices, ``prove`` is asked.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,7 +56,8 @@ def _proved(call: Call, run: Any, traced: Any) -> Untracked | None:
         return None
     if proof.ok is False and proof.culprit is not None:
         if _REPLICATED in proof.culprit.what:
-            return Untracked(f"{proof.culprit.what}; {proof.reason}")
+            where = textwrap.indent(str(proof.culprit), "  ")
+            return Untracked(f"{proof.reason}\n{where}")
     return Untracked(None)
 
 

@@ -217,7 +217,8 @@ def _surrounded(
         if call.around.manual
         else f"on a mesh with axes {names}"
     )
-    return replace(verdict, reason=f"{verdict.reason} ({where})")
+    first, *more = verdict.reason.split("\n", 1)
+    return replace(verdict, reason="\n".join([f"{first} ({where})", *more]))
 
 
 def _other_surroundings(
