@@ -217,8 +217,8 @@ def _surrounded(
         if call.around.manual
         else f"on a mesh with axes {names}"
     )
-    first, *more = verdict.reason.split("\n", 1)
-    return replace(verdict, reason="\n".join([f"{first} ({where})", *more]))
+    head, *rest = verdict.reason.split("\n", 1)
+    return replace(verdict, reason="\n".join([f"{head} ({where})", *rest]))
 
 
 def _other_surroundings(
