@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle demo clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle ledger demo clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -11,6 +11,7 @@ SECOND_BIN := .venv/second/bin
 WORKERS ?= 3
 TESTS ?= tests
 CASES ?= 5000
+PROGRAMS ?= 600
 # Hundreds of tests start processes, and compiling would take most of the time that these take to start.
 COMPILED := -m compileall -q shardtypes shardlint pytest_shardtypes
 
@@ -21,6 +22,7 @@ help:
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
+	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
 	@echo 'make clean    remove the environments and caches'
 
 env:
@@ -71,6 +73,11 @@ test-sdist: env
 oracle: env
 	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \
 	    tests/engine/test_random_programs.py
+
+ledger: second-env
+	@for python in $(BIN)/python $(SECOND_BIN)/python; do \
+	    [ ! -x $$python ] || $$python -m tests.runtime.ledger $(PROGRAMS) || exit 1; \
+	done
 
 demo: env
 	@$(BIN)/python fixtures/demo/run.py

@@ -22,6 +22,7 @@ from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang.messages import axes_text
 from shardtypes.partition_specs import make_shardings
 from shardtypes.proving import Proof, prove
+from shardtypes.proving.prover import DRAWN_AS_ON_ONE
 from shardtypes.switches import enabled
 
 
@@ -94,6 +95,13 @@ def _where(proof: Proof | str) -> str:
         return str(proof.culprit)
     if proof.ok is False:
         return "where could not be told: none of its operations alone shows it"
+    if proof.ok:  # the operations that it makes on each mesh
+        what = (
+            "each device draws numbers of its own"
+            if DRAWN_AS_ON_ONE in proof.assumed
+            else "Python takes something else from the mesh, such as its size"
+        )
+        return f"none of its operations is wrong there: {what}"
     return str(proof)
 
 

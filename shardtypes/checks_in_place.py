@@ -154,8 +154,10 @@ def _check(called: Reached, undo: contextlib.ExitStack) -> str:
     inside = function
     try:
         inside = recompiled(function, instrument_body, hooked)
-    except OtherSource:
-        left = f"annotations inside of {display_name(function)} were not checked: it was not compiled from its source"
+    except OtherSource as error:
+        left = (
+            f"annotations inside of {display_name(function)} were not checked: {error}"
+        )
     hints = _array_hints(function)
     if inside is function and not hints:
         return left

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from typeguard import TypeCheckError, TypeCheckMemo
 
@@ -316,6 +317,7 @@ def _compile_dataclass(
     # named where the class is
     of_arguments = _fields_of_arguments(base) if args else set()
     checks = _field_checks(base, args, compile_part)
+    checks_of_subclass = _checks_of_subclasses(base, args, compile_part)
     bases = [
         compile_part(part, memo)
         for part in _generic_bases(base, args)
@@ -342,6 +344,8 @@ def _compile_dataclass(
                     view,
                     site,
                 )
+            for name, check in checks_of_subclass(type(value)).items():
+                _check_field(check, value, name, type(value), names, view, site)
 
     def check_fields(value: Any, table: Table, view: View, site: Site) -> None:
         __tracebackhide__ = True
@@ -356,6 +360,37 @@ def _compile_dataclass(
 
     check_by_itself = _naming_its_own(check_parts, base)
     return check_fields
+
+
+def _checks_of_subclasses(
+    base: type, args: tuple[Any, ...], compile_part: Compile
+) -> Callable[[type], Mapping[str, Checker]]:
+    """The checks of the fields that a subclass adds, or of which it says more than the class that is declared."""
+    made: WeakKeyDictionary[type, dict[str, Checker]] = WeakKeyDictionary()
+    # Their sizes are the call's where the base is declared, and the value's own in the subclass.
+    of_arguments = _fields_of_arguments(base) if args else set()
+
+    def checks(cls: type) -> Mapping[str, Checker]:
+        # What a stack holds has the fields of its class.
+        if cls is base or unstacked(cls) is base or unstacked(base) is cls:
+            return {}
+        found = made.get(cls)
+        if found is not None:
+            return found
+        declared = known_field_types(base, args or _default_arguments(base)).types
+        own = known_field_types(cls, _default_arguments(cls))
+        memo = TypeCheckMemo(module_names(cls), {}, config=CONFIG)
+        found = {
+            name: compile_part(hint, memo)
+            for name, hint in own.types.items()
+            if hint != declared.get(name) or name in of_arguments
+            if holds_arrays(hint)
+        }
+        if not own.missing:  # else a name may be defined later
+            made[cls] = found
+        return found
+
+    return checks
 
 
 # Checks the parts of a value: their sizes have names in the first table, those of type arguments in the second.

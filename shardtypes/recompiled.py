@@ -1,7 +1,7 @@
 """A function compiled anew, with checks inside of its body.
 
-Python keeps no annotations of variables, so the function's source is read again. Where that is not the source that it
-was compiled from, its variables are counted instead of checked.
+Python keeps no annotations of variables, so the function's source is read again. Where there is none, or not the one
+that it was compiled from, its variables are counted instead of checked.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ import __future__
 
 import ast
 import copy
+import dis
 import functools
 import importlib
 import linecache
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any
 
 from shardtypes import _stats
 from shardtypes.assignments import HOOKED, check_assignments_inside
+from shardtypes.fields import is_generated
 from shardtypes.import_hook import instrument_body
 from shardtypes.variables import FUNCTIONS, Function, Scope, own_nodes
 
@@ -28,6 +31,8 @@ _FUTURES = functools.reduce(
     0,
 )
 _OUTER = "__shardtypes_outer__"
+_OTHER_SOURCE = "it was not compiled from the source that is there"
+_NO_SOURCE = "its source is not there"
 
 
 # Puts checks into a function, in place, and says whether it did; it gets the function's name in messages, too, and what
@@ -36,7 +41,7 @@ Instrument = Callable[[Function, str, Sequence[Scope]], bool]
 
 
 class OtherSource(Exception):
-    """A function was not compiled from the source that is there."""
+    """A function was not compiled from the source that is there, or there is none; its text says which."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,8 @@ def with_assignments_checked(function: Any, display: str) -> Any:
 
     try:
         return recompiled(function, instrument, hooked)
-    except OtherSource:
-        _stats.count_not_possible(
-            f"{display}: its variables, for it was not compiled from the source that is there"
-        )
+    except OtherSource as error:
+        _stats.count_not_possible(f"{display}: its variables, for {error}")
         return function
 
 
@@ -94,7 +97,9 @@ def recompiled(
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     source = _functions_of(code.co_filename, lines).get(code.co_firstlineno)
     if source is None or source.node.name != code.co_name:
-        return function
+        if not _may_annotate_variables(function):
+            return function
+        raise OtherSource(_OTHER_SOURCE if lines else _NO_SOURCE)
     node = copy.deepcopy(source.node)
     if not instrument(node, code.co_qualname.rpartition("<locals>.")[2], source.around):
         return function
@@ -102,9 +107,30 @@ def recompiled(
     if HOOKED not in code.co_freevars and not _same(
         code, _compiled(source, copy.deepcopy(source.node), code)
     ):
-        raise OtherSource(f"{code.co_filename}:{code.co_firstlineno}")
+        raise OtherSource(_OTHER_SOURCE)
     made = _compiled(source, node, code)
     return function if made is None else _function(function, made, hooks)
+
+
+def _may_annotate_variables(function: types.FunctionType) -> bool:
+    """Whether there may be annotated variables in a function, or in functions and classes inside of it: it assigns to
+    what is no parameter."""
+    code = function.__code__
+    if code.co_name == "<lambda>" or is_generated(function):
+        return False
+    parameters = code.co_argcount + code.co_kwonlyargcount
+    variadic = (code.co_flags & CO_VARARGS, code.co_flags & CO_VARKEYWORDS)
+    taken = set(code.co_varnames[: parameters + sum(map(bool, variadic))])
+    if {*code.co_varnames, *code.co_cellvars} - taken:
+        return True
+    inside = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    # Comprehensions and lambdas have none.
+    if any(not part.co_name.startswith("<") for part in inside):
+        return True
+    return any(each.opname in _STORES for each in dis.get_instructions(code))
+
+
+_STORES = {"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF"}
 
 
 @functools.lru_cache(maxsize=64)

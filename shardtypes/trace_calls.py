@@ -81,6 +81,17 @@ class Call:
         return True
 
     def _evaluate(self, sizes: Mapping[str, Any]) -> Any:
+        run, traced = self.prepared(sizes)
+        with (
+            mesh_in_force(self.around.mesh),
+            set_xla_metadata(shardtypes_trace=next(_numbers)),
+        ):
+            return jax.eval_shape(run, traced)
+
+    def prepared(
+        self, sizes: Mapping[str, Any]
+    ) -> tuple[Callable[[Any], Any], Mapping[str, Any]]:
+        """A function of one tree of arrays, and that tree of ``ShapeDtypeStruct``."""
         traced = {
             argument.parameter.name: self._traced(position, argument, sizes)
             for position, argument in enumerate(self.parameters)
@@ -94,11 +105,7 @@ class Call:
         run: Callable[[Any], Any] = functools.partial(self._call, guessed)
         if self.around.manual:
             run = self._inside_shard_map(run, traced)
-        with (
-            mesh_in_force(self.around.mesh),
-            set_xla_metadata(shardtypes_trace=next(_numbers)),
-        ):
-            return jax.eval_shape(run, traced)
+        return run, traced
 
     def _traced(
         self, position: int, argument: Argument, sizes: Mapping[str, Any]

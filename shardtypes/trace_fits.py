@@ -24,7 +24,7 @@ _LARGEST = 2**31
 _FEW = 4
 # A reshape to another number of elements; of how many names sizes are looked for then, and how many of these are tried.
 _RESHAPE = re.compile(
-    r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape \([\d, ]+\) \(size (\d+)\)"
+    r"cannot reshape array of shape (\([\d, ]+\)) \(size \d+\) into shape (\([\d, ]+\)) \(size (\d+)\)"
 )
 _MOST_AT_ONCE, _MOST_RESHAPES = 3, 8
 # So small are the sizes of dimensions that ``vmap`` maps, or that ``...`` stands for.
@@ -93,15 +93,18 @@ class Fitter:
         found = _RESHAPE.match(str(trial.error))
         if found is None:
             return []
-        shape, count = (
-            [int(number) for number in re.findall(r"\d+", found[1])],
-            int(found[2]),
+        shape, wanted = (
+            [int(number) for number in re.findall(r"\d+", text)]
+            for text in found.groups()[:2]
         )
+        count = int(found[3])
         free = [
             name
             for name, size in trial.sizes.items()
             if size in shape and self._is_free(fit, name)
         ]
+        if len(free) > _MOST_AT_ONCE:  # dimensions that stay fit as they are
+            free = [name for name in free if trial.sizes[name] not in wanted]
         count, rest = divmod(
             count, math.prod(shape) // math.prod(trial.sizes[name] for name in free)
         )

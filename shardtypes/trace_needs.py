@@ -36,6 +36,7 @@ _OPERATORS = ("add", "sub", "mul", "truediv")
 _WITH_FRACTION = tuple(
     f"__{side}{operator}__" for operator in _OPERATORS for side in ("", "r")
 )
+_REPEATS = "__mul__", "__rmul__"
 # The module that compares sizes with annotations.
 _CHECKS = "shardtypes.array_check"
 # No size is larger: JAX asks whether an index needs more than 32 bits.
@@ -56,6 +57,15 @@ class Needs:
     numbers: bool = False
     #: whether as an integer, from which the program may have made other sizes, or a decision
     integers: bool = False
+    #: the symbols of these
+    counted: set[str] = field(default_factory=set)
+    #: what JAX said where it wanted an integer, as where rows of an array are gone through, and of which symbols
+    wanted: list[tuple[Exception, frozenset[str]]] = field(default_factory=list)
+
+    def looped(self, error: Exception | None) -> set[str]:
+        """The symbols that the program uses as numbers; ``error`` is what it raised."""
+        wanted = [symbols for raised, symbols in self.wanted if raised is error]
+        return self.counted.union(*wanted)
 
 
 def size_of(expression: Any) -> Size:
@@ -180,14 +190,33 @@ def _give_numbers(
         ) or getattr(math, name, None)
         compute = compute or {"sqrt": math.sqrt}[name]
 
+        as_integer = name in ("__int__", "__index__")
+
         def method(self: Any) -> Any:
             if _asked_by_user():
-                return compute(number(self, name in ("__int__", "__index__")))
+                needs.counted |= size_of(self).symbols if as_integer else set()
+                return compute(number(self, as_integer))
+            if as_integer and before is not None:
+                return constant(before, self)
             if before is not None:
                 return before(self)
             raise TypeError(f"a symbolic dimension is not a number: {self}")
 
         return method
+
+    def constant(before: Callable[[Any], Any], expression: Any) -> Any:
+        try:
+            return before(expression)
+        except shape_poly.InconclusiveDimensionOperation as error:
+            symbols = frozenset(size_of(expression).symbols)
+            needs.wanted.append((error, symbols))
+            raise
+
+    def repeated(items: Any, times: Any, by_user: bool) -> Any:
+        if not by_user:
+            return items * constant(as_int, times)
+        needs.counted |= size_of(times).symbols
+        return items * number(times, integer=True)
 
     def power(self: Any, exponent: Any, modulo: Any = None) -> Any:
         if isinstance(exponent, float) or (isinstance(exponent, int) and exponent < 0):
@@ -200,10 +229,13 @@ def _give_numbers(
         def method(self: Any, other: Any) -> Any:
             if isinstance(other, float):
                 return getattr(float(number(self, integer=True)), name)(other)
+            if name in _REPEATS and isinstance(other, (list, tuple)):
+                return repeated(other, self, _asked_by_user())
             return before(self, other)
 
         return method
 
+    as_int: Callable[[Any], int] = vars(_EXPRESSION)["__int__"]
     for name in _WITH_FRACTION:
         _replace(_EXPRESSION, name, with_fraction(name), replaced)
     for name in _AS_NUMBER:

@@ -23,14 +23,8 @@ from shardtypes.trace_calls import Call
 from shardtypes.trace_fits import Fit, Fitter
 from shardtypes.trace_guesses import CannotTell
 from shardtypes.trace_needs import Needs, size_of, watched
-from shardtypes.trace_sizes import (
-    CHAINS,
-    COMPOSITES,
-    FAR_APART,
-    PRIMES,
-    Inexpressible,
-    Sizes,
-)
+from shardtypes.trace_series import CHAINS, COMPOSITES, FAR_APART, PRIMES
+from shardtypes.trace_sizes import Inexpressible, Sizes
 
 _MOST_RUNS = 24
 _MOST_FITS = 64
@@ -75,6 +69,8 @@ class Search:
     only_where: tuple[str, ...] = ()
     #: what a program lacks around it, where it says so once sizes fit
     beyond: Exception | None = None
+    #: the sizes that it loops over for which it holds whatever the others are
+    proved_where: list[dict[str, int]] = field(default_factory=list)
 
     def of(self, outcome: str) -> list[Trial]:
         """The trials with this outcome."""
@@ -118,8 +114,11 @@ class Search:
         self.paths = _explore(self.call, sizes)
         if isinstance(self.paths[-1].error, CannotTell):
             raise self.paths[-1].error
+        sizes = replace(sizes, looped=self.looped)
         self._try(sizes, PRIMES[0])
         self._try(sizes, PRIMES[1], backwards=True)
+        if self.looped and not self._failed:
+            self._prove_steps(sizes)
         if not self._failed and all(
             path.error is None and not path.sizes.partial for path in self.paths
         ):
@@ -138,6 +137,21 @@ class Search:
                     pool, direct, fields, [path.sizes for path in self.paths] or [sizes]
                 )
             )
+
+    @property
+    def looped(self) -> frozenset[str]:
+        """The names of sizes that the program uses as numbers, as loops do."""
+        return frozenset[str]().union(*(path.sizes.looped for path in self.paths))
+
+    def _prove_steps(self, sizes: Sizes) -> None:
+        """What holds for some numbers of steps may be shown for all of the other sizes."""
+        for series, backwards in ((PRIMES[0], False), (PRIMES[1], True)):
+            steps = sizes.steps(series, backwards)
+            stepped = sizes.stepped(steps)
+            if stepped is None or not _symbolic(self.call, stepped).proved:
+                self.proved_where.clear()
+                return
+            self.proved_where.append(steps)
 
     def _try_chains(self, sizes: Sizes, backwards: bool) -> None:
         """Try sizes that divide each other; what holds for one such series only does so by chance."""
@@ -269,7 +283,7 @@ def _symbolic(call: Call, sizes: Sizes) -> Path:
         for r, n in _stats._reasons.items()
         if n > before.get(r, 0) and r.startswith("size ")
     )
-    return Path(sizes, error, result, needs, unbound)
+    return Path(sizes.counting(needs.looped(error)), error, result, needs, unbound)
 
 
 def _ways_on(path: Path, exact: bool) -> list[Sizes]:

@@ -7,27 +7,15 @@ primes, satisfies it.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
 from shardtypes.lang import Size
-
-PRIMES = (
-    (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53),
-    (59, 61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107),
-)
-# With many divisors, for needs that were not seen.
-COMPOSITES = tuple(48 * n for n in (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43))
-# The same, each many times the one before: for programs that need one size to be far above another.
-FAR_APART = tuple(number * 16**n for n, number in enumerate(COMPOSITES))
-# Each divides all that follow. Two of them, for sizes that are powers of one number are equal to many products.
-CHAINS = tuple(8 * 2**n for n in range(12)), tuple(24 * 3**n for n in range(12))
-
+from shardtypes.trace_series import PRIMES, numbers_for
 
 _A_LITTLE = 9
 
@@ -40,7 +28,7 @@ class Inexpressible(Exception):
 class Sizes:
     """What each name's size is made of. ``needs`` says in words what was built in, ``open`` that it is built in for
     one size out of several, ``few`` that only a few sizes of some name satisfy it, ``partial`` that others have no
-    meaning.
+    meaning. ``looped`` are the names that the program was seen to use as numbers, as loops do.
     """
 
     named: Mapping[str, Size]
@@ -48,6 +36,7 @@ class Sizes:
     open: bool = False
     few: bool = False
     partial: bool = False
+    looped: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -63,12 +52,29 @@ class Sizes:
 
     def numbers(self, series: Sequence[int], backwards: bool = False) -> dict[str, int]:
         """A size for each name, from numbers for the free symbols."""
-        symbols = self.symbols
-        endless = itertools.chain(series, itertools.count(series[-1] + 2, 2))
-        values = list(itertools.islice(endless, len(symbols)))
-        if backwards:
-            values.reverse()
-        return self.valued(dict(zip(symbols, values, strict=True)))
+        looped = self._symbols_of(self.looped)
+        return self.valued(numbers_for(series, self.symbols, looped, backwards))
+
+    def _symbols_of(self, names: Iterable[str]) -> list[str]:
+        found = set().union(*(self.named[name].symbols for name in names))
+        return [symbol for symbol in self.symbols if symbol in found]
+
+    def counting(self, symbols: Iterable[str]) -> Sizes:
+        """The same, with the names in whose sizes these symbols are among those that are looped over."""
+        found = {name for name, size in self.named.items() if size.symbols & {*symbols}}
+        return replace(self, looped=self.looped | found)
+
+    def steps(self, series: Sequence[int], backwards: bool) -> dict[str, int]:
+        """The sizes of a trial, of the names that are looped over."""
+        numbers = self.numbers(series, backwards)
+        return {name: numbers[name] for name in numbers if name in self.looped}
+
+    def stepped(self, steps: Mapping[str, int]) -> Sizes | None:
+        """The same with these sizes; None where they are made of others, or where nothing is left open."""
+        sizes: Sizes | None = self
+        for name, number in steps.items():
+            sizes = None if sizes is None else sizes.pinned(sizes.named[name], number)
+        return None if sizes is None or not sizes.symbols else sizes
 
     def trials(self) -> list[dict[str, int]]:
         """The sizes to try where this is what a program needs."""

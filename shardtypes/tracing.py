@@ -53,8 +53,13 @@ from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
 from shardtypes.trace_search import Search, Trial
 from shardtypes.trace_sizes import Sizes, sizes_of
+from shardtypes.trace_untracked import untracked
 
 _AXES_AT_MOST = 8
+_UNTRACKED = (
+    "what leaves shard_map as replicated was not compared: with check_vma=False "
+    "JAX does not track what varies"
+)
 # What stands for dimensions of any number.
 _MORE_DIMENSIONS = (), (5,), (5, 7)
 
@@ -109,7 +114,8 @@ def trace(
     with whole_tracebacks(), checks_in_place(f) as left:
         verdict = _trace(f, examples, mesh, sizes or {}, named, configured)
     if verdict.ok is True and left:
-        return replace(verdict, reason="; ".join([verdict.reason, *left]))
+        reason = "; ".join([verdict.reason, *left])
+        return replace(verdict, reason=reason, proved=False)
     return verdict
 
 
@@ -211,7 +217,8 @@ def _surrounded(
         if call.around.manual
         else f"on a mesh with axes {names}"
     )
-    return replace(verdict, reason=f"{verdict.reason} ({where})")
+    head, *rest = verdict.reason.split("\n", 1)
+    return replace(verdict, reason="\n".join([f"{head} ({where})", *rest]))
 
 
 def _other_surroundings(
@@ -285,7 +292,9 @@ def _judged(name: str, call: Call, fixed: Mapping[str, int]) -> Verdict:
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
     if not search.wrong:
-        return _mixed(name, search) if search.of("broken") else _right(name, search)
+        if search.of("broken"):
+            return _mixed(name, search)
+        return _with_what_leaves(name, call, search, _right(name, search))
     verdict = _wrong(name, search)
     guessed = ", ".join(_guessed(call))
     if not any(a.guess is not None and a.guess.is_used for a in call.parameters):
@@ -310,6 +319,25 @@ def _right(name: str, search: Search) -> Verdict:
     return Verdict(True, reason + "".join(f"; {r}" for r in unbound) + silent, result)
 
 
+def _with_what_leaves(
+    name: str, call: Call, search: Search, verdict: Verdict
+) -> Verdict:
+    """The verdict with what is known of results that leave ``shard_map`` where JAX does not track what varies."""
+    if call.around.manual:  # its annotations entered it, and the caller may reduce
+        return verdict
+    trial = search.of("holds")[0]
+    with forgetting_meshes(any_mesh=True):
+        found = untracked(call, trial.sizes)
+    if found is None:
+        return verdict
+    if found.wrong is None:
+        reason = f"{verdict.reason}; {_UNTRACKED}"
+        return replace(verdict, reason=reason, proved=False)
+    reason = f"{name}: fails for {_witness(trial)}: {found.wrong}"
+    error = ShardTypeError(found.wrong)
+    return Verdict(False, reason, None, trial.sizes, error)
+
+
 def _where(search: Search) -> str:
     """The sizes for which it holds: all that have some needs where that is proved, else those that were tried."""
     held = sorted(
@@ -320,7 +348,13 @@ def _where(search: Search) -> str:
     for path in proved:
         if all(numbers in held for numbers in path.sizes.trials()):
             return f"all sizes where {' and '.join(dict.fromkeys(path.sizes.needs))}"
+    if search.proved_where:
+        steps = map(format_witness, search.proved_where)
+        return f"all sizes where {', and where '.join(steps)}"
     tried = "; ".join(format_witness(sizes) for sizes in held[:2]) or "the sizes given"
+    if search.looped:
+        numbers = ", ".join(sorted(search.looped))
+        return f"{tried} (for all sizes it cannot be told: numbers were used for {numbers})"
     first = next((path.error for path in search.paths if path.error is not None), None)
     return (
         tried

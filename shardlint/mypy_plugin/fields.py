@@ -53,7 +53,11 @@ def field_type(ctx: AttributeContext, forms: Forms, bindings: SingleBindings) ->
 def _is_inferred(owner: Instance, node: Context) -> bool:
     """Whether a field has no annotation: what it was first assigned promises nothing."""
     found = owner.type.get(node.name) if isinstance(node, MemberExpr) else None
-    return found is not None and isinstance(found.node, Var) and found.node.is_inferred
+    variable = None if found is None else found.node
+    if not isinstance(variable, Var) or not variable.is_inferred:
+        return False
+    # mypy makes that of `self.field: T` before it reads the annotation
+    return not variable.explicit_self_type
 
 
 def _is_argument(owner: Instance, name: str) -> bool:

@@ -134,7 +134,7 @@ _ASSUMED = (
     "sums are not rounded and may be taken in any order",
     "all numbers are finite",
 )
-_DRAWN = (
+DRAWN_AS_ON_ONE = (
     "what devices draw at random for their shards is as good as what one device draws"
 )
 _IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
@@ -317,7 +317,9 @@ class _Judged:
         if all(map(_is_right, proved.outputs)):
             reason = f"on {on} every result is what one device computes, for all arguments of these shapes"
             assumed = list(_ASSUMED)
-            assumed += [_IDENTITIES] * proved.identities + [_DRAWN] * proved.draws
+            assumed += [_IDENTITIES] * proved.identities + [
+                DRAWN_AS_ON_ONE
+            ] * proved.draws
             return Proof(True, reason, self.sizes, tuple(assumed), 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
         return Proof(

@@ -146,6 +146,14 @@ UNPLACED = {
         "where could not be told: none of its operations alone *",
     ),
     "dropout": ("*'t'*off by *", "could not tell: *"),
+    "drawn": (
+        "*'t'*off by *",
+        "none of its operations is wrong there: each device draws numbers of its own",
+    ),
+    "size of the mesh": (
+        "*'t'*, result is 0.25 times what one device gives",
+        "none of its operations is wrong there: Python takes something else from the mesh*",
+    ),
 }
 
 
@@ -293,6 +301,8 @@ WRONG = {
     'largest': lambda x: mapped(lambda x: jnp.max(x), P(None, 't'), P())(x),
     'capacity': lambda x: mapped(kept, P(), P())(x),
     'dropout': lambda x: mapped(dropped, P('d', 't'), P('d', 't'))(x),
+    'drawn': lambda x: mapped(dropped, P('t'), P('t'))(x),
+    'size of the mesh': lambda x: x / jax.sharding.get_abstract_mesh().size,
     'bare': lambda x: mapped(lambda x: lax.psum(x, 't'), P(), P())(x),
 }
 """

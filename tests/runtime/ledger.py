@@ -2,8 +2,9 @@
 
 A case is a callable, a container for the arrays in what it is declared to take or to return, a transformation of JAX
 around it, a mesh, and a way in which one of the arrays is wrong (or none). Its module is written out and loaded through
-one of the ways to check functions. ``python -m tests.runtime.ledger 2000`` judges that many random cases and groups
-what fails.
+one of the ways to check functions, with the general checks or with checkers that are generated from the first call on;
+these have to say and to count what the general checks do. ``python -m tests.runtime.ledger 2000`` judges that many
+random cases and groups what fails.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,8 @@ from jax.sharding import PartitionSpec as P
 from typeguard import TypeCheckError
 
 import shardtypes as st
-from shardtypes import _stats
+from shardtypes import _stats, switches
+from tests.support import force_devices
 
 # --- what a module says ----------------------------------------------------------------------------------------------
 
@@ -86,6 +88,10 @@ class Named(typing.NamedTuple):
 class Typed(typing.TypedDict):
     a: {array}
     b: {array}
+
+@flax.struct.dataclass
+class More(Flax):
+    c: {array}
 
 @pytree_dataclass
 class Deep:
@@ -157,6 +163,9 @@ CONTAINERS = {
         "list[Flax]",
         4,
         lambda module, items: [module.Flax(*items[:2]), module.Flax(*items[2:])],
+    ),
+    "record of a subclass": Container(
+        "Flax", 3, lambda module, items: module.More(*items)
     ),
     "optional record": Container(
         "typing.Optional[Ours]", 2, lambda module, items: module.Ours(*items)
@@ -576,6 +585,7 @@ class Case:
     door: str
     future: bool
     reused: bool  # called with right values first: JAX may use its trace again
+    generated: bool  # checked by what is generated, from the first call on
 
     def __str__(self) -> str:
         parts = [
@@ -583,9 +593,10 @@ class Case:
             f"{self.role} of a {self.callable}",
         ]
         parts += ["/".join(self.chain), f"mesh {self.mesh}", self.door]
-        return ", ".join(
-            parts + ["future"] * self.future + ["after right values"] * self.reused
-        )
+        parts += ["future"] * self.future
+        parts += ["after right values"] * self.reused
+        parts += ["generated"] * self.generated
+        return ", ".join(parts)
 
 
 def is_possible(case: Case) -> bool:
@@ -632,6 +643,7 @@ def random_case(rng: random.Random) -> Case:
             door=rng.choice(list(DOORS)),
             future=rng.random() < 0.3,
             reused=rng.random() < 0.3,
+            generated=rng.random() < 0.5,
         )
         if is_possible(case):
             return case
@@ -650,9 +662,30 @@ _numbers = itertools.count()
 
 
 def judge(case: Case, folder: Path) -> Judgement:
-    """Run a case, and say whether its checks did what they promise."""
+    """Run a case, and say whether its checks did what they promise, and the same in both ways to check functions."""
+    found = _judge(case, folder)
+    if found.fault is None or not case.generated:
+        return found
+    general = _judge(dataclasses.replace(case, generated=False), folder)
+    if found == general:
+        return found
+    fault = f"generated differs from general: {found} is not {general}"
+    return dataclasses.replace(found, fault=found.fault or fault)
+
+
+@contextlib.contextmanager
+def _generating(generated: bool) -> Iterator[None]:
+    """Check functions by what is generated in the block, from their first call on; or in the general way."""
+    before = switches.calls_before_generated
+    switches.calls_before_generated = 0 if generated else sys.maxsize
+    yield
+    switches.calls_before_generated = before
+
+
+def _judge(case: Case, folder: Path) -> Judgement:
     mesh = mesh_of(case.mesh)
-    with jax.set_mesh(mesh) if mesh is not None else contextlib.nullcontext():
+    in_force = jax.set_mesh(mesh) if mesh is not None else contextlib.nullcontext()
+    with in_force, _generating(case.generated):
         name = f"ledger_{next(_numbers)}"
         classes = _load(
             folder,
@@ -750,6 +783,7 @@ def _reasons_of(
 
 def main(count: int, seed: int) -> int:
     """Judge random cases; print one example of each kind of fault."""
+    force_devices()
     rng = random.Random(seed)
     faults: dict[tuple[str, ...], list[tuple[Case, str]]] = {}
     outcomes: Counter[str] = Counter()
@@ -767,6 +801,7 @@ def main(count: int, seed: int) -> int:
                 else ""
             )
             outcomes[outcome or ("silent" if not found.reasons else "counted")] += 1
+            outcomes["in both ways"] += case.generated and found.fault is not None
             if found.fault:
                 key = (
                     found.fault.split(":")[0],

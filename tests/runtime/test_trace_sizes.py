@@ -20,7 +20,8 @@ from jax.sharding import PartitionSpec as P
 import shardtypes as st
 from shardtypes import f32, i32, pytree_dataclass, trace
 from shardtypes.lang import Size
-from shardtypes.trace_sizes import PRIMES, Inexpressible, sizes_of
+from shardtypes.trace_series import PRIMES
+from shardtypes.trace_sizes import Inexpressible, sizes_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -470,3 +471,30 @@ def _holds(program: Any, rows: int, columns: int) -> bool:
     except (TypeError, ValueError, ZeroDivisionError, st.ShardTypeError):
         return False
     return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """A configuration of which only the defaults are known."""
+
+    heads: int = 4
+    width: int = 64
+
+
+def joined(x: f32["B L M"], w: f32["M H D"], config: Heads = Heads()) -> f32["B L M"]:
+    y = jnp.einsum("blm,mhd->blhd", x, w)
+    return y.reshape(*x.shape[:2], config.width)
+
+
+def joined_and_swapped(
+    x: f32["B L M"], w: f32["M H D"], config: Heads = Heads()
+) -> f32["B M L"]:
+    return joined(x, w, config)
+
+
+def test_free_names_whose_product_is_a_number_of_a_configuration() -> None:
+    """The dimensions that a reshape leaves as they are do not count."""
+    verdict = trace(joined)
+    assert verdict.ok is True and not verdict.proved
+    assert "D=16, H=4, L=13, M=64" in verdict.reason
+    assert trace(joined_and_swapped).ok is False

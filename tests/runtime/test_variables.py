@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import dataclasses
 import dis
 import inspect
 import linecache
@@ -16,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import shardtypes as st
+from shardtypes import f32
 from shardtypes.assignments import reassigned_parameters
 from tests.runtime.loading import OURS, TYPEGUARDS, load, outcome, run
 
@@ -305,6 +308,41 @@ def test_source_that_is_not_that_of_the_function_is_not_used(tmp_path: Path) -> 
     before = st._stats.snapshot()["not_possible"].get(reason, 0)
     assert module.f(jnp.ones(3), jnp.ones(4)).sum() == 8
     assert st._stats.snapshot()["not_possible"].get(reason, 0) == before + 1
+
+
+SOURCELESS = {
+    "local": ("h: f32['N'] = y\n    return h", True),
+    "attribute": ("x.h: f32['N'] = y", True),
+    "global": ("global h\n    h = y", True),
+    "function inside": ("def g(z: f32['N']): ...\n    return g(y)", True),
+    "class inside": ("class C:\n        h: f32['N']\n    return C", True),
+    "no variable": ("return (lambda: y)(), (z for z in ())", False),
+}
+
+
+@pytest.mark.parametrize(("body", "counted"), SOURCELESS.values(), ids=SOURCELESS)
+def test_variables_of_functions_without_source_are_counted(
+    body: str, counted: bool
+) -> None:
+    space: dict[str, Any] = {"f32": f32}
+    source = f"def f(x, y, *rest, k: f32['K'], **more):\n    {body}"
+    exec(compile(source, "<nowhere>", "exec"), space)
+    st._stats.reset()
+    with contextlib.suppress(AttributeError):  # of an array
+        st.typechecked(space["f"])(jnp.ones(3), jnp.ones(4), k=jnp.ones(2))
+    reason = "f: its variables, for its source is not there"
+    assert st._stats.snapshot()["not_possible"] == ({reason: 1} if counted else {})
+
+
+def test_generated_methods_of_dataclasses_are_not_counted() -> None:
+    @st.typechecked
+    @dataclasses.dataclass(order=True)
+    class Box:
+        h: f32["N"]
+
+    st._stats.reset()
+    Box(jnp.ones(3))
+    assert not st._stats.snapshot()["not_possible"]
 
 
 # What a function of x, y and parts puts into annotated containers; y is of another rank in wrong calls.
