@@ -26,6 +26,7 @@ from shardlint.ops.sharding.state import notes_about, sharded
 from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
 from shardtypes.lang.messages import (
     device_mean,
+    made_of_parts,
     partial_sum,
     reduce_first,
     returned_as_replicated,
@@ -333,9 +334,15 @@ def _whole(
 
 
 def _of_helper(value: Value) -> Iterator[Finding]:
-    """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too."""
+    """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too. Nor can what
+    was computed of each entry of a partial sum."""
     leaves = list(_leaves(value, ()))
     for path, leaf in leaves:
+        for note in leaf.notes:
+            if note.code and (note.axis, "bent") in leaf.marks:
+                place = (note.module, note.at)
+                related = notes_about(leaf, [note.axis])
+                yield Finding(note.code, made_of_parts(note.text), related, path, place)
         for found in _whole(leaf, path, frozenset({"softmax"})):
             axes = sharded(leaf) & leaf.varying
             others = [other for _, other in leaves if other is not leaf]
