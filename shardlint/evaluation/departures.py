@@ -34,6 +34,7 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
+NOTHING_MAPPED = "nothing is mapped over devices"
 _OWN = "its results are meant to be each device's own"
 DEVICES = 8  # that a program finds if it asks
 _EXCHANGES = frozenset(
@@ -167,7 +168,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         return Judgement(refusal=refusal, origins=_origins(program))
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
-        return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
+        return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
     found: list[Departure] = []
     compared: list[str] = []
     reasons: list[str] = []
