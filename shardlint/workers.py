@@ -205,8 +205,8 @@ def _imports_mapping(project: Project, name: str) -> bool:
     """Whether a file imports one of the project that maps functions over devices."""
     links = project.links.get(name, {})
     project.read.add(("links", name))
-    for imported in sorted(project.outline(name).imports):
-        full = links.get(imported, imported)
+    for whole in sorted(project.outline(name).imports):
+        full = links.get(whole, whole)
         project.read.add(("module", full))
         if full in project.modules and project.outline(full).maps_functions:
             return True

@@ -187,7 +187,7 @@ class World:
                 exec(statement.code, names)
             except OutOfBudget:
                 raise
-            except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
+            except (NotEvaluable, NotConcrete, Exception) as error:
                 if module.name == self.script and not statement.defines:
                     raise
                 reason = (
