@@ -118,6 +118,7 @@ def leave_call(
     found = next(_of_region(it, region, frame, value), None)
     if found is not None:
         text = f"result of the mapped function{shown_path(found.path)} {found.text}"
+        before = set(it.events)
         it.report(
             frame,
             found.code,
@@ -126,6 +127,13 @@ def leave_call(
             None,
             _related(found, frame),
         )
+        for key in it.events.keys() - before:
+            it.wrong_results[key] = ((frame.module, at), _axes_of(region, text))
+
+
+def _axes_of(region: Region, text: str) -> set[str]:
+    """The axes of a region that a message names."""
+    return {axis for axis, _ in region.view.axes if repr(axis) in text}
 
 
 def certain(
@@ -133,9 +141,10 @@ def certain(
     region: Region,
     func: Value,
     evaluated: Callable[[Change], Sequence[Value]],
+    call: tuple[str, int] | None = None,
 ) -> Sequence[Value]:
     """The results of a mapped function, of which what is certain is found. ``evaluated`` gives them for arguments that
-    are changed.
+    are changed. ``call`` is where it is called.
 
     Where a spec puts side by side what each device made by itself, a sum of its part may be what is meant. Certain is
     what is wrong, too, where nothing is known along those axes, and what another result is computed from.
@@ -165,6 +174,11 @@ def certain(
                 if event.code not in _OF_SUMS or key in still or event.at in needed
             }
     it.events = {**found, **it.events}
+    if call is not None:
+        inside = it.wrong_inside.setdefault(call, set())
+        for event in found.values():
+            if event.code in _OF_SUMS:
+                inside |= _axes_of(region, event.message)
     return results
 
 
