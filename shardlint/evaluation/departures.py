@@ -27,7 +27,7 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.origins import Origin, origins
+from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
@@ -149,7 +149,7 @@ class Departure:
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it, with the
-    ``origins`` of that. ``has_run`` tells that it called mapped functions."""
+    ``origins`` of that and the ``lines`` that lead there, by file. ``has_run`` tells that it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
@@ -157,6 +157,7 @@ class Judgement:
     unequal: tuple[Unequal, ...] = ()
     refusal: Refusal | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False)
+    lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
     has_run: bool = field(default=False, compare=False)
 
 
@@ -165,7 +166,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
     if refusal is not None and _is_certain(refusal, program, declared):
-        return Judgement(refusal=refusal, origins=_origins(program))
+        found, lines = _origins(program)
+        return Judgement(refusal=refusal, origins=found, lines=lines)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
@@ -214,8 +216,11 @@ def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
     return all(one is not None and one.where == refusal.where for one in again)
 
 
-def _origins(program: Program) -> tuple[Origin, ...]:
-    """Where that comes from which JAX refuses; for an axis that it is about, with another number of devices beside."""
+def _origins(
+    program: Program,
+) -> tuple[tuple[Origin, ...], frozenset[tuple[str, int]]]:
+    """Where that comes from which JAX refuses, with the lines that lead there; for an axis that it is about, with
+    another number of devices beside."""
     run = program.run(DEVICES, record=True)
     traces = []
     for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
@@ -223,7 +228,7 @@ def _origins(program: Program) -> tuple[Origin, ...]:
         few = program.run(setting.devices, setting.literals, record=True)
         if few.sizes.get(axis) not in (None, run.sizes[axis]):
             traces.append(_trace(run, few, axis))
-    return origins(run, traces)
+    return origins(run, traces), lines_to(run)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:

@@ -66,7 +66,14 @@ def with_findings(
             extra.append(
                 _of_rule(refusal.code, refusal.message, refusal.where, files, notes)
             )
-            origins[extra[-1].place.line] = notes
+            place = extra[-1].place
+            origins[place.line] = notes
+            # what a rule says of the call itself gets the notes
+            if all(one.place.line != place.line for one in found.raw):
+                ways += [
+                    Way(refusal.code, place, axis, judgement.lines)
+                    for axis in sorted(refusal.varying)
+                ]
     fresh = _without_repeats(found, extra)
     raw = tuple(_with_notes(one, origins.get(one.place.line, ())) for one in found.raw)
     gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
