@@ -303,8 +303,11 @@ def mapping_functions(source: str) -> tuple[str, ...]:
         for name in _bound(statement)
     ]
     reaching = _reaching(made)
+    makers = MAPPINGS | {name for name, statement in made if _is_maker(statement)}
     mapping = {
-        name for name, statement in made if name in reaching and _is_function(statement)
+        name
+        for name, statement in made
+        if name in reaching and _is_function(statement, makers)
     }
     return tuple(
         name for name, statement in made if name in mapping or name in helpers(source)
@@ -321,23 +324,19 @@ def is_script(source: str, imported: frozenset[str] = frozenset()) -> bool:
     body = ast.parse(source).body
     made = [(name, statement) for statement in body for name in _bound(statement)]
     reaching = _reaching(made, imported)
-    mapping = MAPPINGS | {
-        name
-        for name, statement in made
-        if isinstance(statement, ast.ImportFrom) and _names(statement) & MAPPINGS
-    }
+    makers = MAPPINGS | {name for name, statement in made if _is_maker(statement)}
     return any(
-        isinstance(part, ast.Call) and _calls(part.func, reaching, mapping)
+        isinstance(part, ast.Call) and _calls(part.func, reaching, makers)
         for statement in body
         if not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
         for part in ast.walk(statement)
     )
 
 
-def _calls(called: ast.expr, reaching: frozenset[str], mapping: frozenset[str]) -> bool:
-    """Whether a call of this is one of a mapped function, or may make one."""
+def _calls(called: ast.expr, reaching: frozenset[str], makers: frozenset[str]) -> bool:
+    """Whether a call of this is one of a mapped function, or of what calls one; ``makers`` only make them."""
     is_named = isinstance(called, (ast.Name, ast.Attribute))
-    return bool(_names(called) & (reaching - mapping if is_named else reaching))
+    return bool(_names(called) & (reaching - makers if is_named else reaching))
 
 
 @lru_cache(maxsize=64)
@@ -433,13 +432,24 @@ def _bound(statement: ast.stmt) -> Sequence[str]:
     return ()
 
 
-def _is_function(statement: ast.stmt) -> bool:
+def _is_maker(statement: ast.stmt) -> bool:
+    """Whether a statement gives another name to what maps functions, perhaps with some of its arguments."""
+    if isinstance(statement, ast.ImportFrom):
+        return bool(_names(statement) & MAPPINGS)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(value, ast.Call) and "partial" in _names(value.func):
+        value = value.args[0] if value.args else None
+    is_name = isinstance(value, (ast.Name, ast.Attribute))
+    return is_name and value is not None and bool(_names(value) & MAPPINGS)
+
+
+def _is_function(statement: ast.stmt, makers: frozenset[str]) -> bool:
     """Whether a statement makes a function: defines it, or maps one."""
     if isinstance(statement, ast.FunctionDef):
         return not statement.name.startswith("test_")
     calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
     return isinstance(statement, ast.Assign) and any(
-        _names(call.func) & MAPPINGS for call in calls
+        _names(call.func) & makers for call in calls
     )
 
 
