@@ -149,7 +149,7 @@ class Departure:
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be; and where JAX refuses it, with the
-    ``origins`` of that and the ``lines`` that lead there, by file. ``has_run`` tells that it called mapped functions."""
+    ``origins`` of that and the ``lines`` that lead there, by file. ``has_run``: it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
@@ -166,8 +166,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
     if refusal is not None and _is_certain(refusal, program, declared):
-        found, lines = _origins(program)
-        return Judgement(refusal=refusal, origins=found, lines=lines)
+        led, lines = _origins(program)
+        return Judgement(refusal=refusal, origins=led, lines=lines)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))

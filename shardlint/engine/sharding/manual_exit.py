@@ -22,8 +22,15 @@ from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.events import Event
 from shardlint.ops.registry import is_none
+from shardlint.ops.sharding import magnitudes
 from shardlint.ops.sharding.state import notes_about, sharded
-from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    InstanceValue,
+    Note,
+    SequenceValue,
+    Value,
+)
 from shardtypes.lang.messages import (
     device_mean,
     made_of_parts,
@@ -323,6 +330,10 @@ def judge(
             and (over is None or axis in over)
             and axis not in value.unclear
         ):
+            made = magnitudes.said(value, axis)
+            if made is not None:
+                yield _of_parts(value, made, path)
+                continue
             code = "ST302" if (axis, "local") in value.marks else "ST301"
             yield Finding(
                 code, returned_as_replicated([axis]), notes_about(value, [axis]), path
@@ -347,16 +358,21 @@ def _whole(
             yield Finding("ST302", text, related, path)
 
 
+def _of_parts(value: ArrayValue, made: Note, path: tuple[object, ...]) -> Finding:
+    related = notes_about(value, [made.axis])
+    place = (made.module, made.at)
+    return Finding(made.code, made_of_parts(made.text), related, path, place)
+
+
 def _of_helper(value: Value) -> Iterator[Finding]:
     """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too. Nor can what
     was computed of each entry of a partial sum."""
     leaves = list(_leaves(value, ()))
     for path, leaf in leaves:
-        for note in leaf.notes:
-            if note.code and (note.axis, "bent") in leaf.marks:
-                place = (note.module, note.at)
-                related = notes_about(leaf, [note.axis])
-                yield Finding(note.code, made_of_parts(note.text), related, path, place)
+        for axis in sorted(leaf.varying):
+            made = magnitudes.said(leaf, axis)
+            if made is not None and (axis, "bent") in leaf.marks:
+                yield _of_parts(leaf, made, path)
         for found in _whole(leaf, path, frozenset({"softmax"})):
             axes = sharded(leaf) & leaf.varying
             others = [other for _, other in leaves if other is not leaf]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import marks, notes_about, state
-from shardlint.values import ArrayValue
+from shardlint.values import ArrayValue, Note
 
 #: ``bent``: each entry is how large that of a partial sum is; ``measured``: a number for several, or made of one.
 MARKS = frozenset({"bent", "measured"})
@@ -63,6 +63,13 @@ def followed(
     return frozenset({"measured"}) if reduces else frozenset[str]().union(*own)
 
 
+def said(value: ArrayValue, axis: str) -> Note | None:
+    """What is to be said of a value that is how large the parts of a sum over the axis are; None of any other."""
+    if not marks(value, axis) & MARKS:
+        return None
+    return next((n for n in value.notes if n.code and n.axis == axis), None)
+
+
 def _refuse_added(op: Op, axis: str, operands: Sequence[ArrayValue]) -> None:
     """Raises ShardingError where an array is added to one of such entries. A number may be, so that no scale is 0."""
     numbers = [o for o in operands if o.constant and not o.dims]
@@ -80,8 +87,9 @@ def refuse_summed(
     what: str = "summed here",
 ) -> None:
     """Raises ShardingError for a sum of how large the parts of a sum are."""
-    for note in value.notes:
-        if note.code and note.axis in axes and marks(value, note.axis) & MARKS:
-            related = (*notes_about(value, [note.axis]), (*place, what))
+    for axis in axes:
+        note = said(value, axis)
+        if note is not None:
+            related = (*notes_about(value, [axis]), (*place, what))
             where = (note.module, note.at)
             raise ShardingError(note.code, note.text, 0, related, where)
