@@ -15,8 +15,9 @@ from shardlint import messages
 from shardlint.config import DEFAULT_EXCLUDE, Config, find
 from shardlint.patterns import Ignored, matches
 
-#: What is checked in a folder; anything at all can be named itself.
-SUFFIXES = frozenset({".py", ".pyi", ".ipynb"})
+#: What is checked in a folder, besides scripts that name Python on their first line; anything at all can be named
+#: itself.
+SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 #: A folder that is left out is looked through for files so far, before it counts as one that holds some.
 _FEW = 2_000
 _OF_TOOLS = frozenset(DEFAULT_EXCLUDE)
@@ -110,9 +111,13 @@ class Discovery:
                     path, config, is_folder=True
                 ):
                     folders.append(path)
-            elif path.suffix in SUFFIXES and not _is_elsewhere_inside(entry, top):
-                if not self._leave_out(path, config, is_folder=False):
+            elif not _is_of_python(path) or _is_elsewhere_inside(entry, top):
+                continue
+            elif not self._leave_out(path, config, is_folder=False):
+                if os.path.exists(path):
                     yield path
+                else:
+                    self.skipped.append(Skipped(path, messages.LINK_TO_NOTHING))
         for path in folders:
             yield from self._walk(path, top)
 
@@ -153,6 +158,20 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def _is_of_python(path: Path) -> bool:
+    """Whether a file is a program by its name or, where that has no suffix, by its first line."""
+    if path.suffix or path.name.startswith("."):
+        return path.suffix in SUFFIXES
+    try:
+        # what is no regular file may wait for ever for someone to write
+        if not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            return file.read(2) == b"#!" and b"python" in file.readline(200)
+    except OSError:
+        return False
+
+
 def _is_elsewhere_inside(entry: os.DirEntry[str], top: Path) -> bool:
     """Whether this is a link to something below ``top``, which is met without the link, or around it."""
     if not entry.is_symlink() or not os.path.exists(entry.path):
@@ -167,9 +186,7 @@ def _holds_files(path: Path, is_folder: bool) -> bool:
     looked = 0
     for _, _, names in os.walk(path):
         looked += len(names)
-        if looked > _FEW or any(
-            os.path.splitext(name)[1] in SUFFIXES for name in names
-        ):
+        if looked > _FEW or any(Path(name).suffix in SUFFIXES for name in names):
             return True
     return False
 

@@ -49,6 +49,9 @@ def known_share(files: int, known: int, arrays: int) -> str:
     return f"{text}; the ranks of {known} of {arrays} values that are or may be arrays are known ({share}%)"
 
 
+LINK_TO_NOTHING = "a link to nothing"
+
+
 def not_checked(skipped: Sequence[tuple[str, str]], most: int | None = 3) -> str:
     """``not checked: old/ (exclude), a.ipynb (a notebook of r) and 3 more, named by --statistics``."""
     shown = [f"{path} ({reason})" for path, reason in skipped[:most]]

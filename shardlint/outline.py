@@ -27,7 +27,7 @@ RULES_PARAMETERS = {
 #: They make axes implicit, or explicit, for a function that they are given.
 AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
 #: They run a function on every device.
-MAPPINGS = frozenset({"pmap", "shard_map", "smap", "typed_shard_map"})
+MAPPINGS = frozenset({"pmap", "shard_map", "smap", "typed_shard_map", "filter_pmap"})
 
 
 @frozen
@@ -91,6 +91,7 @@ def outline(module: ir.Module) -> Outline:
             case ir.Import(bindings=bindings):
                 imports.update(name for _, name in bindings)
             case ir.ImportFrom(module=source, level=level, names=names):
+                maps_functions |= any(name in MAPPINGS for name, _ in names or ())
                 dots = "." * level
                 imports.update(
                     dots + ".".join(filter(None, (source, name)))

@@ -239,7 +239,8 @@ class FunctionValue:
 
 @dataclass(eq=False, slots=True)
 class ClassValue:
-    """A class of the project. ``fields`` maps a dataclass field to its annotation (an ``ir.Expr``), in order."""
+    """A class of the project. ``fields`` maps a dataclass field to its annotation (an ``ir.Expr``), in order;
+    ``decorated`` are the qualified names of its decorators, empty for those of the project or unknown ones."""
 
     node: ir.Class
     module: str
@@ -247,6 +248,7 @@ class ClassValue:
     bases: tuple[Value, ...] = ()
     fields: Mapping[str, ir.AnnAssign] = field(default_factory=dict)
     is_dataclass: bool = False
+    decorated: tuple[str, ...] = ()
     closure: object = None  # of a class defined in a function
     # the fields that are parts of a tree, where the class is registered as one
     data: tuple[str, ...] | None = None

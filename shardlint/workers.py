@@ -201,6 +201,18 @@ def _analysed(name: str, state: State) -> Found:
     return replace(found, gaps=(*found.gaps, gap)) if nested else found
 
 
+def _imports_mapping(project: Project, name: str) -> bool:
+    """Whether a file imports one of the project that maps functions over devices."""
+    links = project.links.get(name, {})
+    project.read.add(("links", name))
+    for whole in sorted(project.outline(name).imports):
+        full = links.get(whole, whole)
+        project.read.add(("module", full))
+        if full in project.modules and project.outline(full).maps_functions:
+            return True
+    return False
+
+
 def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
     """What is found by running the file in numbers, too, if it maps functions over devices."""
     project = state.project
@@ -208,7 +220,9 @@ def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
         "maps_functions"
     )
     if not state.config.evaluate or not (
-        is_script or project.outline(module.name).maps_functions
+        is_script
+        or project.outline(module.name).maps_functions
+        or _imports_mapping(project, module.name)
     ):
         return found
     from shardlint.evaluation.findings import with_findings  # takes its time to import

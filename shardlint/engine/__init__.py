@@ -188,7 +188,16 @@ class run:
         return sorted(unmodelled + cut + partly + loops)
 
     def found(self) -> list[Event]:
-        return sorted(self.it.events.values(), key=lambda event: (event.at, event.code))
+        """In order. What is wrong with a result of which little was known is not said beside what made it wrong, which
+        another evaluation of the same call found."""
+        told = self.it.wrong_inside
+        again = {
+            key
+            for key, (call, axes) in self.it.wrong_results.items()
+            if axes and axes <= told.get(call, set())
+        }
+        events = [event for key, event in self.it.events.items() if key not in again]
+        return sorted(events, key=lambda event: (event.at, event.code))
 
     def _function(
         self,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from shardlint import ir
 from shardlint.engine.trees import is_tree
 from shardlint.outline import CONSTRUCTORS as CONSTRUCTORS
-from shardlint.outline import ClassOutline, Outline, last_name
+from shardlint.outline import ClassOutline, Outline
 from shardlint.values import ClassValue
 
 
@@ -83,10 +82,7 @@ class ClassIndex:
             for base in cls.bases
         ):
             return False
-        return all(
-            last_name(d.func if isinstance(d, ir.Call) else d) == "dataclass"
-            for d in cls.node.decorators
-        )
+        return all(name == "dataclasses.dataclass" for name in cls.decorated)
 
     def is_plain_base(self, cls: ClassValue) -> bool:
         return (

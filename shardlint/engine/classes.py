@@ -86,6 +86,7 @@ def _describe(it: Interpreter, cls: ClassValue) -> None:
         for n in body
         if isinstance(n, ir.AnnAssign) and isinstance(n.target, ir.Name)
     }
+    cls.decorated = tuple(_qualname(it, d, cls.module) for d in cls.node.decorators)
     cls.is_dataclass = any(
         _makes_dataclass(it, d, cls.module) for d in cls.node.decorators
     ) or any(
@@ -93,6 +94,16 @@ def _describe(it: Interpreter, cls: ClassValue) -> None:
         or (isinstance(b, ExternalValue) and b.qualname in _DATACLASS_BASES)
         for b in cls.bases
     )
+
+
+def _qualname(it: Interpreter, expr: ir.Expr, module: str) -> str:
+    """The qualified name of a decorator, or of the function that is called to make it."""
+    if isinstance(expr, ir.Call):
+        name = _qualname(it, expr.func, module)
+        is_partial = name == "functools.partial" and bool(expr.args)
+        return _qualname(it, expr.args[0].value, module) if is_partial else name
+    found = it.resolve_static(expr, module)
+    return found.qualname if isinstance(found, ExternalValue) else ""
 
 
 def _makes_dataclass(it: Interpreter, expr: ir.Expr, module: str) -> bool:

@@ -29,6 +29,8 @@ _OF_CLASSES = frozenset(
         "cast",
     }
 )
+#: The settings of libraries by which annotations go unchecked while the program runs.
+_UNCHECKED = frozenset({"jaxtyping_disable", "JAXTYPING_DISABLE"})
 #: Decorators of tests that are known to fail.
 _FAILING = frozenset({"xfail", "expectedFailure", "expected_failure"})
 #: Decorators that call a test with values of their own.
@@ -77,6 +79,7 @@ def enters(context: ir.Expr, manager: object, function: FunctionValue | None) ->
     return (
         is_expecting(context)
         or _swallows(manager)
+        or _unchecks(manager)
         or _may_expect(context, function)
         or _local(context, function)
     )
@@ -137,6 +140,22 @@ def _swallows(manager: object) -> bool:
         )
     node = manager.node if isinstance(manager, FunctionValue) else None
     return isinstance(node, ir.Function) and _yields_guarded(node)
+
+
+def _unchecks(manager: object) -> bool:
+    """A context manager of the project in which annotations may go unchecked: what contradicts them is meant to."""
+    body = (
+        manager.node.body
+        if isinstance(manager, (FunctionValue, ClassValue))
+        and isinstance(manager.node, (ir.Function, ir.Class))
+        else ()
+    )
+    return any(
+        isinstance(node, ir.Const)
+        and isinstance(node.value, str)
+        and node.value in _UNCHECKED
+        for node in walk(body)
+    )
 
 
 def _yields_guarded(manager: ir.Function) -> bool:
@@ -244,6 +263,7 @@ def _last(expr: ir.Expr) -> str:
 # --- functions that are meant to fail -----------------------------------------------------------------------------
 
 _FAILS = "(fails)"  # under a name that no program has
+_OF_NAMES = (ir.Name, ir.Sequence, ir.Star)
 
 
 @dataclass(slots=True)
@@ -251,16 +271,18 @@ class _Uses:
     """Where names are used: where an error is expected, in the definition of another name, or elsewhere (empty)."""
 
     found: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    unpacked: set[str] = field(default_factory=set)
 
     def only_failing(self) -> frozenset[str]:
         """The names all of whose uses are where an error is expected, or in the definition of such a name."""
         failing = {_FAILS}
+        unused = self.unpacked - self.found.keys()
         more = True
         while more:
             new = {
                 name
                 for name, uses in self.found.items()
-                if uses - {name} and uses - {name} <= failing
+                if (others := uses - {name} - unused) and others <= failing
             }
             more = not new <= failing
             failing |= new
@@ -302,6 +324,13 @@ class _Uses:
                 )
             case ir.Assign(targets=(ir.Name(id=name),), value=value):
                 self.read(value, self._inside(place, name))
+            case ir.Assign(targets=(ir.Sequence() as target,), value=value) if all(
+                isinstance(part, _OF_NAMES) for part in walk(target)
+            ):
+                names = {part.id for part in walk(target) if isinstance(part, ir.Name)}
+                self.unpacked |= names
+                for name in names:
+                    self.read(value, self._inside(place, name))
             case _:
                 for part in below(node):
                     self.read(part, place)

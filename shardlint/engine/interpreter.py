@@ -74,6 +74,9 @@ class Interpreter(ABC):
         self.placements: dict[int, Placement] = {}
         # what was found wrong; what follows from it is not told
         self.wrong_places: set[tuple[str, int]] = set()
+        # by call of a mapped function: over which axes something is wrong inside of it, and with its result
+        self.wrong_inside: dict[tuple[str, int], set[str]] = {}
+        self.wrong_results: dict[object, tuple[tuple[str, int], set[str]]] = {}
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}

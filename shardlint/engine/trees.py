@@ -27,6 +27,10 @@ _REGISTERED = frozenset(
 )
 #: ``register_pytree_node_class`` is none of these: such a class says itself what its leaves are.
 _REGISTERING = frozenset({"pytree_dataclass", "register_dataclass"})
+#: Decorators that make a class a tree, by whichever name a module has them.
+_MAKING = frozenset(
+    {"flax.struct.dataclass", "chex.dataclass", "shardtypes.pytree_dataclass"}
+)
 _STRUCTS = frozenset({"flax", "chex", "struct", "simple_parsing"})
 
 
@@ -39,7 +43,9 @@ def is_tree(cls: ClassValue) -> bool:
             return True
         if isinstance(base, ClassValue) and base is not cls and is_tree(base):
             return True
-    return any(_registers(expr) for expr in cls.node.decorators)
+    return bool(_MAKING.intersection(cls.decorated)) or any(
+        _registers(expr) for expr in cls.node.decorators
+    )
 
 
 def _registers(expr: ir.Expr) -> bool:

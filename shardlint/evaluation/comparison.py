@@ -23,6 +23,7 @@ from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.primitives.random import without_own_draws
+from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
 
 STOPPED = "stopped where it was asked to"
@@ -97,7 +98,8 @@ class Allowance:
 @dataclass(frozen=True)
 class Program:
     """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
-    comparison. Along the axes ``without`` no device draws random numbers of its own."""
+    comparison. Along the axes ``without`` no device draws random numbers of its own; with ``rounds`` false, nothing is
+    rounded."""
 
     find: modules.Find
     entry: Entry
@@ -105,6 +107,7 @@ class Program:
     before: Entry | None = None
     allowance: Allowance = field(default_factory=lambda: Allowance(ALLOWANCE))
     without: frozenset[str] = frozenset()
+    rounds: bool = True
 
     def run(
         self,
@@ -135,6 +138,7 @@ class Program:
             meshes.on_machine(machine),
             running(run),
             draws,
+            without_rounding(not self.rounds),
             np.errstate(all="ignore"),
         ):
             try:

@@ -29,13 +29,14 @@ from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.drifting import Drifting, drifting
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.origins import Origin, origins
+from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
+NOTHING_MAPPED = "nothing is mapped over devices"
 _OWN = "its results are meant to be each device's own"
 _NO_EXPRESSION = "its results depend on the number of devices, and no expression was found where that begins"
 DEVICES = 8  # that a program finds if it asks
@@ -155,8 +156,8 @@ class Departure:
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
-    the same; and where JAX refuses it, with the ``origins`` of that. ``has_run`` tells that it called mapped
-    functions."""
+    the same; and where JAX refuses it, with the ``origins`` of that and the ``lines`` that lead there, by file.
+    ``has_run``: it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
@@ -165,6 +166,7 @@ class Judgement:
     drifting: tuple[Drifting, ...] = ()
     refusal: Refusal | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False)
+    lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
     has_run: bool = field(default=False, compare=False)
 
 
@@ -173,10 +175,11 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     declared = program.run(DEVICES) if run is None else run
     refusal = declared.refusal
     if refusal is not None and _is_certain(refusal, program, declared):
-        return Judgement(refusal=refusal, origins=_origins(program))
+        led, lines = _origins(program)
+        return Judgement(refusal=refusal, origins=led, lines=lines)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
-        return Judgement(reasons=(declared.reason or "nothing is mapped over devices",))
+        return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
     found: list[Departure] = []
     compared: list[str] = []
     reasons: list[str] = []
@@ -189,7 +192,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
             reasons.append(f"{axis}: {departure}")
             continue
         compared.append(axis)
-        if departure is not None:
+        if departure is not None and not _is_rounding(program, axis):
             found.append(departure)
     reported = {departure.axis for departure in found}
     copies = tuple(
@@ -231,8 +234,11 @@ def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
     return all(one is not None and one.where == refusal.where for one in again)
 
 
-def _origins(program: Program) -> tuple[Origin, ...]:
-    """Where that comes from which JAX refuses; for an axis that it is about, with another number of devices beside."""
+def _origins(
+    program: Program,
+) -> tuple[tuple[Origin, ...], frozenset[tuple[str, int]]]:
+    """Where that comes from which JAX refuses, with the lines that lead there; for an axis that it is about, with
+    another number of devices beside."""
     run = program.run(DEVICES, record=True)
     traces = []
     for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
@@ -240,7 +246,7 @@ def _origins(program: Program) -> tuple[Origin, ...]:
         few = program.run(setting.devices, setting.literals, record=True)
         if few.sizes.get(axis) not in (None, run.sizes[axis]):
             traces.append(_trace(run, few, axis))
-    return origins(run, traces)
+    return origins(run, traces), lines_to(run)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
@@ -249,6 +255,15 @@ def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | 
     return (
         other if isinstance(other, str) else _departure(program, declared, other, axis)
     )
+
+
+def _is_rounding(program: Program, axis: str) -> bool:
+    """Whether a program departs from itself along an axis by what it rounds, and by nothing else: it quantises what is
+    to be added up over the devices, say."""
+    exact = replace(program, rounds=False)
+    declared = exact.run(DEVICES)
+    other = None if declared.reason else _other(exact, declared, axis)
+    return isinstance(other, _Other) and not other.differs
 
 
 # --- other numbers of devices ---------------------------------------------------------------------------------------

@@ -297,20 +297,71 @@ def mapping_functions(source: str) -> tuple[str, ...]:
 
     Raises SyntaxError or RecursionError for a module that this Python does not read.
     """
-    tree = ast.parse(source)
-    made = [(name, statement) for statement in tree.body for name in _bound(statement)]
-    used = {name: _names(statement) for name, statement in made}
-    reaching = set(MAPPINGS)
-    more = reaching
-    while more:
-        more = {name for name, names in used.items() if names & reaching} - reaching
-        reaching |= more
+    made = [
+        (name, statement)
+        for statement in ast.parse(source).body
+        for name in _bound(statement)
+    ]
+    reaching = _reaching(made)
+    makers = MAPPINGS | {name for name, statement in made if _is_maker(statement)}
     mapping = {
-        name for name, statement in made if name in reaching and _is_function(statement)
+        name
+        for name, statement in made
+        if name in reaching and _is_function(statement, makers)
     }
     return tuple(
         name for name, statement in made if name in mapping or name in helpers(source)
     )
+
+
+@lru_cache(maxsize=64)
+def is_script(source: str, imported: frozenset[str] = frozenset()) -> bool:
+    """Whether a module maps functions and calls what it maps as soon as it is run, outside of all functions. Of what is
+    ``imported`` from the rest of the program, these functions map.
+
+    Raises SyntaxError or RecursionError for a module that this Python does not read.
+    """
+    body = ast.parse(source).body
+    made = [(name, statement) for statement in body for name in _bound(statement)]
+    reaching = _reaching(made, imported)
+    makers = MAPPINGS | {name for name, statement in made if _is_maker(statement)}
+    return any(
+        isinstance(part, ast.Call) and _calls(part.func, reaching, makers)
+        for statement in body
+        if not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+        for part in ast.walk(statement)
+    )
+
+
+def _calls(called: ast.expr, reaching: frozenset[str], makers: frozenset[str]) -> bool:
+    """Whether a call of this is one of a mapped function, or of what calls one; ``makers`` only make them."""
+    is_named = isinstance(called, (ast.Name, ast.Attribute))
+    return bool(_names(called) & (reaching - makers if is_named else reaching))
+
+
+@lru_cache(maxsize=64)
+def imports(source: str) -> tuple[tuple[str, str, str], ...]:
+    """What ``from module import name`` at the top of a module binds: the name there, the module with the dots before
+    it, and the name here."""
+    return tuple(
+        (alias.name, "." * one.level + (one.module or ""), alias.asname or alias.name)
+        for one in ast.parse(source).body
+        if isinstance(one, ast.ImportFrom)
+        for alias in one.names
+    )
+
+
+def _reaching(
+    made: Sequence[tuple[str, ast.stmt]], imported: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """The names of what maps functions over devices, themselves or through others of the module."""
+    used = {name: _names(statement) for name, statement in made}
+    reaching = set(MAPPINGS | imported)
+    more = reaching
+    while more:
+        more = {name for name, names in used.items() if names & reaching} - reaching
+        reaching |= more
+    return frozenset(reaching)
 
 
 @lru_cache(maxsize=64)
@@ -367,6 +418,8 @@ def _is_sharded(parameters: ast.arguments) -> bool:
 
 def _bound(statement: ast.stmt) -> Sequence[str]:
     """The names that a statement binds, as far as mapped functions may have them."""
+    if isinstance(statement, ast.ImportFrom):
+        return [alias.asname for alias in statement.names if alias.asname]
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return (statement.name,)
     if isinstance(statement, ast.Assign):
@@ -379,13 +432,24 @@ def _bound(statement: ast.stmt) -> Sequence[str]:
     return ()
 
 
-def _is_function(statement: ast.stmt) -> bool:
+def _is_maker(statement: ast.stmt) -> bool:
+    """Whether a statement gives another name to what maps functions, perhaps with some of its arguments."""
+    if isinstance(statement, ast.ImportFrom):
+        return bool(_names(statement) & MAPPINGS)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if isinstance(value, ast.Call) and "partial" in _names(value.func):
+        value = value.args[0] if value.args else None
+    is_name = isinstance(value, (ast.Name, ast.Attribute))
+    return is_name and value is not None and bool(_names(value) & MAPPINGS)
+
+
+def _is_function(statement: ast.stmt, makers: frozenset[str]) -> bool:
     """Whether a statement makes a function: defines it, or maps one."""
     if isinstance(statement, ast.FunctionDef):
         return not statement.name.startswith("test_")
     calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
     return isinstance(statement, ast.Assign) and any(
-        _names(call.func) & MAPPINGS for call in calls
+        _names(call.func) & makers for call in calls
     )
 
 
@@ -393,6 +457,7 @@ def _names(node: ast.AST) -> set[str]:
     """All names in a piece of code, attributes among them."""
     parts = list(ast.walk(node))
     names = {part.id for part in parts if isinstance(part, ast.Name)}
+    names |= {part.name for part in parts if isinstance(part, ast.alias)}
     return names | {part.attr for part in parts if isinstance(part, ast.Attribute)}
 
 

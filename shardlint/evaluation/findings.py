@@ -7,9 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
 from shardlint.evaluation.assignments import assigned
-from shardlint.evaluation.comparison import ALLOWANCE, Program
-from shardlint.evaluation.departures import Departure, Judgement, judge
-from shardlint.evaluation.entries import mapping_functions, trials, without_arguments
+from shardlint.evaluation.comparison import ALLOWANCE, Entry, Program
+from shardlint.evaluation.departures import (
+    NOTHING_MAPPED,
+    Departure,
+    Judgement,
+    judge,
+)
+from shardlint.evaluation.entries import (
+    imports,
+    is_script,
+    mapping_functions,
+    trials,
+    without_arguments,
+)
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
@@ -65,7 +76,14 @@ def with_findings(
             extra.append(
                 _of_rule(refusal.code, refusal.message, refusal.where, files, notes)
             )
-            origins[extra[-1].place.line] = notes
+            place = extra[-1].place
+            origins[place.line] = notes
+            # what a rule says of the call itself gets the notes
+            if all(one.place.line != place.line for one in found.raw):
+                ways += [
+                    Way(refusal.code, place, axis, judgement.lines)
+                    for axis in sorted(refusal.varying)
+                ]
     fresh = _without_repeats(found, extra)
     raw = tuple(_with_notes(one, origins.get(one.place.line, ())) for one in found.raw)
     gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
@@ -135,11 +153,11 @@ def _judgements(
     that were chosen."""
     text = files.text(module.name)
     has_run = False
-    if "__main__" in text:
-        judgement = judge(
-            Program(files.find, lambda world: world.run_program(module.name), STEPS)
-        )
-        yield judgement, {}
+    entry = _entry(files, module.name)
+    if entry is not None:
+        judgement = judge(Program(files.find, entry, STEPS))
+        if "__main__" in text or judgement.reasons != (NOTHING_MAPPED,):
+            yield judgement, {}
         if judgement.compared and not judgement.reasons:
             return
         has_run = judgement.has_run
@@ -167,6 +185,27 @@ def _judgements(
             yield _alone(judge_trial(tried), tried.entry.helper), tried.sizes
     for function in functions[MOST_FUNCTIONS:]:
         yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
+
+
+def _entry(files: _Files, name: str) -> Entry | None:
+    """How a file is run as a program; None for one that only defines what others run."""
+    text = files.text(name)
+    if "__main__" in text:
+        return lambda world: world.run_program(name)
+    try:
+        imported = frozenset(_mapping_imports(files, name))
+        is_run = is_script(text, imported)
+    except (SyntaxError, RecursionError):
+        return None
+    return (lambda world: world.run_script(name)) if is_run else None
+
+
+def _mapping_imports(files: _Files, name: str) -> Iterator[str]:
+    """The functions that a file imports from others of the project, and that map over devices."""
+    for there, whole, here in imports(files.text(name)):
+        found = None if whole.startswith(".") else files.find(whole, name)
+        if found is not None and there in mapping_functions(found[2]):
+            yield here
 
 
 def _alone(judgement: Judgement, is_helper: bool) -> Judgement:

@@ -366,11 +366,15 @@ def _become(part: ast.AST, replacement: ast.expr, node: ast.AST) -> None:
 @dataclass(frozen=True)
 class Statement:
     """A statement of a module, compiled by itself, with the names that it binds. ``runs_program`` is that of
-    ``if __name__ == "__main__":``."""
+    ``if __name__ == "__main__":``; one that ``defines`` is an import, a function or a class."""
 
     code: CodeType
     names: tuple[str, ...]
     runs_program: bool
+    defines: bool
+
+
+_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 
 # every run of every program and function imports the same modules
@@ -402,7 +406,8 @@ def statements(source: str, path: str) -> tuple[Statement, ...]:
             __future__.annotations.compiler_flag,
             dont_inherit=True,
         )
-        found.append(Statement(code, names, runs_program))
+        defines = isinstance(statement, _DEFINITIONS)
+        found.append(Statement(code, names, runs_program, defines))
     return tuple(found)
 
 

@@ -92,6 +92,7 @@ class World:
         self.literals = literals or {}
         self.met: dict[Where, int] = {}
         self.modules: dict[str, Module] = {}
+        self.script = ""
         self.characters = 0
         resolver = guards.Resolver()
         self.resolver = resolver
@@ -133,6 +134,13 @@ class World:
             if not is_function(main):
                 raise NotEvaluable("nothing in it runs the program")
             main()
+
+    def run_script(self, name: str) -> None:
+        """Run a module that is a program without saying so, up to the first statement that fails: what follows may not
+        be what the program computes."""
+        self.script = name
+        if self.module(name) is None:
+            raise NotEvaluable(f"{name} is not found")
 
     def _refuse_unknown_starts(self, name: str) -> None:
         """Refuse a program that hands itself to a function that is not known (``absl.app.run``) before it is run."""
@@ -180,7 +188,9 @@ class World:
                 exec(statement.code, names)
             except OutOfBudget:
                 raise
-            except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
+            except (NotEvaluable, NotConcrete, Exception) as error:
+                if module.name == self.script and not statement.defines:
+                    raise
                 reason = (
                     error.reason
                     if isinstance(error, NotEvaluable)

@@ -41,6 +41,18 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
     return tuple(found.values())
 
 
+def lines_to(run: Outcome) -> frozenset[tuple[str, int]]:
+    """The lines, by file, of all that the arrays were computed from which a refusal is about."""
+    if run.refusal is None or run.recorder is None:
+        return frozenset()
+    found: set[tuple[str, int]] = set()
+    for operand in run.refusal.operands:
+        for one in _led(run.recorder, operand, inside=True):
+            where, _, _ = one.key
+            found.add((where.path, where.place[0]))
+    return frozenset(found)
+
+
 def _written(run: Outcome, size: int | None) -> Iterator[Origin]:
     """Where a size is written in the program, if that number is written in one place."""
     places = [where for where, value in run.written.items() if value == size]

@@ -86,7 +86,7 @@ class Server(LanguageServer):
         texts, versions = {}, {}
         for document in self.workspace.text_documents.values():
             path = to_fs_path(document.uri)
-            if path is not None and path.endswith((".py", ".pyi")):
+            if path is not None and path.endswith((".py", ".pyi", ".pyw")):
                 texts[Path(path)] = document.source
                 versions[Path(path)] = document.version
         return texts, versions

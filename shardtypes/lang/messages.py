@@ -119,6 +119,11 @@ def returned_as_replicated(axes: Sequence[str], values: Sequence[float] = ()) ->
     return f"varies along {over}{numbers} but is returned as replicated: reduce it over {over}, or declare it sharded"
 
 
+def made_of_parts(text: str) -> str:
+    """``is made of each device's part of a sum: jnp.abs is applied to a partial sum over 't': …``."""
+    return f"is made of each device's part of a sum: {text}"
+
+
 def sharded_differently(values: Sequence[str], what: str = "operands") -> str:
     """``operands are sharded differently: 'B/d' and 'B/t'; reshard one of them``."""
     return f"{what} are sharded differently: {listed(values)}; reshard one of them"

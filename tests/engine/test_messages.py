@@ -52,7 +52,7 @@ CASES = {
         (CONTRACTED,),
     ),
     "@typed_shard_map\ndef f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B']:\n    return (x @ w).max(axis=1)\n": (
-        f"ST301 .max is applied to {PARTIAL}",
+        f"ST301 result of f is made of each device's part of a sum: jnp.max is applied to {PARTIAL}",
         (CONTRACTED,),
     ),
     "def f(x: f32['B C']):\n    return jnp.median(x, axis=[0, 1])\n": (

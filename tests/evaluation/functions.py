@@ -68,6 +68,21 @@ def normalize(x: f32["B/d M"]) -> f32["B/d M"]:
         "normalize(normal(16, 8))",
     ),
     Pair(
+        "quantised_parts",
+        """
+def project(x: f32["B/d M/t"], w: f32["M/t F"]):
+    def body(x, w):
+        part = x @ w
+        scale = lax.pmax(jnp.max(jnp.abs(part), axis=-1, keepdims=True), "t") / 127
+        entries = jnp.clip(jnp.round(part / scale), -127, 127).astype(jnp.int8)
+        return lax.psum(entries.astype(jnp.int32), "t"){}
+    return jax.shard_map(body, mesh=mesh, in_specs=(P("d", "t"), P("t")), out_specs=P("d"), check_vma=False)(x, w)
+""",
+        " * scale",
+        "",
+        "jnp.abs(part)",
+    ),
+    Pair(
         "one_axis_too_many",
         """
 def project(x: f32["B/d M/t"], w: f32["M/t F"]):

@@ -207,6 +207,20 @@ def run(layer: Layer): return layer
     assert mapping_functions(text) == ("inner", "outer", "mapped", "run")
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        "from jax import shard_map as m",
+        "m = jax.shard_map",
+        "m = partial(jax.shard_map, mesh=mesh)",
+        "m = functools.partial(jax.experimental.shard_map.shard_map, mesh=mesh)",
+    ],
+)
+def test_what_maps_functions_may_have_another_name(named: str) -> None:
+    text = f"{named}\nrun = m(body)\njitted = jax.jit(m(body))\nx = run(3)\n"
+    assert mapping_functions(text) == ("run", "jitted")
+
+
 def test_the_command_names_sizes_and_functions_that_were_not_called(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,3 +151,77 @@ def test_a_gradient_that_is_mapped_itself_has_its_finding_in_the_program(
     assert len(found(capsys, "--no-cache")) == 1
     model.write_text(GRADIENT.format(cotangent="jax.lax.psum(g, 't')", mapped=mapped))
     assert found(capsys, "--no-cache") == []
+
+
+REFUSED = """
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((2, 4), ('d', 't'), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+specs = dict(in_specs=(P(None, 't'), P('t')), out_specs=P())
+
+
+def plain(x, w):
+    return {wrong}
+
+
+{form}
+
+if __name__ == '__main__':
+    x, w = jnp.arange(32.0).reshape(4, 8), jnp.ones((8, 8))
+    run(x, w)
+"""
+MAPPED_FUNCTION = "run = jax.shard_map(plain, mesh=mesh, **specs)"
+MAPPED_IN_A_FUNCTION = """
+def run(x, w):
+    return jax.jit(jax.shard_map(plain, mesh=mesh, **specs))(x, w)
+"""
+MAPPED_NAMED_TUPLE = """
+class Layer(NamedTuple):
+    w: jax.Array
+
+    def apply(self, x):
+        return plain(x, self.w)
+
+
+def run(x, w):
+    return jax.shard_map(lambda x, w: Layer(w).apply(x), mesh=mesh, **specs)(x, w)
+"""
+MAPPED_METHOD = """
+class Model:
+    def __init__(self, w):
+        self.w = w
+
+    def step(self, x, w):
+        return plain(x, w)
+
+    def run(self, x):
+        return jax.shard_map(self.step, mesh=mesh, **specs)(x, self.w)
+
+
+def run(x, w):
+    return Model(w).run(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "form", [MAPPED_FUNCTION, MAPPED_IN_A_FUNCTION, MAPPED_NAMED_TUPLE, MAPPED_METHOD]
+)
+def test_a_mistake_inside_of_what_jax_refuses_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    form: str,
+) -> None:  # fmt: skip
+    """And what nothing inside explains is told where JAX refuses it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    program = tmp_path / "program.py"
+    program.write_text(REFUSED.format(wrong="jnp.tanh(x @ w)", form=form))
+    assert found(capsys, "--no-cache") == ["program.py:14 ST301"]
+    program.write_text(REFUSED.format(wrong="lax.psum(x @ w, 't')", form=form))
+    assert found(capsys, "--no-cache") == []
+    program.write_text(REFUSED.format(wrong="lax.axis_index('t')", form=form))
+    assert len(found(capsys, "--no-cache")) == 1

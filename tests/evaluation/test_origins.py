@@ -103,9 +103,10 @@ WRONG = {
         [(8, "this spec is of the argument that (16, 2) is computed from")],
     ),
     "unreduced": (
-        UNREDUCED.format(peak="jnp.max(logits, axis=-1)"),
-        ("ST301", 17),
+        UNREDUCED.format(peak="0.5 * jnp.max(logits, axis=-1)"),
+        ("ST302", 17),
         [
+            (9, "jnp.max over 16, which is sharded over 't'"),
             (9, "each device has its own along 't'"),
             (11, "here it meets what is reduced over 't'"),
         ],
@@ -130,7 +131,7 @@ def findings(
             "--format",
             "json",
             "--select",
-            "ST104,ST204,ST301,ST305,ST311,ST316",
+            "ST104,ST204,ST301,ST302,ST305,ST311,ST316",
             str(folder),
         ]
     )

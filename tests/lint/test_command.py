@@ -95,12 +95,13 @@ def test_missing_and_unreadable_files(
 ) -> None:
     (folder / "bad.py").write_text("x = (\n")
     (folder / "link.py").symlink_to(folder / "nowhere.py")
-    status, out, err = run(capsys, "--format", "concise", "gone.py", ".")
+    status, out, err = run(capsys, "--format", "concise", "gone.py", "link.py", ".")
     assert status == 2
     assert out.startswith("bad.py:1:5: ST902 ")
     assert err == (
         "shardlint: gone.py: no such file or directory\n"
         "shardlint: link.py: cannot be read: No such file or directory; the other files were checked\n"
+        "shardlint: not checked: link.py (a link to nothing)\n"
         "shardlint: 1 file checked\n"
     )
 

@@ -198,8 +198,54 @@ def test_unreadable_folders_are_told(
     (root / "gone").symlink_to(root / "gone")  # leads to itself
     (root / "gone.py").symlink_to(root / "gone.py")
     status, found, said = run(capsys)
-    assert (status, found) == (2, ["a.py:3:12:"])
-    assert said[0].startswith("shardlint: gone.py: cannot be read: ")
+    assert (status, found) == (1, ["a.py:3:12:"])
+    assert "shardlint: not checked: gone.py (a link to nothing)" in said
+
+
+def test_links_to_nothing_are_no_failure(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Editors leave some behind as locks. One that is named itself is."""
+    root = write({"a.py": ""})
+    (root / ".#a.py").symlink_to("somebody@host.1:2")
+    (root / "b.ipynb").symlink_to("moved.ipynb")
+    status, _, said = run(capsys)
+    assert status == 0
+    what = ".#a.py (a link to nothing), b.ipynb (a link to nothing)"
+    assert f"shardlint: not checked: {what}" in said
+    assert run(capsys, "b.ipynb")[0] == 2
+
+
+def test_scripts_are_found_by_their_first_line(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write(
+        {
+            "window.pyw": WRONG,
+            "bin/train": "#!/usr/bin/env python3\n" + WRONG,
+            "bin/run": "#! /usr/bin/python -u\n" + WRONG,
+            "bin/start": "#!/bin/sh\n" + WRONG,
+            "bin/notes": WRONG,
+            "bin/.hidden": "#!/usr/bin/python\n" + WRONG,
+            "bin/data": "",
+        }
+    )
+    (root / "bin" / "pipe.py").write_text("")
+    os.mkfifo(root / "bin" / "waits")
+    assert names(root) == ["window.pyw", "bin/pipe.py", "bin/run", "bin/train"]
+    assert run(capsys)[1] == ["bin/run:4:12:", "bin/train:4:12:", "window.pyw:3:12:"]
+
+
+def test_what_has_no_suffix_is_not_imported(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(
+        {
+            "train": "#!/usr/bin/python\nimport jax.numpy as jnp\nX = jnp.ones((2, 3))\n",
+            "a.py": "import train\nimport jax.numpy as jnp\ntrain.X + jnp.ones(4)\n",
+        }
+    )
+    assert run(capsys)[:2] == (0, [])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -9,13 +9,19 @@ from difflib import get_close_matches
 from shardlint import ir
 from shardlint.engine.annotations import resolve
 from shardlint.engine.plain import innermost
-from shardlint.engine.sharding import labels, rule_axes, rules_in_force
+from shardlint.engine.sharding import (
+    labels,
+    placements,
+    rule_axes,
+    rules_in_force,
+)
 from shardlint.engine.sharding.checks import check_axes, mesh_axes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_of, shown
 from shardlint.engine.types import ArrayType
 from shardlint.logical_rules import RuleList
 from shardlint.ops.initializers import INITIALIZERS
+from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.outline import RULES_CONTEXTS, RULES_SETTERS
 from shardlint.values import (
     ArrayValue,
@@ -103,7 +109,23 @@ def _constraint(site: Site) -> Value | None:
         )
     if named and check_rank(site, spec, value, operand):
         keeps = labels.check_order(site, value, spec, lists, operand)
-    return labels.named(value, spec) if keeps else value
+    result = labels.named(value, spec) if keeps else value
+    if named:
+        sharding = _by_rules(spec, lists, given.get("mesh", NONE), site)
+        placements.note_dropped(site, result, sharding, operand)
+    return result
+
+
+def _by_rules(
+    spec: SpecValue, lists: Sequence[RuleList], mesh: Value, site: Site
+) -> ShardingValue | None:
+    """How the rules split an array with these names, on the given mesh or the one in force."""
+    found = {one.resolve(spec.entries or ()) for one in lists}
+    axes = found.pop() if len(found) == 1 else None
+    own = mesh if isinstance(mesh, MeshValue) else site.frame.mesh
+    if axes is None or own is None or explicit_axes(own):
+        return None
+    return ShardingValue(own, SpecValue(axes, spec.place))
 
 
 def _has_repeats(spec: SpecValue) -> bool:

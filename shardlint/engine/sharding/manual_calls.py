@@ -250,7 +250,9 @@ def call_region(
         finally:
             it.view = before
 
-    (result,) = manual_exit.certain(it, region, func.func, evaluated)
+    (result,) = manual_exit.certain(
+        it, region, func.func, evaluated, (frame.module, at)
+    )
     if not judged_elsewhere(it, func):
         manual_exit.leave_call(it, frame, region, result, at)
     return _leave(region, result)

@@ -22,10 +22,18 @@ from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
 from shardlint.events import Event
 from shardlint.ops.registry import is_none
+from shardlint.ops.sharding import magnitudes
 from shardlint.ops.sharding.state import notes_about, sharded
-from shardlint.values import ArrayValue, InstanceValue, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    InstanceValue,
+    Note,
+    SequenceValue,
+    Value,
+)
 from shardtypes.lang.messages import (
     device_mean,
+    made_of_parts,
     partial_sum,
     reduce_first,
     returned_as_replicated,
@@ -117,6 +125,7 @@ def leave_call(
     found = next(_of_region(it, region, frame, value), None)
     if found is not None:
         text = f"result of the mapped function{shown_path(found.path)} {found.text}"
+        before = set(it.events)
         it.report(
             frame,
             found.code,
@@ -125,6 +134,13 @@ def leave_call(
             None,
             _related(found, frame),
         )
+        for key in it.events.keys() - before:
+            it.wrong_results[key] = ((frame.module, at), _axes_of(region, text))
+
+
+def _axes_of(region: Region, text: str) -> set[str]:
+    """The axes of a region that a message names."""
+    return {axis for axis, _ in region.view.axes if repr(axis) in text}
 
 
 def certain(
@@ -132,9 +148,10 @@ def certain(
     region: Region,
     func: Value,
     evaluated: Callable[[Change], Sequence[Value]],
+    call: tuple[str, int] | None = None,
 ) -> Sequence[Value]:
     """The results of a mapped function, of which what is certain is found. ``evaluated`` gives them for arguments that
-    are changed.
+    are changed. ``call`` is where it is called.
 
     Where a spec puts side by side what each device made by itself, a sum of its part may be what is meant. Certain is
     what is wrong, too, where nothing is known along those axes, and what another result is computed from.
@@ -164,6 +181,11 @@ def certain(
                 if event.code not in _OF_SUMS or key in still or event.at in needed
             }
     it.events = {**found, **it.events}
+    if call is not None:
+        inside = it.wrong_inside.setdefault(call, set())
+        for event in found.values():
+            if event.code in _OF_SUMS:
+                inside |= _axes_of(region, event.message)
     return results
 
 
@@ -308,6 +330,10 @@ def judge(
             and (over is None or axis in over)
             and axis not in value.unclear
         ):
+            made = magnitudes.said(value, axis)
+            if made is not None:
+                yield _of_parts(value, made, path)
+                continue
             code = "ST302" if (axis, "local") in value.marks else "ST301"
             yield Finding(
                 code, returned_as_replicated([axis]), notes_about(value, [axis]), path
@@ -332,10 +358,21 @@ def _whole(
             yield Finding("ST302", text, related, path)
 
 
+def _of_parts(value: ArrayValue, made: Note, path: tuple[object, ...]) -> Finding:
+    related = notes_about(value, [made.axis])
+    place = (made.module, made.at)
+    return Finding(made.code, made_of_parts(made.text), related, path, place)
+
+
 def _of_helper(value: Value) -> Iterator[Finding]:
-    """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too."""
+    """A softmax of each part cannot be made whole without its normaliser: unless that is returned, too. Nor can what
+    was computed of each entry of a partial sum."""
     leaves = list(_leaves(value, ()))
     for path, leaf in leaves:
+        for axis in sorted(leaf.varying):
+            made = magnitudes.said(leaf, axis)
+            if made is not None and (axis, "bent") in leaf.marks:
+                yield _of_parts(leaf, made, path)
         for found in _whole(leaf, path, frozenset({"softmax"})):
             axes = sharded(leaf) & leaf.varying
             others = [other for _, other in leaves if other is not leaf]

@@ -16,7 +16,7 @@ from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.engine.types import ArrayType
 from shardlint.ops.sharding.explicit import explicit_axes, placed
-from shardlint.values import ArrayValue, FunctionValue, Value
+from shardlint.values import ArrayValue, FunctionValue, ShardingValue, Value
 from shardlint.walking import below, walk
 from shardtypes.lang import format_shape
 from shardtypes.lang.messages import array_text, expected_got, wrong_axes
@@ -54,6 +54,21 @@ def note(
             )
         site.it.placements[id(array)] = Placement(array, spec, axes, dropped)
     return result
+
+
+def note_dropped(
+    site: Site,
+    array: ArrayValue,
+    sharding: ShardingValue | None,
+    operand: ir.Expr | None,
+) -> None:
+    """Remember a constraint that would be dropped from a result of ``jit``, and nothing of others: how a library
+    constrains values depends on where it runs."""
+    if sharding is None or array.manual:
+        return
+    axes = meshes.sizes(sharding.mesh)
+    if next(checks.uneven(array, sharding.spec, axes), None) is not None:
+        note(site, array, sharding, operand, constraint=True)
 
 
 def leave_compiled(

@@ -9,6 +9,7 @@ from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.sharding import peaks
 from shardlint.ops.sharding.base import ShardingError
 from shardlint.ops.sharding.elementwise import shape_text
+from shardlint.ops.sharding.magnitudes import refuse_summed
 from shardlint.ops.sharding.state import (
     FACTORED,
     LASTING,
@@ -99,6 +100,8 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     if one.grouped:
         return blurred(value, one)
     refuse_weighed(value, one)
+    if one.name in _SUMS:
+        refuse_summed(value, one.axes, one.place)
     exact = {"lax.psum": _is_partial_sum, "lax.pmean": _is_partial_mean}.get(
         one.name, _same
     )
@@ -323,6 +326,8 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
     if one.grouped:
         return replace(blurred(value, one), dims=None)
     refuse_weighed(value, one)
+    if one.name in _SUMS:
+        refuse_summed(value, one.axes, one.place)
     if value.dims is None:
         gone = without(value, one.axes)
         return replace(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from shardlint.axis_set import AxisSet
-from shardlint.ops.sharding import peaks
+from shardlint.ops.sharding import magnitudes, peaks
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import (
     ADDED,
@@ -106,8 +107,21 @@ def combined(
         unclear=rest,
         marks=kept,
         constant=all(o.constant for o in operands),
-        notes=_notes(operands),
+        notes=[*_taken(op, kept, operands), *_notes(operands)],
     )
+
+
+def _taken(
+    op: Op, kept: set[tuple[str, str]], operands: Sequence[ArrayValue]
+) -> Iterator[Note]:
+    """What will be said of how large a partial sum is, if that is added up."""
+    if len(operands) > 1:
+        return
+    for operand in operands:
+        for axis in sorted(operand.pending or ()):
+            if {mark for name, mark in kept if name == axis} & magnitudes.MARKS:
+                error = used(op, axis, [operand])
+                yield replace(op.note(axis, error.message), code=error.code)
 
 
 def _scales(
@@ -216,6 +230,7 @@ def _over(
         local = frozenset()
     if not partial:
         local |= peaks.followed(op, axis, kind, operands)
+        local |= magnitudes.followed(op, axis, kind, operands)
         if "sharded" in states:
             same = all(
                 s == "replicated" or "alike" in marks(o, axis)
@@ -286,7 +301,7 @@ def _awaited(
                 return _UNCLEAR
             raise used(op, axis, partial, [f"two partial sums over {axis!r}"])
         case "multiply":
-            return _scaled(states, refined[0])
+            return _scaled(axis, kind, states, refined[0], others)
         case "divide" if states[-1] == "pending":
             if states[0] in ("pending", "varying"):
                 return "varying", frozenset()  # an average of each device's own
@@ -294,8 +309,8 @@ def _awaited(
                 return _UNCLEAR
             raise used(op, axis, partial)
         case "divide":
-            return _scaled(states, refined[0])
-    bent = _bent(kind, states, refined, others)
+            return _scaled(axis, kind, states, refined[0], others)
+    bent = _bent(op, kind, states, refined, others)
     if bent is None:
         raise used(op, axis, partial)
     return bent
@@ -321,15 +336,25 @@ def _added(
     return "pending", every
 
 
-def _scaled(states: Sequence[str], first: frozenset[str]) -> Outcome:
+def _scaled(
+    axis: str,
+    kind: Kind,
+    states: Sequence[str],
+    first: frozenset[str],
+    others: Sequence[ArrayValue],
+) -> Outcome:
     """A partial sum times or by another value: a partial sum still, if that is the same on all devices."""
     mixed = set(states) - {"pending"}
     if mixed <= {"replicated"}:
-        return "pending", first
+        return "pending", magnitudes.rescaled(axis, kind, others, first)
+    own = [o for o in others if state(o, axis) != "replicated"]
+    if all(marks(o, axis) & magnitudes.MARKS for o in own):
+        return "varying", frozenset({"measured"})
     return ("varying" if mixed <= {"replicated", "varying"} else "unclear"), frozenset()
 
 
 def _bent(
+    op: Op,
     kind: Kind,
     states: Sequence[str],
     refined: Sequence[frozenset[str]],
@@ -349,7 +374,12 @@ def _bent(
         return ("varying" if "sharded" not in states else "unclear"), frozenset(
             {"local"} if asks else ()
         )
-    return _UNCLEAR if lone and others else None
+    if lone and others:
+        return _UNCLEAR
+    if magnitudes.rounded(op, kind, refined[0]):
+        return "pending", magnitudes.rounded(op, kind, refined[0])
+    measure = magnitudes.taken(op, refined[0])
+    return ("varying", measure) if measure and not others else None
 
 
 def used(

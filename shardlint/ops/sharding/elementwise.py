@@ -194,8 +194,11 @@ def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         operands and operands[0].dtype == out.dtype
     ):
         return result
-    pending = result.pending or frozenset()
-    return replace(result, pending=frozenset(), unclear=result.unclear.plus(pending))
+    pending = frozenset(
+        axis for axis in result.pending or () if (axis, "rounded") not in result.marks
+    )
+    rounded = (result.pending or frozenset()) - pending
+    return replace(result, pending=rounded, unclear=result.unclear.plus(pending))
 
 
 rule([f"{_JNP}.astype", f"{_LAX}.convert_element_type"], cast)

@@ -28,6 +28,9 @@ Marks refine the state over an axis:
   nothing is known;
 - ``local``: an operation that needs a whole dimension was done on every device's part, with nothing since that could
   have made up for it; ``softmax`` or ``scan`` (``cumsum``, ``sort``, ``roll``) if it was one of these;
+- ``bent``, ``measured``: how large a partial sum is, or a number for it; a note says what is wrong with adding that up;
+- ``rescaled``, ``rounded``, ``bounded``: a partial sum that was multiplied by what is the same on all devices, and then
+  rounded; or divided by what a collective made, such as the largest of all entries;
 - ``flipped``: nothing but a ``flip`` of every device's part, which another one undoes.
 
 - ``shifted``: a miscounted value that a term may make right again;

@@ -17,6 +17,7 @@ from shardtypes.semantics.primitives.structure import (
     expand_dims,
 )
 from shardtypes.semantics.registry import Unsupported
+from shardtypes.semantics.rounding import is_left_out
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 
@@ -143,11 +144,10 @@ def cast(array: Array, dtype: str) -> Array:
     if array.dtype == dtype and not array.weak:
         return array
     whole = dtypes.is_kind(dtype, "signed", "unsigned")
-    primitive = (
-        truncate
-        if whole and dtypes.is_kind(array.dtype, "floating", "complex")
-        else convert_element_type
-    )
+    rounds = whole and dtypes.is_kind(array.dtype, "floating", "complex")
+    if rounds and is_left_out():
+        return strong(array)
+    primitive = truncate if rounds else convert_element_type
     made: Array = primitive(array, new_dtype=dtype)
     return strong(made)
 

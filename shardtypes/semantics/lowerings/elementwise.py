@@ -26,6 +26,7 @@ from shardtypes.semantics.lowerings.operators import (
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering, register
+from shardtypes.semantics.rounding import is_left_out
 
 _JNP, _LAX, _NN, _SPECIAL = "jax.numpy", "jax.lax", "jax.nn", "jax.scipy.special"
 
@@ -203,7 +204,7 @@ def _rounding(primitive: Primitive) -> Callable[[ArrayLike], Array]:
     def function(x: ArrayLike) -> Array:
         array = asarray(x)
         whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
-        return array if whole else primitive(array)
+        return array if whole or is_left_out() else primitive(array)
 
     return function
 
@@ -222,7 +223,8 @@ register(
 @lowering(f"{_JNP}.round", f"{_JNP}.around")
 def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     array = asarray(a)
-    if dtypes.is_kind(array.dtype, "signed", "unsigned", "bool"):
+    whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
+    if whole or is_left_out():
         return array
     factor = like(10.0**decimals, array)
     return e.div(e.round_(e.mul(array, factor), rounding_method=1), factor)
@@ -230,15 +232,15 @@ def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 @lowering(f"{_JNP}.rint")
 def rint(x: ArrayLike) -> Array:
-    return e.round_(*inexact(asarray(x)), rounding_method=1)
+    (array,) = inexact(asarray(x))
+    return array if is_left_out() else e.round_(array, rounding_method=1)
 
 
 @lowering(f"{_LAX}.round")
 def lax_round(x: ArrayLike, rounding_method: Any = 0) -> Array:
-    return e.round_(
-        asarray(x),
-        rounding_method=int(getattr(rounding_method, "value", rounding_method)),
-    )
+    array = asarray(x)
+    method = int(getattr(rounding_method, "value", rounding_method))
+    return array if is_left_out() else e.round_(array, rounding_method=method)
 
 
 @lowering(f"{_LAX}.integer_pow")
