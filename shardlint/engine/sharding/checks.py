@@ -127,7 +127,8 @@ def check_array(
             )
             return False
         if one.size < one.count:
-            text = f"dimension {one.index} of {what}: {one.text()}; under jit JAX silently drops the constraint"
+            idle = f"{one.count - one.size} of {one.count} devices hold nothing but padding"
+            text = f"dimension {one.index} of {what}: {one.text()}; under jit {idle}"
             site.report("ST312", at, text, site.origin(spec, at))
             return False
     return True
