@@ -1,6 +1,6 @@
 """``python -m benchmarks.whole_programs [NAME…]``: tables of what each tool finds in programs of real size.
 
-Ten programs of some 200 lines each, which train or search on eight devices, with ten mistakes each. What a mistake
+Eighteen programs of some 200 lines each, which train or search on eight devices, with ten mistakes each. What a mistake
 does is recorded in ``outcomes.json``: JAX raises, the numbers differ from those of one device, the program is only
 slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise tools read each
 program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says something that it
@@ -10,14 +10,17 @@ does not say of the program as it is.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from benchmarks.findings import Finding
 from benchmarks.tools import PLUGIN, Tool, tools
-from benchmarks.whole_programs.cases import Program, programs
+from benchmarks.whole_programs.cases import Change, Program, programs
 from benchmarks.whole_programs.catches import Catch, catch, read
 from benchmarks.whole_programs.outcomes import Outcomes, record, recorded, stale, verify
 from benchmarks.whole_programs.report import Key, Mistake, Results, markdown, missed
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tool for tool in tools(options.peers, options.timeout) if tool.name != PLUGIN
     ]
     for tool in wanted:
-        measure(tool, results)
+        measure(tool, results, options.jobs)
         if options.missed:
             print(missed(results, tool.name), flush=True)
     print(markdown(results))
@@ -64,6 +67,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--verify",
         action="store_true",
         help="run all on eight CPU devices, record the outcomes",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="how many texts a tool reads at once; one for each processor if not given",
     )
     parser.add_argument(
         "--timeout",
@@ -101,28 +110,36 @@ def _mistakes(chosen: Sequence[Program], known: Outcomes) -> list[Mistake]:
     return found
 
 
-def measure(tool: Tool, results: Results) -> None:
-    """Have a tool read everything, and add what it finds to the results."""
+def measure(tool: Tool, results: Results, jobs: int = 1) -> None:
+    """Have a tool read everything, ``jobs`` texts at once, and add what it finds to the results."""
     alarms: dict[str, list[Finding]] = {}
     caught: dict[Key, Catch] = {}
-    for program in results.programs:
-        before = read(tool, program.name, program.source)
-        alarms[program.name] = [
-            finding for finding in sorted(before) if not finding.related
-        ]
-        for change in program.changes:
-            changed = change.apply(program.source)
-            try:
-                after = read(tool, program.name, changed)
-            except subprocess.TimeoutExpired:
-                caught[program.name, change.name] = Catch(ended=True)
-            else:
-                caught[program.name, change.name] = catch(
-                    program.source, changed, before, after
-                )
-        _say(f"{tool.name}: {program.name}")
+    with ThreadPoolExecutor(jobs) as pool:
+        for program in results.programs:
+            before = read(tool, program.name, program.source)
+            alarms[program.name] = [
+                finding for finding in sorted(before) if not finding.related
+            ]
+            caught_of = partial(_caught, tool, program, before)
+            for change, found in zip(
+                program.changes, pool.map(caught_of, program.changes), strict=True
+            ):
+                caught[program.name, change.name] = found
+            _say(f"{tool.name}: {program.name}")
     results.alarms[tool.name] = alarms
     results.catches[tool.name] = caught
+
+
+def _caught(
+    tool: Tool, program: Program, before: set[Finding], change: Change
+) -> Catch:
+    """What a tool finds of a mistake."""
+    changed = change.apply(program.source)
+    try:
+        after = read(tool, program.name, changed)
+    except subprocess.TimeoutExpired:
+        return Catch(ended=True)
+    return catch(program.source, changed, before, after)
 
 
 def _say(text: str) -> None:
