@@ -55,12 +55,8 @@ def _make_meshes_of_one_device() -> None:
         return np.array(jax.devices()[:1]).reshape((1,) * count)
 
     def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> Any:
-        return made(
-            tuple(1 for _ in axis_shapes),
-            axis_names,
-            devices=jax.devices()[:1],
-            **options,
-        )
+        options["devices"] = jax.devices()[:1]
+        return made(tuple(1 for _ in axis_shapes), axis_names, **options)
 
     made = jax.make_mesh
     jax.make_mesh = make_mesh
