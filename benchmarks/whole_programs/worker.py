@@ -58,8 +58,12 @@ def _make_meshes_of_one_device() -> None:
         options["devices"] = jax.devices()[:1]
         return made(tuple(1 for _ in axis_shapes), axis_names, **options)
 
-    made = jax.make_mesh
-    jax.make_mesh = make_mesh
+    def pmap(function: Any, *args: Any, **options: Any) -> Any:
+        options["devices"] = jax.devices()[:1]
+        return mapped(function, *args, **options)
+
+    made, mapped = jax.make_mesh, jax.pmap
+    jax.make_mesh, jax.pmap = make_mesh, pmap
     jax.sharding.Mesh = OneDevice  # type: ignore[misc]
     # A program that maps over all devices, without a mesh, asks how many there are.
     jax.device_count = jax.local_device_count = lambda *args: 1
