@@ -35,7 +35,7 @@ from shardlint.engine.sharding import (
     placements,
 )
 from shardlint.engine.sharding.collectives_spec import by_spec
-from shardlint.engine.sharding.constraints import lay_out
+from shardlint.engine.sharding.constraints import LAYING_OUT, lay_out
 from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
 from shardlint.values import (
@@ -249,10 +249,11 @@ def _method(
             _check_order(it, frame, func.receiver, result, at)
         it.keep_facts(frame, ctx)
         it.note_unmodelled(result)
+        if kwargs.keys().isdisjoint(LAYING_OUT):
+            return result
         name = f"jax.Array.{func.name}"
-        return lay_out(
-            sharding.Site(it, frame, name, args, kwargs, at, operands), result
-        )
+        site = sharding.Site(it, frame, name, args, kwargs, at, operands)
+        return lay_out(site, result)
     except OpError as error:
 
         def again(values: list[Value]) -> Value:
@@ -276,7 +277,7 @@ def _external(site: sharding.Site) -> Value:
 def _of_programs(site: sharding.Site) -> Value | None:
     """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
     it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
-    args, kwargs, operands = list(site.args), dict(site.kwargs), tuple(site.operands)
+    args, kwargs, operands = site.args, site.kwargs, site.operands
     bounded = sharding.transform(site)
     if bounded is not None:
         return bounded
@@ -298,7 +299,7 @@ def _of_programs(site: sharding.Site) -> Value | None:
 def _of_python(site: sharding.Site) -> Value | None:
     """Python's own functions, and those that ask about objects."""
     it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
-    args, kwargs = list(site.args), dict(site.kwargs)
+    args, kwargs = site.args, site.kwargs
     if qualname == "builtins.super":
         return classes.super_of(frame, args)
     ran = classes.run_module(it, frame, qualname, args, kwargs, at)
@@ -325,7 +326,7 @@ def _of_python(site: sharding.Site) -> Value | None:
 def _of_arrays(site: sharding.Site) -> Value:
     """Functions that have a model, and those that have none."""
     it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
-    args, kwargs, operands = list(site.args), dict(site.kwargs), tuple(site.operands)
+    args, kwargs, operands = site.args, site.kwargs, site.operands
     plain_of = operand if qualname.startswith(_ARRAYS) else known
     plain = {name: plain_of(value) for name, value in kwargs.items()}
     ranked: list[Value] = []

@@ -275,14 +275,7 @@ class Trace:
 
     def ancestors(self, sources: Iterable[int]) -> set[int]:
         """The values with these numbers, and all that they were computed from."""
-        found: set[int] = set()
-        waiting = list(sources)
-        while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                waiting.extend(self.many.values[number].sources)
-        return found
+        return self.many.led(sources)
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
@@ -459,11 +452,11 @@ class Trace:
             step = self.step(one.number)
             if step.state == "off":
                 off.add(one.number)
-            others = [
-                each for each in self.before(step) if each.value.number not in off
-            ]
-            is_right = bool(others) and all(one.state == "holds" for one in others)
-            if step.state == "lost" and is_right:
+            if step.state != "lost":
+                continue
+            operands = self.before(step)
+            others = [each for each in operands if each.value.number not in off]
+            if others and all(each.state == "holds" for each in others):
                 return True
         return False
 

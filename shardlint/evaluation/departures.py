@@ -26,7 +26,7 @@ from shardlint.evaluation.comparison import (
     first_difference,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
-from shardlint.evaluation.drifting import Drifting, drifting
+from shardlint.evaluation.drifting import Drifting, drifting, may_drift
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.origins import Origin, lines_to, origins
@@ -217,8 +217,7 @@ def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
 
 def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
     """Copies of parameters of which devices hold different values in the end."""
-    is_mapped_again = sum(one.stacked is not None for one in declared.regions) > 1
-    if not is_mapped_again or program.allowance.is_spent:
+    if not may_drift(declared) or program.allowance.is_spent:
         return ()
     return drifting(program.run(DEVICES, record=True))
 
@@ -559,8 +558,8 @@ def _apart(
     another axis have different values follows from that."""
     region, twin = parting.region, parting.twin
     found = differences(region.results, twin.results, _stacked(region, twin))
-    of_others = replicas.unequal_along_others(
-        parting.many, parting.number, parting.axis
+    of_others = replicas.unequal_results(
+        parting.many, parting.number, but_along=parting.axis
     )
     all_of_them = found if isinstance(found, list) else [first]
     return [one for one in all_of_them if one.path not in of_others]
@@ -577,13 +576,15 @@ def _departing_result(
     culprit = _culprit(trace, leaf)
     if culprit is None:
         return _NO_EXPRESSION
-    excuse = _excuse(parting, trace, leaf, culprit, difference)
+    is_off = any(trace.step(number).state == "off" for number in leaf.sources)
+    is_shared = axis not in _axes_of_result(parting.region, difference)
+    is_whole = is_off or is_shared
+    excuse = _excuse(parting, trace, leaf, culprit, difference, is_whole)
     if excuse is not None:
         division = _division_by_local_size(trace, leaf)
         if division is None:
             return excuse or None
         culprit = division
-    is_off = any(trace.step(number).state == "off" for number in leaf.sources)
     if parting.is_meant or (is_off and parting.undoes(leaf.sources)):
         return None
     if parting.program.allowance.is_spent:
@@ -600,11 +601,11 @@ def _departing_result(
     return Departure(
         axis,
         trace.counts,
-        getattr(region.function, "__name__", "the mapped function"),
+        replicas.name_of(region.function),
         difference,
         culprit,
         is_factor=is_off,
-        is_shared=axis not in _axes_of_result(region, difference),
+        is_shared=is_shared,
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
         evidence=evidence,
     )
@@ -616,9 +617,10 @@ def _excuse(
     leaf: Array,
     culprit: Culprit,
     difference: Difference | Resized,
+    is_whole: bool,
 ) -> str | None:
     """Why a result may differ on purpose where this expression is the first to differ, empty where there is nothing to
-    say of that; None if nothing tells so."""
+    say of that; None if nothing tells so. One that ``is_whole`` is shared by all devices, or right but for a factor."""
     region, axis = parting.region, parting.axis
     value = culprit.step.value
     if axis in value.array.own:
@@ -628,9 +630,6 @@ def _excuse(
     reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
         return reason
-    is_shared = axis not in _axes_of_result(region, difference)
-    is_off = any(trace.step(number).state == "off" for number in leaf.sources)
-    is_whole = is_off or is_shared
     if is_whole or culprit.has_partial_sum or culprit.mixes_shards(axis):
         return None
     if axis not in value.given.names and _is_data_axis(parting.many, region, axis):

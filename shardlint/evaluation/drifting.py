@@ -11,69 +11,81 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from shardlint.evaluation.comparison import Outcome, furthest_apart, numbers_of
+from shardlint.evaluation.comparison import Outcome, numbers_of
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.recording import Recorder, Where
-from shardlint.evaluation.replicas import source_of
+from shardlint.evaluation.replicas import DevicesDiffer, apart, name_of, source_of
 from shardlint.evaluation.replication import TAKES_ONE
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, paths_of
 
 
 @dataclass(frozen=True)
-class Drifting:
-    """A result of a mapped ``function`` that it is given again and that began alike: an entry of the array at ``path``,
-    two devices' values of it, the expression that gave it, and where one device's is ``taken``."""
+class Drifting(DevicesDiffer):
+    """The result is one that the function is given again and that began alike; where one device's is ``taken``."""
 
+    taken: Where
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """The same before it is known where the values come from: of the call with this number, the result at ``path``."""
+
+    call: int
     axis: str
-    function: str
     path: str
     index: tuple[int, ...]
-    first: float
-    second: float
-    where: Where
-    taken: Where
+    values: tuple[float, float]
+
+
+def may_drift(run: Outcome) -> bool:
+    """Whether some copies that began alike are no longer."""
+    return next(_carried(run), None) is not None
 
 
 def drifting(run: Outcome) -> tuple[Drifting, ...]:
     """The first such result along each axis, of a run that is recorded."""
     assert run.recorder is not None
     found: dict[str, Drifting] = {}
+    for one in _carried(run):
+        drift = None if one.axis in found else _drifting(run, run.recorder, one)
+        if drift is not None:
+            found[one.axis] = drift
+    return tuple(found.values())
+
+
+def _carried(run: Outcome) -> Iterator[_Carried]:
     for number, region in enumerate(run.regions):
         if region.stacked is None:
             continue
         (axis,) = region.split
-        if axis in found:
-            continue
-        drifts = _drifts(run, run.recorder, number, axis)
-        first = next(drifts, None)
-        if first is not None:
-            found[axis] = first
-    return tuple(found.values())
+        began_alike = {
+            path for path, leaf in _leaves(region.arguments) if _differing(leaf) is None
+        }
+        for path, leaf in _leaves(region.results):
+            differing = _differing(leaf)
+            if differing is not None and _given_again(run, number, leaf) in began_alike:
+                yield _Carried(number, axis, path, *differing)
 
 
-def _drifts(
-    run: Outcome, recorder: Recorder, number: int, axis: str
-) -> Iterator[Drifting]:
-    region = run.regions[number]
-    began_alike = {
-        path for path, leaf in _leaves(region.arguments) if _differing(leaf) is None
-    }
-    own = dict(_leaves(region.places[0]))
-    for path, leaf in _leaves(region.results):
-        differing = _differing(leaf)
-        carried = _carried(run, number, leaf)
-        if differing is None or carried is None or carried not in began_alike:
-            continue
-        inner = own[path]
-        taken = _taken(run, recorder, number, path)
-        if taken is None or not _is_from_gradients(recorder, inner):
-            continue
-        source = source_of(recorder, inner, axis)
-        if source is not None:
-            index, first, second = differing
-            name = getattr(region.function, "__name__", "the mapped function")
-            yield Drifting(axis, name, path, index, first, second, source.key[0], taken)
+def _drifting(run: Outcome, recorder: Recorder, one: _Carried) -> Drifting | None:
+    region = run.regions[one.call]
+    leaf = dict(_leaves(region.places[0]))[one.path]
+    taken = _taken(run, recorder, one.call, one.path)
+    if taken is None or not _is_from_gradients(recorder, leaf):
+        return None
+    source = source_of(recorder, leaf, one.axis)
+    if source is None:
+        return None
+    return Drifting(
+        one.axis,
+        name_of(region.function),
+        one.path,
+        one.index,
+        *one.values,
+        source.key[0],
+        taken,
+    )
 
 
 def _leaves(tree: Any) -> Iterator[tuple[str, Array]]:
@@ -84,20 +96,18 @@ def _leaves(tree: Any) -> Iterator[tuple[str, Array]]:
             yield path, leaf
 
 
-def _differing(stacked: Array) -> tuple[tuple[int, ...], float, float] | None:
+def _differing(
+    stacked: Array,
+) -> tuple[tuple[int, ...], tuple[float, float]] | None:
     """An entry that two devices have different values of, where these lie one after another."""
     numbers = numbers_of(stacked)
     if numbers is None:
         return None
-    for row in numbers[1:]:
-        index = furthest_apart(numbers[0], row)
-        if index is not None:
-            one, other = complex(numbers[0][index]), complex(row[index])
-            return index, one.real, other.real
-    return None
+    pairs = (apart(numbers[0], row) for row in numbers[1:])
+    return next((pair for pair in pairs if pair is not None), None)
 
 
-def _carried(run: Outcome, number: int, leaf: Array) -> str | None:
+def _given_again(run: Outcome, number: int, leaf: Array) -> str | None:
     """The argument as which a result is given to the same function again."""
     function = run.regions[number].function
     for later in run.regions[number + 1 :]:
@@ -138,15 +148,5 @@ def _item(recorder: Recorder, leaf: Array) -> Where | None:
 
 def _is_from_gradients(recorder: Recorder, leaf: Array) -> bool:
     """Whether an array was computed from gradients."""
-    waiting = list(leaf.sources)
-    seen: set[int] = set()
-    while waiting:
-        number = waiting.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        value = recorder.values[number]
-        if value.key[0].backward:
-            return True
-        waiting.extend(value.sources)
-    return False
+    led = recorder.led(leaf.sources)
+    return any(recorder.values[number].key[0].backward for number in led)

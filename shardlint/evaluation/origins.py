@@ -132,13 +132,5 @@ def _is_reduced(recorder: Recorder, value: Recorded, axis: str) -> bool:
 
 def _led(recorder: Recorder, array: Array, inside: bool = False) -> list[Recorded]:
     """All that an array was computed from; ``inside`` of the mapped function only."""
-    seen: set[int] = set()
-    waiting = list(array.sources)
-    while waiting:
-        number = waiting.pop()
-        if number in seen:
-            continue
-        seen.add(number)
-        if not (inside and recorder.values[number].is_argument):
-            waiting.extend(recorder.values[number].sources)
-    return [recorder.values[number] for number in sorted(seen)]
+    found = recorder.led(array.sources, lambda one: not (inside and one.is_argument))
+    return [recorder.values[number] for number in sorted(found)]

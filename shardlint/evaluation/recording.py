@@ -4,7 +4,7 @@ run's."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import CodeType
@@ -199,6 +199,22 @@ class Recorder:
             return None
         (number,) = value.sources
         return replace(self.values[number].key[0], backward=True)
+
+    def led(
+        self, sources: Iterable[int], follows: Callable[[Recorded], bool] | None = None
+    ) -> set[int]:
+        """The values with these numbers, and all that they were computed from; only what ``follows`` is true of is
+        followed back further."""
+        found: set[int] = set()
+        waiting = list(sources)
+        while waiting:
+            number = waiting.pop()
+            if number in found:
+                continue
+            found.add(number)
+            if follows is None or follows(self.values[number]):
+                waiting.extend(self.values[number].sources)
+        return found
 
     def _count(self, where: Where) -> int:
         self.met[where] += 1

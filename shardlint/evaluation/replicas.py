@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,9 @@ _COLLECTIVES = collectives("combines", "exchanges")
 
 
 @dataclass(frozen=True)
-class Unequal:
-    """A result of a mapped ``function`` that should be the same along an ``axis``: an entry of the array at ``path``,
-    two devices' values of it, and the expression that gave it. ``selects`` tells that it comes from an entry that was
-    indexed out of a value which differs: devices may be given the same, one after another."""
+class DevicesDiffer:
+    """A result of a mapped ``function`` of which devices along an ``axis`` have different values: an entry of the array
+    at ``path``, two devices' values of it, and the expression that gave it."""
 
     axis: str
     function: str
@@ -36,6 +36,13 @@ class Unequal:
     first: float
     second: float
     where: Where
+
+
+@dataclass(frozen=True)
+class Unequal(DevicesDiffer):
+    """The result should be the same. ``selects`` tells that it comes from an entry that was indexed out of a value
+    which differs: devices may be given the same, one after another."""
+
     selects: bool
 
 
@@ -56,15 +63,12 @@ def has_unequal(run: Outcome) -> bool:
     return next(_unequal(run), None) is not None
 
 
-def unequal_results(run: Outcome, region: int) -> frozenset[str]:
-    """The results of one call of a mapped function that are given as replicated and are not."""
-    return frozenset(one.path for one in _unequal(run) if one.region == region)
-
-
-def unequal_along_others(run: Outcome, region: int, axis: str) -> frozenset[str]:
-    """Those that are not along another axis."""
+def unequal_results(
+    run: Outcome, region: int, but_along: str | None = None
+) -> frozenset[str]:
+    """The results of one call of a mapped function that are given as replicated and are not, along any axis but one."""
     found = (one for one in _unequal(run) if one.region == region)
-    return frozenset(one.path for one in found if one.axis != axis)
+    return frozenset(one.path for one in found if one.axis != but_along)
 
 
 def unequal(run: Outcome) -> tuple[Unequal, ...]:
@@ -79,7 +83,7 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
         source = source_of(run.recorder, leaf, one.axis)
         if source is None:
             continue
-        name = getattr(region.function, "__name__", "the mapped function")
+        name = name_of(region.function)
         selects = _selects(run.recorder, leaf, one.axis)
         found[one.axis] = Unequal(
             one.axis, name, one.path, one.index, *one.values, source.key[0], selects
@@ -123,15 +127,25 @@ def _differing(
         return None
     devices = value.devices((axis, size))
     for device in devices[1:]:
-        for one, other in zip(
-            map(np.asarray, devices[0].parts),
-            map(np.asarray, device.parts),
-            strict=True,
-        ):
-            index = furthest_apart(one, other)
-            if index is not None:
-                return index, (complex(one[index]).real, complex(other[index]).real)
+        for one, other in zip(devices[0].parts, device.parts, strict=True):
+            found = apart(np.asarray(one), np.asarray(other))
+            if found is not None:
+                return found
     return None
+
+
+def apart(one: Any, other: Any) -> tuple[tuple[int, ...], tuple[float, float]] | None:
+    """The entry in which what two devices have is furthest apart, with their values of it; None where they agree."""
+    index = furthest_apart(one, other)
+    if index is None:
+        return None
+    return index, (complex(one[index]).real, complex(other[index]).real)
+
+
+def name_of(function: Any) -> str:
+    """What a mapped function is called in messages."""
+    name: str = getattr(function, "__name__", "the mapped function")
+    return name
 
 
 def source_of(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:

@@ -56,8 +56,7 @@ def repair_text(departure: Departure, mended: Repair) -> str:
 
 def unequal_text(found: Unequal) -> str:
     """A result that leaves ``shard_map`` as replicated and is not."""
-    index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
-    entry = found.path + index
+    entry = _entry(found.path, found.index)
     where = f"{found.function}'s result" + (f" {entry}" if entry else "")
     return (
         f"{where} {returned_as_replicated([found.axis], (found.first, found.second))}"
@@ -66,21 +65,25 @@ def unequal_text(found: Unequal) -> str:
 
 def drifting_text(found: Drifting) -> str:
     """Copies that begin alike on all devices, and of which one is taken though they are no longer."""
-    index = f"[{', '.join(map(str, found.index))}]" if found.index else ""
+    entry = _entry(found.path, found.index)
     return (
-        f"{found.function}'s result {found.path}{index} differs between devices along {found.axis!r} "
+        f"{found.function}'s result {entry} differs between devices along {found.axis!r} "
         f"({found.first:.6g} and {found.second:.6g}), though they begin with the same, and one device's is taken for "
         f"all of them: average the gradients first with lax.pmean(…, {found.axis!r})"
     )
+
+
+def _entry(path: str, index: tuple[int, ...]) -> str:
+    """An entry of an array in a tree."""
+    return path + (f"[{', '.join(map(str, index))}]" if index else "")
 
 
 def _compared(difference: Difference | Resized) -> tuple[str, str]:
     """What differs, and how."""
     if isinstance(difference, Resized):
         return difference.path, f"shapes {difference.first} and {difference.second}"
-    index = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
     return (
-        difference.path + index,
+        _entry(difference.path, difference.index),
         f"{difference.first:.6g} and {difference.second:.6g}",
     )
 

@@ -107,7 +107,7 @@ def decorate(
 
 def matmul(it: Interpreter, frame: Frame, left: Value, right: Value, at: int) -> None:
     """``left @ right``, before it is evaluated."""
-    labels.check_contraction(Site(it, frame, "@", (left, right), {}, at))
+    labels.check_contraction(Site(it, frame, "@", [left, right], {}, at))
 
 
 def call_jitted(

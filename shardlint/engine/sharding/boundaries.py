@@ -187,7 +187,7 @@ def leave(it: Interpreter, frame: Frame, value: Value, at: int) -> None:
         operand = next(
             (arg.value for arg in named if arg.keyword == "out_shardings"), None
         )
-        site = Site(it, frame.parent, JIT, (), options, expr.at)
+        site = Site(it, frame.parent, JIT, [], options, expr.at)
         _Check(site, options).results(
             value, outs, f"the result of {node.name}", operand
         )

@@ -66,7 +66,7 @@ def applied(
             continue  # which of its dimensions are summed over is another matter
         kernel = labels.named(parameter, spec)
         if kernel.dims and args and isinstance(args[0], ArrayValue):
-            labels.check_contraction(Site(it, frame, "@", (args[0], kernel), {}, at))
+            labels.check_contraction(Site(it, frame, "@", [args[0], kernel], {}, at))
             result = _called(result, kernel.dims[-1])
     return result
 

@@ -155,7 +155,7 @@ def _to_mesh(site: Site) -> Value | None:
     parameters = {"logical_to_mesh_sharding": ("names", "mesh", "rules")}.get(
         site.name, ("names", "rules")
     )
-    given = dict(zip(parameters, site.args, strict=False)) | dict(site.kwargs)
+    given = dict(zip(parameters, site.args, strict=False)) | site.kwargs
     value = given.get("names", next(iter(given.values()), NONE))
     operand = site.operand(0, parameters[0])
     spec = names_in(site, value, operand)

@@ -21,8 +21,10 @@ def check(site: Site, spec: SpecValue, lists: Sequence[RuleList]) -> None:
     axes = _axes(site)
     names = {name for entry in spec.entries or () for name in entry or ()}
     for rules in lists:
-        for name, laid_on in rules.rules if axes else ():
-            for axis in laid_on or () if name in names else ():
+        for name, laid_on in rules.rules:
+            if name not in names:
+                continue
+            for axis in laid_on or ():
                 if axis not in axes and get_close_matches(axis, axes, 1):
                     message = messages.unknown_axis(axis, axes)
                     _report(site, rules, axis, f"the rule for {name!r}: {message}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -25,10 +25,10 @@ class Site:
     it: Interpreter
     frame: Frame
     qualname: str
-    args: Sequence[Value]
-    kwargs: Mapping[str, Value]
+    args: list[Value]
+    kwargs: dict[str, Value]
     at: int
-    operands: Sequence[ir.Expr] = ()
+    operands: tuple[ir.Expr, ...] = ()
 
     @property
     def name(self) -> str:
