@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from shardlint.evaluation import guards, meshes, modules
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import flatten
+from tests.support import run
+
+IN_JAX = """
+import json
+import sys
+import jax
+import numpy as np
+
+jax.config.update("jax_num_cpu_devices", 8)
+found = {}
+for name, text in json.loads(open(sys.argv[1]).read()).items():
+    scope = {"__name__": "program"}
+    exec(compile(text, name, "exec"), scope)
+    leaves = jax.tree.leaves(scope["main"]())
+    found[name] = judged(leaves)
+print(json.dumps(found))
+"""
+
+
+def in_jax(folder: Path, programs: Mapping[str, str], judged: str) -> Any:
+    """What a function ``judged`` says of the leaves that each program's ``main()`` gives in JAX on eight devices."""
+    (folder / "programs.json").write_text(json.dumps(programs))
+    (folder / "runs.py").write_text(judged + IN_JAX)
+    ended = run([sys.executable, folder / "runs.py", folder / "programs.json"])
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def evaluated(text: str) -> list[np.ndarray]:

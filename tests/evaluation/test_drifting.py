@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.evaluation.running import in_jax
 from tests.evaluation.test_entries import judged_as_program
-from tests.support import run
 
 HEAD = """
 from functools import partial
@@ -52,7 +50,7 @@ def main():
     return {taken}
 
 
-result = main()
+main()
 """
 STATE = """
 class Trainer:
@@ -80,7 +78,7 @@ def main():
     return {taken}
 
 
-result = main()
+main()
 """
 OWN = PLAIN.replace(
     "jax_utils.replicate(jnp.ones(4))",
@@ -101,7 +99,7 @@ def main():
     return {taken}
 
 
-result = main()
+main()
 """
 FIRST = "jax.tree.map(lambda leaf: leaf[0], state)[0]"
 WRONG = {
@@ -152,6 +150,13 @@ def test_what_may_be_meant_is_not(name: str) -> None:
     assert judgement.has_run
 
 
+ALIKE = """
+def judged(leaves):
+    copies = [np.asarray(leaf) for leaf in leaves]
+    return all(np.allclose(one, one[:1]) for one in copies)
+"""
+
+
 def test_copies_differ_in_jax(tmp_path: Path) -> None:
     """Each of the wrong programs, with all copies returned."""
     programs = {
@@ -159,25 +164,5 @@ def test_copies_differ_in_jax(tmp_path: Path) -> None:
         for kind, text, taken in (("plain", PLAIN, "w"), ("object", STATE, "state"))
         for grads in ("grads", "mean(grads)")
     }
-    (tmp_path / "programs.json").write_text(json.dumps(programs))
-    (tmp_path / "runs.py").write_text(COPIES)
-    ended = run([sys.executable, tmp_path / "runs.py", tmp_path / "programs.json"])
-    assert ended.returncode == 0, ended.stderr
-    alike = json.loads(ended.stdout.splitlines()[-1])
+    alike = in_jax(tmp_path, programs, ALIKE)
     assert alike == {name: name.endswith("mean(grads)") for name in programs}
-
-
-COPIES = """
-import json, sys
-import jax
-import numpy as np
-
-jax.config.update("jax_num_cpu_devices", 8)
-alike = {}
-for name, text in json.loads(open(sys.argv[1]).read()).items():
-    scope = {"__name__": "program"}
-    exec(compile(text, name, "exec"), scope)
-    copies = [np.asarray(leaf) for leaf in jax.tree.leaves(scope["result"])]
-    alike[name] = all(np.allclose(one, one[:1]) for one in copies)
-print(json.dumps(alike))
-"""

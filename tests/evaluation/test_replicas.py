@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from shardlint.cli import main
+from tests.evaluation.running import in_jax
 from tests.evaluation.test_departures import judged
-from tests.support import run
 
 PROGRAM = """
 import jax
@@ -113,23 +111,13 @@ RIGHT = {
     ),
 }
 
-IN_JAX = """
-import json
-import sys
-import jax
-import numpy as np
-
-jax.config.update("jax_num_cpu_devices", 8)
-equal = {}
-for name, text in json.loads(open(sys.argv[1]).read()).items():
-    scope = {"__name__": "program"}
-    exec(compile(text, name, "exec"), scope)
+EQUAL = """
+def judged(leaves):
     shards = {}
-    for leaf in jax.tree.leaves(scope["main"]()):
+    for leaf in leaves:
         for shard in leaf.addressable_shards:
             shards.setdefault((id(leaf), str(shard.index)), []).append(np.asarray(shard.data))
-    equal[name] = all(np.allclose(many[0], one) for many in shards.values() for one in many)
-print(json.dumps(equal))
+    return all(np.allclose(many[0], one) for many in shards.values() for one in many)
 """
 
 
@@ -164,11 +152,7 @@ def test_what_is_the_same_is_not(name: str) -> None:
 def test_jax_has_the_same_values(tmp_path: Path) -> None:
     programs = {f"wrong {name}": program(*case[:2]) for name, case in WRONG.items()}
     programs |= {f"right {name}": program(*case) for name, case in RIGHT.items()}
-    (tmp_path / "programs.json").write_text(json.dumps(programs))
-    (tmp_path / "runs.py").write_text(IN_JAX)
-    ended = run([sys.executable, tmp_path / "runs.py", tmp_path / "programs.json"])
-    assert ended.returncode == 0, ended.stderr
-    equal = json.loads(ended.stdout.splitlines()[-1])
+    equal = in_jax(tmp_path, programs, EQUAL)
     assert equal == {name: name.startswith("right") for name in programs}
 
 
