@@ -22,6 +22,11 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(
         shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True
     )
+# JAX does not write the entries of its cache atomically, so workers that run side by side do not share one.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(
+        os.environ["JAX_COMPILATION_CACHE_DIR"], os.environ["PYTEST_XDIST_WORKER"]
+    )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
