@@ -11,7 +11,7 @@ from typing import Any
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK, Resolver, surroundings
 from shardlint.evaluation.outside import provide
-from shardlint.evaluation.python import methods, public
+from shardlint.evaluation.python import Exit, methods, public
 
 # --- argparse ---------------------------------------------------------------------------------------------------------
 
@@ -98,6 +98,24 @@ for _name in (
 ):
     provide(f"absl.flags.{_name}")(lambda *args, **options: None)
 
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+
+def _run_tests(*args: Any, **options: Any) -> None:
+    """A file that runs its tests is no program: these are functions by themselves."""
+    raise Exit
+
+
+for _name in (
+    "unittest.main",
+    "pytest.main",
+    "absl.testing.absltest.main",
+    "tensorflow.test.main",
+    "tensorflow.compat.v1.test.main",
+    "googletest.main",
+):
+    provide(_name)(_run_tests)
+
 # --- others -----------------------------------------------------------------------------------------------------------
 
 
@@ -115,15 +133,16 @@ def _call_with_defaults(
 # --- surroundings -----------------------------------------------------------------------------------------------------
 
 provide("sys.argv")(("",))
-provide("sys.exit")(lambda *args: _leave())
+
+
+@provide("sys.exit")
+def _leave(*args: Any) -> None:
+    raise Exit
+
+
 provide("sys.version_info")((3, 12, 0, "final", 0))
 for _name in ("join", "basename", "dirname", "splitext"):
     provide(f"os.path.{_name}")(getattr(os.path, _name))
-
-
-def _leave() -> None:
-    """End the program, which is no reason not to have evaluated it."""
-    raise NotEvaluable("")
 
 
 class _Environment:

@@ -131,6 +131,13 @@ def _silent(*args: Any, **kwargs: Any) -> None:
     """Print nothing."""
 
 
+class Exit(NotEvaluable):
+    """Ends the program as ``SystemExit`` does, which is no reason not to have evaluated it."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__("")
+
+
 def _type(*args: Any) -> Any:
     if len(args) != 1:
         raise NotEvaluable("a class that is made by type()")
@@ -177,6 +184,7 @@ class Builtins:
             setattr=self.set_attribute,
             delattr=_closed("delattr"),
             vars=_vars,
+            SystemExit=Exit,
             issubclass=_is_subclass,
             BaseException=Exception,
             __build_class__=_build_class,
@@ -288,6 +296,7 @@ for _name in ("Enum", "IntEnum", "Flag", "IntFlag", "StrEnum"):
 provide("typing.NamedTuple<base>")(typing.NamedTuple)
 provide("abc.ABC<base>")(abc.ABC)
 provide("typing.Protocol<base>")(object)
+provide("typing_extensions.Protocol<base>")(object)
 provide("typing.Generic[]")(lambda item: Outside("typing.Generic"))
 provide("typing.Generic<base>")(object)
 

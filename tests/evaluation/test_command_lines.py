@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shardlint.evaluation.departures import NOTHING_MAPPED
 from tests.evaluation.functions import HEAD
 from tests.evaluation.test_entries import judged_as_program
 
@@ -142,6 +143,34 @@ if __name__ == "__main__":
 """
     judgement = judged_as_program(HEAD + STEP.format(loss=RIGHT) + program)
     assert judgement.reasons == (reason,)
+
+
+@pytest.mark.parametrize(
+    "end", ["raise SystemExit(0)", "raise SystemExit", "import sys; sys.exit()"]
+)
+def test_a_program_that_ends_itself_was_run(end: str) -> None:
+    program = f"""
+if __name__ == "__main__":
+    make(2.0)(jnp.ones((16, 3)))
+    {end}
+"""
+    right = judged_as_program(HEAD + STEP.format(loss=RIGHT) + program)
+    assert right.compared == ("d", "t") and right.reasons == ()
+    wrong = judged_as_program(HEAD + STEP.format(loss=WRONG) + program)
+    assert [one.axis for one in wrong.departures] == ["d"]
+
+
+@pytest.mark.parametrize(
+    "main", ["import unittest\n", "from absl.testing import absltest as unittest\n"]
+)
+def test_a_file_that_runs_its_tests_is_no_program(main: str) -> None:
+    program = f"""
+{main}
+if __name__ == "__main__":
+    unittest.main()
+"""
+    judgement = judged_as_program(HEAD + STEP.format(loss=RIGHT) + program)
+    assert judgement.reasons == (NOTHING_MAPPED,)
 
 
 def test_runs_do_not_share_what_they_set() -> None:
