@@ -18,7 +18,7 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
-from shardlint.evaluation.relations import close
+from shardlint.evaluation.relations import close, without_padding
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
@@ -253,7 +253,7 @@ def differences(
         if stacked is not None:
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
-            same = _without_padding(x, y)
+            same = without_padding(x, y)
             if same is None:
                 return Resized(path, x.shape, y.shape)
             x, y = same
@@ -278,17 +278,6 @@ def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
             return x[0], y[0]
         return x.mean(axis=0), y.mean(axis=0)
     return x.reshape(-1, *x.shape[2:]), y.reshape(-1, *y.shape[2:])
-
-
-def _without_padding(x: Any, y: Any) -> tuple[Any, Any] | None:
-    """The entries that two vectors have both, where the longer one is zero from there on: padded to a multiple of the
-    number of devices, say."""
-    if x.ndim != 1 or y.ndim != 1:
-        return None
-    length = min(len(x), len(y))
-    if x[length:].any() or y[length:].any():
-        return None
-    return x[:length], y[:length]
 
 
 def _is_all_alike(arguments: Any, count: int) -> bool:

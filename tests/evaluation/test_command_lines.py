@@ -285,6 +285,56 @@ if __name__ == "__main__":
     assert judgement.departures == () and judgement.compared == ("d", "t")
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "refused"),
+    [
+        ("jnp.float32(0)", "c + jnp.sum(x)", ""),
+        ("0", "c + jnp.sum(x)", ""),
+        ("0.0", "c + jnp.sum(x)", ""),
+        ("jnp.zeros(())", "c + jnp.sum(x).astype(jnp.int32)", ""),
+        (
+            "jnp.int32(0)",
+            "c + jnp.sum(x)",
+            "the carry is int32 before a step of the loop and float32 after it",
+        ),
+        (
+            "jnp.zeros((), jnp.bfloat16)",
+            "c + jnp.sum(x)",
+            "the carry is bfloat16 before a step of the loop and float32 after it",
+        ),
+        (
+            "jnp.zeros(3)",
+            "jnp.concatenate([c, x])",
+            "the carry is of shape (3,) before a step of the loop and of shape (6,) after it",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "lax.scan(lambda c, x: ({step}, None), {start}, x)[0]",
+        "lax.fori_loop(0, 3, lambda i, c: (lambda x: {step})(x[i]), {start})",
+    ],
+)
+def test_carries_keep_their_types(
+    loop: str, start: str, step: str, refused: str
+) -> None:
+    call = loop.format(start=start, step=step)
+    program = f"""
+def main():
+    jax.shard_map(lambda x: ({call}).sum() + x, mesh=mesh, in_specs=P("d"), out_specs=P("d"))(jnp.ones((16, 3)))
+
+if __name__ == "__main__":
+    main()
+"""
+    refusal = judged_as_program(HEAD + program).refusal
+    if not refused:
+        assert refusal is None
+        return
+    assert refusal is not None and refusal.code == "ST210"
+    assert refused in refusal.message
+
+
 # --- what JAX refuses -------------------------------------------------------------------------------------------------
 
 
