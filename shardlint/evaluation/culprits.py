@@ -283,7 +283,8 @@ class Trace:
 
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
-        lost = self._lost(sources)
+        found = self._lost(sources)
+        lost = [step for step in found if not self._is_regained(step)] or found
         states: tuple[State, State] = ("lost", "off")
         orders = itertools.product((False, True), (False, True), states)
         for choosing, chosen, wanted in orders:
@@ -295,6 +296,25 @@ class Trace:
                     and self._is_first(step, operands)
                 ):
                     yield self._completed(step, lost) or self._described(step, operands)
+
+    def _is_regained(self, step: Step) -> bool:
+        """Whether a step only puts the entries of each shard in another order, as the examples of a batch are grouped to
+        microbatches, from which a later one makes shards again."""
+        operands = self.before(step)
+        if step.state != "lost" or len(operands) != 1 or not _is_split(operands[0]):
+            return False
+        if not _is_reordered(operands[0].value.array, step.value.array):
+            return False
+        of_it = {step.value.number}
+        for one in self.many.values[step.value.number + 1 :]:
+            if of_it.isdisjoint(one.sources):
+                continue
+            after = self.step(one.number)
+            if _is_split(after):
+                return True
+            if after.state == "lost":
+                of_it.add(one.number)
+        return False
 
     def _is_of_chosen(self, operands: tuple[Step, ...]) -> bool:
         """Whether an index or a mask among the operands differs: the step may only follow from that."""
