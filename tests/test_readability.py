@@ -34,12 +34,10 @@ DENSITY, BRANCHING, COMPLEXITY = 5.3, 0.3, 25
 #: Above the goal: packages by how many expressions and statements there are a line,
 DENSITIES: dict[str, float] = {
     "shardlint/ops/sharding": 5.85,
-    "shardlint/render": 5.55,
     "shardtypes/lang": 5.8,
     "shardtypes/laws": 5.6,
     "shardtypes/proving": 5.6,
     "shardtypes/proving/exact": 6.5,
-    "shardtypes/proving/rules": 5.4,
     "shardtypes/semantics": 5.65,
     "shardtypes/semantics/lowerings": 5.55,
 }
@@ -90,7 +88,7 @@ COMPLEXITIES: dict[str, float] = {
     "shardtypes/sharding_check.py:_compare_concrete": 29,
 }
 #: Files whose functions run when a plain einsum is checked: 25 is the goal.
-ENTERED, FEW = 63, 25
+ENTERED, FEW = 50, 25
 _SLACK = 0.15  # of a limit over what is measured
 _PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
 _NO_CODE = frozenset(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import (
     checks,
@@ -48,6 +49,7 @@ SHARD_MAP = "jax.shard_map"
 _NAMES = {JIT: ("in_shardings", "out_shardings"), SHARD_MAP: ("in_specs", "out_specs")}
 
 
+@knows(_NAMES, first=True)
 def transform(site: Site) -> WrappedValue | None:
     """Check ``jit(f, in_shardings=…)`` and ``shard_map(f, …)``. ``jit`` with shardings gives a value that checks its
     calls too; anything else is None."""

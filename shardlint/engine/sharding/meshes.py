@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from shardlint.engine.libraries import knows
+from shardlint.engine.sharding.site import Site
 from shardlint.jax_version import Version
 from shardlint.values import (
     ArrayValue,
@@ -50,6 +52,13 @@ _IN_FORCE = frozenset(
 #: Those of them that work as a plain statement too.
 SETTERS = frozenset(
     {"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impls.set_mesh"}
+)
+_MAKING = frozenset(
+    {
+        "jax.make_mesh",
+        "jax.experimental.mesh_utils.create_device_mesh",
+        "jax.experimental.mesh_utils.create_hybrid_device_mesh",
+    }
 )
 _CURRENT = frozenset(
     {
@@ -112,6 +121,21 @@ def make(
             [a * b if a and b else None for a, b in zip(inner, outer, strict=True)]
         )
     return None
+
+
+@knows(_MESH | _ABSTRACT | _IN_FORCE | _CURRENT | _MAKING)
+def call(site: Site) -> Value | None:
+    """A mesh that is made, or asked for, or put in force."""
+    given = site.qualname, site.args, site.kwargs
+    wrong = refused(*given)
+    if wrong is not None:
+        site.report("ST314", site.at, f"{site.name}: {wrong}")
+        return MeshValue(None)
+    mesh = make(*given, site.frame.mesh, site.it.jax)
+    if site.qualname in SETTERS and isinstance(mesh, MeshValue):
+        # from here on; after a ``with`` what was in force before it returns
+        site.frame.mesh = mesh
+    return mesh
 
 
 def _default(jax: Version, explicit_since: Version) -> str:

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 _LIBRARIES = ("flax", "shardtypes")
 
 
-def is_library(qualname: str, names: frozenset[str]) -> bool:
-    """Whether this is one of flax's functions of these names, or ours."""
-    return (
-        qualname.partition(".")[0] in _LIBRARIES
-        and qualname.rpartition(".")[2] in names
-    )
+def is_library(qualname: str, names: frozenset[str] | None = None) -> bool:
+    """Whether this is one of flax's functions, or ours; of these names, if there are any."""
+    if qualname.partition(".")[0] not in _LIBRARIES:
+        return False
+    return names is None or qualname.rpartition(".")[2] in names
 
 
 def from_value(value: Value, place: tuple[str, int] | None) -> RuleList | None:
