@@ -20,6 +20,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    size_in,
 )
 from shardtypes.lang import Size
 
@@ -67,11 +68,8 @@ def deque(site: Site) -> Value | None:
 
 def _product(value: Value, numpy: bool) -> Value | None:
     items = iterate(value)
-    sizes = [
-        item.size
-        for item in items or ()
-        if isinstance(item, IntValue) and item.size is not None
-    ]
+    found = [size_in(item) for item in items or ()]
+    sizes = [size for size in found if size is not None]
     if items is None or len(sizes) < len(items) or (numpy and not items):
         return None if numpy else Unknown("a product of something unknown")
     total = prod(sizes, start=Size.const(1))

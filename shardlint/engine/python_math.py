@@ -7,7 +7,7 @@ import math
 from shardlint.engine.libraries import knows
 from shardlint.engine.plain import constant
 from shardlint.engine.sharding.site import Site
-from shardlint.values import IntValue, Literal, ScalarValue, Value
+from shardlint.values import IntValue, Literal, ScalarValue, Value, number_in
 
 _WHOLE = frozenset(
     {"ceil", "comb", "factorial", "floor", "gcd", "isqrt", "lcm", "perm", "trunc"}
@@ -43,6 +43,6 @@ def call(site: Site) -> Value | None:
 
 def _number(value: Value) -> int | float | None:
     if isinstance(value, IntValue):
-        return value.size.constant if value.size is not None else None
+        return number_in(value)
     number = value.value if isinstance(value, Literal) else None
     return number if isinstance(number, (int, float)) else None

@@ -26,7 +26,6 @@ from shardlint.values import (
     ArrayValue,
     ExternalValue,
     FunctionValue,
-    IntValue,
     Literal,
     MeshValue,
     PartialValue,
@@ -36,6 +35,7 @@ from shardlint.values import (
     Unknown,
     Value,
     WrappedValue,
+    number_in,
 )
 from shardlint.walking import walk
 from shardtypes.lang import format_shape
@@ -229,12 +229,9 @@ def _static(options: dict[str, Value]) -> frozenset[int | str] | None:
             if value == NONE
             else (value,)
         ):
-            if (
-                isinstance(item, IntValue)
-                and item.size is not None
-                and item.size.constant is not None
-            ):
-                found.add(item.size.constant)
+            number = number_in(item)
+            if number is not None:
+                found.add(number)
             elif isinstance(item, Literal) and isinstance(item.value, str):
                 found.add(item.value)
             else:

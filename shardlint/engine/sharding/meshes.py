@@ -26,6 +26,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Size
 
@@ -233,10 +234,7 @@ def _names(value: Value | None) -> tuple[str, ...] | None:
 def _ints(value: Value | None) -> list[int | None] | None:
     if not isinstance(value, SequenceValue):
         return None
-    numbers = [
-        i.size.constant if isinstance(i, IntValue) and i.size is not None else None
-        for i in value.items
-    ]
+    numbers = [number_in(item) for item in value.items]
     return [n if n is not None and n > 0 else None for n in numbers]
 
 
