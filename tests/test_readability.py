@@ -51,13 +51,12 @@ COMPLEXITIES: dict[str, float] = {
     "pytest_shardtypes/processes.py:_merged": 29,
     "shardlint/engine/__init__.py:_body": 33,
     "shardlint/engine/annotations.py:_subscript": 32,
-    "shardlint/engine/decorators.py:passes_on": 29,
     "shardlint/engine/expressions.py:evaluate": 31,
     "shardlint/engine/inline.py:in_place": 29,
     "shardlint/engine/lists.py:builtin": 30,
     "shardlint/engine/mapping.py:_stacked": 33,
     "shardlint/engine/narrowing.py:_is_of": 28,
-    "shardlint/engine/patterns.py:matches": 30,
+    "shardlint/engine/patterns.py:matches": 26,
     "shardlint/engine/sharding/explicit.py:check_constraint": 29,
     "shardlint/engine/sharding/manual_calls.py:region_of": 37,
     "shardlint/engine/sharding/manual_exit.py:_of_region": 32,
@@ -87,7 +86,7 @@ COMPLEXITIES: dict[str, float] = {
     "shardtypes/sharding_check.py:_compare_concrete": 29,
 }
 #: Files whose functions run when a plain einsum is checked: 25 is the goal.
-ENTERED, FEW = 50, 25
+ENTERED, FEW = 51, 25
 _SLACK = 0.15  # of a limit over what is measured
 _PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
 _NO_CODE = frozenset(
