@@ -7,7 +7,7 @@ import difflib
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -112,9 +112,18 @@ def _about_the_run(report: Report, paths: Sequence[str], all_: bool) -> list[str
     lines = [messages.not_checked(skipped, None if all_ else 3)] if skipped else []
     if report.checked:
         lines.append(messages.known_share(report.checked, report.known, report.arrays))
+        uncompared = _count(report, messages.is_not_compared)
+        meant = _count(report, messages.is_meant)
+        if uncompared or meant:
+            lines.append(messages.compared_share(uncompared, meant))
     elif not skipped and not report.problems:
         lines.append(messages.nothing_to_check(paths))
     return lines
+
+
+def _count(report: Report, is_one: Callable[[str], bool]) -> int:
+    """How many of the gaps of a run are of one kind."""
+    return sum(count for text, count in report.gaps.items() if is_one(text))
 
 
 def _settings(options: argparse.Namespace) -> Settings:

@@ -186,9 +186,47 @@ def too_deep_to_follow(path: str) -> str:
     return f"{_NESTED}all of {path}"
 
 
+_MAY_BE_MEANT = "depends on the number of devices, as its callers may mean: "
+_NOT_COMPARED = "not run on other numbers of devices: "
+
+
 def not_compared(path: str, reason: str) -> str:
     """A gap: a program, or an axis of its mesh, that was not compared with itself on other numbers of devices."""
-    return f"not run on other numbers of devices: {path}: {reason}"
+    return f"{_NOT_COMPARED}{path}: {reason}"
+
+
+def is_not_compared(text: str) -> bool:
+    """Whether a gap is a program, or a function, that was not compared with itself on other numbers of devices."""
+    return text.startswith(_NOT_COMPARED)
+
+
+def may_be_meant(path: str, reason: str) -> str:
+    """A gap: a function alone whose result depends on the number of devices in a way that its callers may mean."""
+    return f"{_MAY_BE_MEANT}{path}: {reason}"
+
+
+def is_meant(text: str) -> bool:
+    return text.startswith(_MAY_BE_MEANT)
+
+
+def compared_share(uncompared: int, meant: int) -> str:
+    """``2 programs or functions were not run on other numbers of devices; the results of 1 …``."""
+    parts = []
+    if uncompared == 1:
+        parts.append("1 program or function was not run on other numbers of devices")
+    elif uncompared:
+        parts.append(
+            f"{uncompared} programs or functions were not run on other numbers of devices"
+        )
+    if meant == 1:
+        parts.append(
+            "1 function's result depends on the number of devices, as its callers may mean"
+        )
+    elif meant:
+        parts.append(
+            f"{meant} functions' results depend on the number of devices, as their callers may mean"
+        )
+    return f"{'; '.join(parts)}: --statistics says which and why"
 
 
 def nested(path: str) -> str:

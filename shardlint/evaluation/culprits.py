@@ -460,6 +460,27 @@ class Trace:
                 return True
         return False
 
+    def contracts_alike(self, number: int) -> bool:
+        """Whether a value that all devices have alike, or what was computed from it alone, is contracted with an array
+        along the dimension that is sharded: as if it were that device's part of a value that goes with the array."""
+        alike = {number}
+        for one in self.many.values[number + 1 :]:
+            if alike.isdisjoint(one.sources):
+                continue
+            if not _varies_along(one.array, self.axis):
+                alike.add(one.number)
+                continue
+            others = [self.step(source) for source in one.sources - alike]
+            is_of_shards = any(_is_split(each) for each in others)
+            if is_of_shards and self._keeps_its_shape(one):
+                return True
+        return False
+
+    def _keeps_its_shape(self, one: Recorded) -> bool:
+        """Whether a value has no dimension that depends on the number of devices."""
+        twin = self.twin(one)
+        return twin is not None and one.array.shape == twin.array.shape
+
     def _is_first(self, step: Step, operands: tuple[Step, ...]) -> bool:
         """Whether all that a value was computed from is the same in both runs, but for indices and masks."""
         telling = [one for one in operands if not self._only_chooses(one.value.number)]
@@ -506,6 +527,11 @@ def _has_only_entries_of(given: Array, made: Array) -> bool:
         return False
     pairs = zip(given.value.parts, made.value.parts, strict=False)
     return all(np.isin(other, one).all() for one, other in pairs)
+
+
+def _is_split(step: Step) -> bool:
+    relation = step.relation
+    return step.state == "holds" and relation is not None and relation.kind == "split"
 
 
 def _is_divided(step: Step) -> bool:

@@ -128,15 +128,15 @@ class Departure:
         A caller may take out a factor, and may give what is laid out for a number of devices: then each device's part
         is whole by itself. A local size is nothing that it could make up for, nor is a sum over devices that all have
         the same, and a partial sum is no layout. And it may give as much as there are devices, so that each has one
-        entry.
+        entry; but nobody contracts a sum of these with another one.
         """
         evidence = self.evidence
+        number = self.culprit.step.value.number
+        adds_shards = self.culprit.adds_shards(self.axis)
+        if adds_shards and evidence.trace.contracts_alike(number):
+            return True
         selects = self.culprit.selects or evidence.trace.selects(evidence.sources)
-        if (
-            isinstance(self.difference, Resized)
-            or selects
-            or self.culprit.adds_shards(self.axis)
-        ):
+        if isinstance(self.difference, Resized) or selects or adds_shards:
             return False
         given = self.culprit.step.value.given
         if given.counted:
@@ -157,7 +157,8 @@ class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
     the same; and where JAX refuses it, with the ``origins`` of that and the ``lines`` that lead there, by file.
-    ``has_run``: it called mapped functions."""
+    ``meant`` are those departures of a function by itself that its callers may mean, in words. ``has_run``: it called
+    mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
@@ -168,6 +169,7 @@ class Judgement:
     origins: tuple[Origin, ...] = field(default=(), compare=False)
     lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
     has_run: bool = field(default=False, compare=False)
+    meant: tuple[Departure, ...] = ()
 
 
 def judge(program: Program, run: Outcome | None = None) -> Judgement:

@@ -56,8 +56,10 @@ def with_findings(
     ways: list[Way] = []
     origins: dict[int, tuple[Related, ...]] = {}
     reasons: list[str] = []
+    meant: list[str] = []
     for judgement, sizes in _judgements(files, module):
         reasons += judgement.reasons
+        meant += [_meant(one, sizes) for one in judgement.meant]
         for departure in judgement.departures:
             extra.append(_diagnostic(departure, sizes, files))
             ways.append(Way(CODE, extra[-1].place, departure.axis, departure.lines))
@@ -86,7 +88,8 @@ def with_findings(
                 ]
     fresh = _without_repeats(found, extra)
     raw = tuple(_with_notes(one, origins.get(one.place.line, ())) for one in found.raw)
-    gaps = tuple((messages.not_compared(module.path, reason), 1) for reason in reasons)
+    gaps = [messages.not_compared(module.path, reason) for reason in reasons]
+    gaps += meant
     return replace(
         found,
         raw=(*raw, *fresh),
@@ -94,7 +97,7 @@ def with_findings(
             *found.anchors,
             *((one.place.line, one.place.end_line) for one in fresh),
         ),
-        gaps=(*found.gaps, *gaps),
+        gaps=(*found.gaps, *((gap, 1) for gap in gaps)),
         ways=tuple(ways),
         read=tuple(sorted(project.read)),
     )
@@ -221,13 +224,22 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
         () if is_helper else tuple(one for one in judgement.unequal if not one.selects)
     )
     refused = () if judgement.refusal is None else (judgement.refusal.message,)
+    meant = tuple(one for one in judgement.departures if one not in certain)
     return replace(
         judgement,
         departures=certain,
+        meant=meant,
         reasons=(*judgement.reasons, *refused),
         unequal=unequal,
         refusal=None,
     )
+
+
+def _meant(departure: Departure, sizes: Mapping[str, int]) -> str:
+    """What is counted of a departure that is not reported."""
+    where = departure.culprit.step.value.key[0]
+    place = f"{where.path}:{where.place[0]}"
+    return messages.may_be_meant(place, departure_text(departure, sizes))
 
 
 def _is_certain(departure: Departure) -> bool:

@@ -116,6 +116,33 @@ def test_a_program_that_cannot_be_run_is_named_with_the_reason(
     )
 
 
+ALONE = """\
+import functools
+import jax
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((8,), ("d",))
+
+@functools.partial(jax.shard_map, mesh=mesh, in_specs=P("d"), out_specs=P())
+def loss(x):
+    return lax.psum((x ** 2).mean(), "d")
+"""
+
+
+def test_what_is_not_reported_of_functions_alone_is_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "alone.py").write_text(ALONE)
+    _, out, err = lint(capsys, "--no-cache", "--statistics", str(tmp_path))
+    assert "loss's result depends on the number of devices along 'd'" in out
+    assert "alone.py:10: " in out and "as its callers may mean" in out
+    assert (
+        "1 function's result depends on the number of devices, as its callers may mean"
+        in err
+    )
+
+
 def test_a_module_of_a_newer_python_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

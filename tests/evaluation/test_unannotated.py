@@ -373,6 +373,55 @@ def test_a_program_that_adds_up_different_columns_is_wrong(
     assert not departure.is_wrong_alone
 
 
+# --- what callers may mean --------------------------------------------------------------------------------------------
+
+TWO_LAYERS = """
+@functools.partial(
+    jax.shard_map, mesh=mesh, check_vma=False,
+    in_specs=(P("d", None), P(None, "t"), P("t", None)), out_specs=P("d", None),
+)
+def mlp(x, w, out):
+{body}
+"""
+
+
+@pytest.mark.parametrize("collective", ["psum", "pmean"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        'h = jax.nn.gelu(lax.{collective}(x @ w, "t"))\nreturn lax.psum(h @ out, "t")',
+        'h = lax.{collective}(x @ w, "t") + 1\nreturn lax.psum(jnp.einsum("bf,fm->bm", h, out), "t")',
+        'h = lax.{collective}(jnp.tanh(x @ w), "t")\n'
+        'return lax.psum(lax.dot_general(h, out, (((1,), (0,)), ((), ()))), "t")',
+    ],
+)
+def test_columns_are_not_added_up_before_the_rows_that_go_with_them(
+    body: str, collective: str
+) -> None:
+    body = indent(body.format(collective=collective), "    ")
+    judgement = judged(HEAD + TWO_LAYERS.format(body=body))
+    (found,) = texts(judgement)
+    assert f"lax.{collective} is applied to a value sharded over 't'" in found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        'h = jax.nn.gelu(x @ w)\nreturn lax.psum(h @ out, "t")',
+        'h = lax.all_gather(x @ w, "t", axis=1, tiled=True)\n'
+        'return h @ lax.all_gather(out, "t", tiled=True)',
+        # each device has one column: a softmax over all of them
+        "h = jnp.exp(x @ w)\n"
+        'h = h / lax.psum(h, "t")\n'
+        'return lax.psum(jnp.einsum("be,em->bm", h, out), "t")',
+        # each device has one of the experts
+        'h = x - lax.pmean(x @ w, "t")[:, :1]\nreturn h + lax.psum(out, "t").sum()',
+    ],
+)
+def test_what_callers_may_mean_is_not_reported(body: str) -> None:
+    assert texts(judged(HEAD + TWO_LAYERS.format(body=indent(body, "    ")))) == []
+
+
 def test_one_row_for_each_device_is_right() -> None:
     judgement = judged_as_program(HEAD + SHAPES.format(spec="P('t')", rows=4))
     assert judgement.departures == ()
