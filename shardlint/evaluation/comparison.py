@@ -18,7 +18,7 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
-from shardlint.evaluation.relations import close
+from shardlint.evaluation.relations import close, without_padding
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
@@ -253,7 +253,10 @@ def differences(
         if stacked is not None:
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
-            return Resized(path, x.shape, y.shape)
+            same = without_padding(x, y)
+            if same is None:
+                return Resized(path, x.shape, y.shape)
+            x, y = same
         index = furthest_apart(x, y)
         if index is not None:
             found.append(

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardlint.evaluation import refusals
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import tick
 from shardlint.evaluation.outside import provide
@@ -15,7 +16,7 @@ from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.joining import concatenate, stack
 from shardtypes.semantics.lowerings.shapes import flip, moveaxis
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.trees import flatten, map_leaves, unflatten
+from shardtypes.semantics.trees import flatten, map_leaves, paths_of, unflatten
 
 
 def _transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
@@ -66,14 +67,31 @@ def _kept(before: Any, after: Any) -> Any:
     if structure != other:
         raise TypeError("the carry of a loop changes its structure")
     made = []
-    for old, new in zip(first, second, strict=True):
+    for path, old, new in zip(paths_of(structure), first, second, strict=True):
         a, b = asarray(old), asarray(new)
         if a.dims != b.dims:
-            raise TypeError("the carry of a loop changes its shape")
+            raise refusals.carry_changes(path, _shape(a), _shape(b), is_of_sizes=True)
+        if _differ_for_certain(a, b):
+            raise refusals.carry_changes(
+                path, str(a.dtype), str(b.dtype), is_of_sizes=False
+            )
         made.append(
             b if b.dtype == a.dtype or a.weak else cast(b, a.dtype or "float32")
         )
     return unflatten(structure, made)
+
+
+def _shape(array: Array) -> str:
+    return f"of shape {array.shape}"
+
+
+def _differ_for_certain(before: Array, after: Array) -> bool:
+    """Whether two dtypes differ. A number of Python's takes the other dtype, and a setting makes others of those of 64
+    bits."""
+    kinds = {before.dtype, after.dtype}
+    if None in kinds or before.weak or after.weak or len(kinds) == 1:
+        return False
+    return not any(str(kind).endswith(("64", "128")) for kind in kinds)
 
 
 @provide("jax.lax.scan")

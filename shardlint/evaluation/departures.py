@@ -392,6 +392,20 @@ def _settings(declared: Outcome, axis: str) -> Iterator[Setting]:
         else:
             yield Setting(max(devices, 1), {where: other})
             yield Setting(DEVICES, {where: other})
+        yield from _with_totals(declared, axis, other)
+
+
+def _with_totals(declared: Outcome, axis: str, size: int) -> Iterator[Setting]:
+    """The settings in which one more number that is written in the program stands for that of all its devices."""
+    where = declared.origin(axis)
+    origin = {} if where is None else {where: size}
+    whole = declared.devices_used
+    total = whole * size // declared.sizes[axis]
+    if whole == declared.sizes[axis] or total < 1:
+        return
+    for place, value in declared.written.items():
+        if value == whole and place not in origin:
+            yield Setting(max(DEVICES, total), {**origin, place: total})
 
 
 def _is_meant(program: Program, declared: Outcome, other: _Other, axis: str) -> bool:

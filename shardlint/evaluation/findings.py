@@ -58,7 +58,7 @@ def with_findings(
     reasons: list[str] = []
     meant: list[str] = []
     for judgement, sizes in _judgements(files, module):
-        reasons += judgement.reasons
+        reasons += [one for one in judgement.reasons if one != NOTHING_MAPPED]
         meant += [_meant(one, sizes) for one in judgement.meant]
         for departure in judgement.departures:
             extra.append(_diagnostic(departure, sizes, files))

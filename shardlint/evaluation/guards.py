@@ -42,6 +42,15 @@ class Change(Protocol):
 
 
 @dataclass(slots=True)
+class Surroundings:
+    """What a program finds, and sets, outside of itself: the flags of its command line, and variables of its
+    environment."""
+
+    flags: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Run:
     """One evaluation: the steps that are left, what was computed where, in order, and what is changed of the
     program."""
@@ -49,6 +58,7 @@ class Run:
     steps: int
     recorder: Recorder | None = None
     changes: Mapping[Where, Change] = field(default_factory=dict)
+    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
@@ -73,6 +83,14 @@ def tick(cost: int = 1) -> bool:
     if run.steps < 0:
         raise OutOfBudget(TOO_MANY_STEPS)
     return True
+
+
+def surroundings() -> Surroundings:
+    """What is outside of the program under way."""
+    run = _run.get()
+    if run is None:
+        raise NotEvaluable("code that runs outside of an evaluation")
+    return run.surroundings
 
 
 def recorder() -> Recorder | None:

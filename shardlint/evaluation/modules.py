@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from shardlint.evaluation import (
     array_annotations,  # noqa: F401 - this and the others that are not used register what they provide
     arrays,
+    command_lines,
     control,  # noqa: F401
     derivatives,  # noqa: F401
     guarded_code,
@@ -98,6 +99,7 @@ class World:
         self.resolver = resolver
         python.register(resolver)
         arrays.register(resolver)
+        command_lines.register(resolver)
         resolver.of_type[Outside] = attribute
         resolver.of_type[Module] = self.member
         resolver.of_type[Missing] = _refuse_missing
@@ -179,6 +181,8 @@ class World:
             __name__=namespace.__name__,
             __builtins__=self.builtins.names,
             __file__=module.path,
+            __doc__=None,
+            __package__=module.name.rpartition(".")[0],
         )
         for statement in statements:
             if statement.runs_program:

@@ -9,6 +9,7 @@ from typing import Any
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import provide
+from shardlint.evaluation.trees import register_fields
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
@@ -476,3 +477,38 @@ def apply_updates(params: Any, updates: Any) -> Any:
         params,
         updates,
     )
+
+
+class _Parameters:
+    """Stands for the parameters of which a state is made: a tree without leaves."""
+
+
+register_fields(_Parameters, (), ())
+
+
+def _is_parameters(value: Any) -> bool:
+    return isinstance(value, _Parameters)
+
+
+@provide("optax.tree_map_params")
+@provide("optax.tree_utils.tree_map_params")
+@provide("optax.tree.map_params")
+def map_parameters(
+    initable: Any,
+    function: Callable[..., Any],
+    state: Any,
+    /,
+    *rest: Any,
+    transform_non_params: Callable[[Any], Any] | None = None,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> Any:
+    """Call a function for what belongs to parameters in the state of an optimizer, as the moments do."""
+    init = initable if callable(initable) else initable.init
+    shape = init(_Parameters())
+
+    def mapped(kind: Any, held: Any) -> Any:
+        if _is_parameters(kind):
+            return map_leaves(function, held, *rest, is_leaf=is_leaf)
+        return held if transform_non_params is None else transform_non_params(held)
+
+    return map_leaves(mapped, shape, state, is_leaf=_is_parameters)

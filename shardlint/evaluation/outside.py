@@ -100,8 +100,8 @@ def guarded(
 KNOWN: dict[str, Any] = {}
 
 
-def provide(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function or class under a qualified name."""
+def provide(name: str) -> Callable[[Any], Any]:
+    """Register a value, or the decorated function or class, under a qualified name."""
 
     def register(made: Any) -> Any:
         KNOWN[name] = made
@@ -114,7 +114,20 @@ def known(qualname: str) -> Any:
     """What a qualified name means here, or None."""
     qualname = _canonical(qualname)
     found = KNOWN.get(qualname)
-    return LOWERINGS.get(qualname) if found is None else found
+    if found is None:
+        found = LOWERINGS.get(qualname)
+    return _with_all_names(qualname) if found is None else found
+
+
+def _with_all_names(qualname: str) -> Any:
+    """What a name means below one, such as ``logging``, that has every attribute; or None."""
+    above = qualname.rpartition(".")[0]
+    while above:
+        found = KNOWN.get(above)
+        if getattr(found, "has_all_names", False):
+            return found
+        above = above.rpartition(".")[0]
+    return None
 
 
 @lru_cache(maxsize=4096)

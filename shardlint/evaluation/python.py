@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import argparse
 import builtins
 import collections
 import contextlib
@@ -130,10 +131,28 @@ def _silent(*args: Any, **kwargs: Any) -> None:
     """Print nothing."""
 
 
+class Exit(NotEvaluable):
+    """Ends the program as ``SystemExit`` does, which is no reason not to have evaluated it."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__("")
+
+
 def _type(*args: Any) -> Any:
     if len(args) != 1:
         raise NotEvaluable("a class that is made by type()")
     return Outside("jax.Array") if isinstance(args[0], Array) else type(args[0])
+
+
+_HOLDERS = (argparse.Namespace, types.SimpleNamespace)
+"""Classes whose objects have whatever attributes they are given."""
+
+
+def _vars(*args: Any) -> dict[str, Any]:
+    if len(args) == 1 and (isinstance(args[0], _HOLDERS) or is_users(args[0])):
+        found: dict[str, Any] = vars(args[0])
+        return found
+    raise NotEvaluable("vars()")
 
 
 class Builtins:
@@ -147,7 +166,7 @@ class Builtins:
         names.update(
             {
                 name: _closed(name)
-                for name in "open eval exec compile __import__ globals locals input breakpoint vars dir".split()
+                for name in "open eval exec compile __import__ globals locals input breakpoint dir".split()
             }
         )
         names.update(
@@ -164,6 +183,8 @@ class Builtins:
             hasattr=self._has,
             setattr=self.set_attribute,
             delattr=_closed("delattr"),
+            vars=_vars,
+            SystemExit=Exit,
             issubclass=_is_subclass,
             BaseException=Exception,
             __build_class__=_build_class,
@@ -192,9 +213,10 @@ class Builtins:
 
     def set_attribute(self, value: Any, name: str, new: Any) -> None:
         """``value.name = new``, of objects of the program's own classes and of its functions."""
-        if name.startswith("__") or not (
-            is_users(value) or isinstance(value, types.FunctionType)
-        ):
+        is_settable = is_users(value) or isinstance(
+            value, (types.FunctionType, *_HOLDERS)
+        )
+        if name.startswith("__") or not is_settable:
             raise NotEvaluable(
                 f"the attribute {name} of a {type(value).__name__} is set"
             )
@@ -274,6 +296,7 @@ for _name in ("Enum", "IntEnum", "Flag", "IntFlag", "StrEnum"):
 provide("typing.NamedTuple<base>")(typing.NamedTuple)
 provide("abc.ABC<base>")(abc.ABC)
 provide("typing.Protocol<base>")(object)
+provide("typing_extensions.Protocol<base>")(object)
 provide("typing.Generic[]")(lambda item: Outside("typing.Generic"))
 provide("typing.Generic<base>")(object)
 
@@ -301,6 +324,7 @@ class Nothing:
     """Takes every call and every attribute, and does nothing: loggers, warnings, profilers."""
 
     is_value = True
+    has_all_names = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Nothing:
         return self

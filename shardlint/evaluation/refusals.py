@@ -34,6 +34,7 @@ class Refused(ValueError):
         operands: tuple[Array, ...] = (),
         varying: Collection[str] = (),
         size: int | None = None,
+        is_of_sizes: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -42,6 +43,7 @@ class Refused(ValueError):
         self.operands = operands
         self.varying = frozenset(varying)
         self.size = size
+        self.is_of_sizes = is_of_sizes
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         error.message,
         error.axis,
         where,
+        is_of_sizes=error.is_of_sizes,
         operands=error.operands,
         varying=error.varying,
         size=error.size,
@@ -147,3 +150,10 @@ def is_longer(path: str, entries: int, rank: int) -> Refused:
     what = f"argument {path}" if path else "the argument"
     reason = spec_too_long(rank, "its PartitionSpec", entries)
     return Refused("ST306", f"JAX refuses this call: {what} {reason}")
+
+
+def carry_changes(path: str, before: str, after: str, is_of_sizes: bool) -> Refused:
+    """For a loop whose carry is of another type after a step."""
+    what = f"the carry {path}" if path else "the carry"
+    message = f"JAX refuses this call: {what} is {before} before a step of the loop and {after} after it"
+    return Refused("ST210", message, is_of_sizes=is_of_sizes)

@@ -89,6 +89,37 @@ def _relations(
         ):
             pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
             yield from (split(dim - first, power) for power in _powers(*pair, ratio))
+            return
+    if shape != other and len(shape) == 1 and not first:
+        yield from _padded_relations(many, few, ratio)
+
+
+def _padded_relations(
+    many: Sequence[Any], few: Sequence[Any], ratio: Fraction
+) -> Iterator[Relation]:
+    """The relations between vectors that are padded with zeros, to another length on another number of devices."""
+    if _alike(many) and _alike(few):
+        same = without_padding(many[0], few[0])
+        if same is not None:
+            yield from (
+                Relation("same", power=power) for power in _powers(*same, ratio)
+            )
+    total = without_padding(np.add.reduce(many), np.add.reduce(few))
+    if total is not None:
+        yield from (part("sum", power) for power in _powers(*total, ratio))
+    joined = without_padding(np.concatenate(many), np.concatenate(few))
+    if joined is not None:
+        yield from (split(0, power) for power in _powers(*joined, ratio))
+
+
+def without_padding(one: Any, other: Any) -> tuple[Any, Any] | None:
+    """The entries that two vectors have both, if the longer one is zero from there on."""
+    if one.ndim != 1 or other.ndim != 1:
+        return None
+    length = min(len(one), len(other))
+    if one[length:].any() or other[length:].any():
+        return None
+    return one[:length], other[:length]
 
 
 def _alike(parts: Sequence[Any]) -> bool:

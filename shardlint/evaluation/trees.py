@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics import trees
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import asarray, cast
+from shardtypes.semantics.lowerings.creation import zeros
+from shardtypes.semantics.lowerings.joining import concatenate
+from shardtypes.semantics.lowerings.shapes import reshape
 from shardtypes.semantics.trees import (
     NODE,
     Registered,
@@ -109,6 +115,29 @@ def _leaves_with_path(tree: Any, is_leaf: Any = None) -> Any:
 @provide("jax.tree_util.keystr")
 def _key_string(path: tuple[Key, ...], **options: Any) -> str:
     return "".join(map(str, path))
+
+
+@provide("jax.flatten_util.ravel_pytree")
+def _ravel(tree: Any) -> tuple[Array, Callable[[Any], Any]]:
+    """All entries of a tree in one vector, and what makes such a vector a tree again."""
+    leaves, structure = flatten(tree)
+    arrays = [asarray(leaf) for leaf in leaves]
+    if not arrays:
+        return zeros((0,)), lambda vector: unflatten(structure, [])
+    flat = [reshape(one, (-1,)) for one in arrays]
+    ends = list(itertools.accumulate(len(one) for one in flat))
+
+    def unravel(vector: Array) -> Any:
+        pieces = zip(arrays, [0, *ends[:-1]], ends, strict=True)
+        return unflatten(
+            structure,
+            [
+                cast(reshape(vector[start:end], one.shape), one.dtype or "float32")
+                for one, start, end in pieces
+            ],
+        )
+
+    return concatenate(flat), unravel
 
 
 # --- classes as nodes -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shardtypes.semantics.array import Array, Dim, Params
+from shardtypes.semantics.array import Array, Dim, Params, SizesDiffer
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.local_sizes import gathered, sharded
@@ -297,13 +297,26 @@ def _scattered_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
-    count, at = _group_size(params), params["dimension"]
+    at = params["dimension"]
     if not params["tiled"]:
         del sizes[at]
     else:
-        size = sizes[at]
-        sizes[at] = None if size is None else sharded(size // count, _names(params))
+        sizes[at] = _part_of(sizes[at], params)
     return [tuple(sizes)]
+
+
+def _part_of(size: Dim, params: Params) -> Dim:
+    """The size of each device's part of a dimension. Raises SizesDiffer."""
+    if size is None:
+        return None
+    count = _group_size(params)
+    if isinstance(size, int) and size % count:
+        axes = ", ".join(repr(name) for name, _ in params["axes"])
+        raise SizesDiffer(
+            f"a dimension of {size} is not divided by {count}, the number of devices along {axes}"
+        )
+    part: Dim = sharded(size // count, _names(params))
+    return part
 
 
 def _scattered(
@@ -377,13 +390,9 @@ def _exchanged_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
     sizes = list(operands[0].dims)
-    count, apart, together = (
-        _group_size(params),
-        params["split_axis"],
-        params["concat_axis"],
-    )
-    first = sizes[apart]
-    sizes[apart] = None if first is None else sharded(first // count, _names(params))
+    count = _group_size(params)
+    apart, together = params["split_axis"], params["concat_axis"]
+    sizes[apart] = _part_of(sizes[apart], params)
     second = sizes[together]
     sizes[together] = (
         None if second is None else gathered(second * count, _names(params))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array, Dim, Params
@@ -123,6 +124,11 @@ shard: Primitive = declare(
 )
 
 
+def _inside(cotangent: Array, operand: Array) -> Array:
+    """The cotangent of what leaves mapped code, which varies over the axes that this does."""
+    return replace(cotangent, varying=operand.varying)
+
+
 def _global(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
@@ -149,7 +155,9 @@ unshard: Primitive = declare(
     values=_KEPT,
     evaluate=_identity,
     simulate=_joined,
-    pull=lambda cotangent, operands, results, params: [shard(cotangent, **params)],
+    pull=lambda cotangent, operands, results, params: [
+        _inside(shard(cotangent, **params), operands[0])
+    ],
 )
 
 
@@ -197,7 +205,7 @@ def _pull_first(
 ) -> Sequence[Array | None]:
     """Without types that vary, each device gets its share of the cotangent, as a sum over them is to come."""
     if params["checked"]:
-        return [cotangent]
+        return [_inside(cotangent, operands[0])]
     total = 1
     for _, size in params["axes"]:
         total *= size
