@@ -10,7 +10,8 @@ import typeguard
 from shardtypes.dtypes import ArrayType, anydtype
 from shardtypes.errors import ShapeError
 from shardtypes.manual_check import check_type_of
-from shardtypes.scopes import Scope, Site
+from shardtypes.scopes import Scope
+from shardtypes.sites import Site
 from shardtypes.typeguard_plugin import register_with_typeguard
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import pytest
 from jax.sharding import Mesh, NamedSharding
 
+from pytest_shardtypes.golden import GoldenFiles
 from shardtypes import hlo
 from shardtypes.collectives import Collective as Collective
 from shardtypes.collectives import collectives_of
 from shardtypes.compiled import without_questions
-
-if TYPE_CHECKING:
-    from pytest_shardtypes.golden import GoldenFiles
 
 # The names of jax.lax beside the compiler's.
 ALIASES = {

@@ -11,6 +11,8 @@ import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 
+import pytest
+
 XLA_FLAG = "--xla_force_host_platform_device_count"
 
 
@@ -125,3 +127,7 @@ def _running() -> bool:
     from jax._src import xla_bridge
 
     return bool(xla_bridge.backends_are_initialized())
+
+
+#: The devices that the run forced, for its fixtures; None where it takes those that are there.
+FORCED = pytest.StashKey[ForcedDevices | None]()

@@ -12,21 +12,21 @@ from jax.sharding import AbstractMesh, Mesh
 from pytest_shardtypes import assertions, containment, meshes
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
-from pytest_shardtypes.devices import ForcedDevices
+from pytest_shardtypes.devices import FORCED, ForcedDevices
 from pytest_shardtypes.facts import note_collectives, note_leak
 from pytest_shardtypes.failing_laws import FailingLaws
 from pytest_shardtypes.golden import GoldenFiles
-from pytest_shardtypes.session import RUN
-from shardtypes import layouts, placement
+from pytest_shardtypes.options import OPTIONS
+from shardtypes import layout_lookup, layouts, placement
 from shardtypes.kept_meshes import forgetting_meshes
 
 
 @pytest.fixture(autouse=True)
 def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
     """The mesh that this test is to run under, in force while it runs; None where it asks for none."""
-    run = request.config.stash[RUN]
+    forced = request.config.stash[FORCED]
     _force_again(
-        run.forced,
+        forced,
         lambda text: note_leak(
             request.node, f"began with {text}, which an earlier test had chosen"
         ),
@@ -45,7 +45,7 @@ def _shardtypes_mesh(request: pytest.FixtureRequest) -> Iterator[Mesh | None]:
         else:
             with jax.set_mesh(mesh):
                 yield mesh
-    _force_again(run.forced, lambda text: note_leak(request.node, f"left {text}"))
+    _force_again(forced, lambda text: note_leak(request.node, f"left {text}"))
 
 
 def _force_again(forced: ForcedDevices | None, say: Callable[[str], None]) -> None:
@@ -90,7 +90,7 @@ def shard() -> Callable[..., Any]:
 @pytest.fixture
 def layout() -> Callable[..., layouts.Layout]:
     """``layout(x)``: how a value is sharded; its text is a shape string."""
-    return layouts.layout
+    return layout_lookup.layout
 
 
 @pytest.fixture
@@ -159,5 +159,5 @@ def _wanted(request: pytest.FixtureRequest) -> MeshAxes | None:
     if marker is not None:
         return meshes.marked_mesh(marker)
     if {"mesh", "mesh_invariant"} & set(request.fixturenames):
-        return request.config.stash[RUN].options.mesh
+        return request.config.stash[OPTIONS].mesh
     return None

@@ -34,6 +34,10 @@ class Options:
     report: Path | None
 
 
+#: The options of the run, for its fixtures.
+OPTIONS = pytest.StashKey[Options]()
+
+
 @dataclass(frozen=True)
 class _Given:
     """One option's text or value, and the words that tell the user where it was written."""

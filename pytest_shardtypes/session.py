@@ -12,9 +12,9 @@ import pytest
 
 from pytest_shardtypes import examples
 from pytest_shardtypes.axes import BadMesh
-from pytest_shardtypes.devices import ForcedDevices, WrongDevices
+from pytest_shardtypes.devices import FORCED, ForcedDevices, WrongDevices
 from pytest_shardtypes.facts import Facts
-from pytest_shardtypes.options import Options, read_options
+from pytest_shardtypes.options import OPTIONS, Options, read_options
 from pytest_shardtypes.processes import Processes
 from pytest_shardtypes.rank import Rank, Reporter
 
@@ -45,10 +45,11 @@ class Run:
 
     def __init__(self, config: pytest.Config, options: Options) -> None:
         self.config = config
-        self.options = options
+        self.options = config.stash[OPTIONS] = options
         self.forced = (
             None if options.devices is None else ForcedDevices(options.devices)
         )
+        config.stash[FORCED] = self.forced
         self.hook: PackageHook | None = None
         self.tracing: Tracing | None = None
         self.laws: LawItems | None = None

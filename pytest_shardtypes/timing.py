@@ -9,7 +9,8 @@ from typing import Any
 from shardtypes import _stats
 from shardtypes.array_check import ArraySpec
 from shardtypes.meshes import View
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 
 
 class CheckTimes:

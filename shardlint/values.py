@@ -113,6 +113,17 @@ class IntValue:
     devices: frozenset[str] = frozenset()
 
 
+def size_in(value: Value | None) -> Size | None:
+    """The size that a Python int is; None where that is not known, and for what is no int."""
+    return value.size if isinstance(value, IntValue) else None
+
+
+def number_in(value: Value | None) -> int | None:
+    """The number that a Python int is, where it is the same for all sizes; else None."""
+    size = size_in(value)
+    return None if size is None else size.constant
+
+
 @frozen
 class ScalarValue:
     """A Python number or bool of unknown value; ``kind`` is bool, float or complex."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from shardlint import ir
+
+_NodeT = TypeVar("_NodeT", bound=ir.Node)
 
 
 def walk(
@@ -28,6 +30,12 @@ def walk(
                 stack.append(one(current))
             elif several is not None:
                 stack += several(current)
+
+
+def nodes_of(node: object, kind: type[_NodeT]) -> Iterator[_NodeT]:
+    """Every node of one kind below, in order."""
+    found: Iterator[Any] = walk(node, frozenset((kind,)))
+    return found
 
 
 def below(node: object) -> Iterator[ir.Node]:

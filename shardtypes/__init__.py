@@ -6,6 +6,7 @@ Every name below is loaded on first use, so that ``import shardtypes.lang`` pull
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -139,19 +140,13 @@ if TYPE_CHECKING:
     )
     from shardtypes.explanation import explain as explain
     from shardtypes.import_hook import install_import_hook as install_import_hook
+    from shardtypes.layout_lookup import layout as layout
     from shardtypes.layouts import Layout as Layout
-    from shardtypes.layouts import layout as layout
     from shardtypes.logical_axes import (
         LogicallyPartitioned as LogicallyPartitioned,
     )
     from shardtypes.logical_axes import (
         RulesFallback as RulesFallback,
-    )
-    from shardtypes.logical_axes import (
-        axis_rules as axis_rules,
-    )
-    from shardtypes.logical_axes import (
-        get_logical_axis_rules as get_logical_axis_rules,
     )
     from shardtypes.logical_axes import (
         logical_to_mesh as logical_to_mesh,
@@ -163,13 +158,17 @@ if TYPE_CHECKING:
         logical_to_mesh_sharding as logical_to_mesh_sharding,
     )
     from shardtypes.logical_axes import (
-        set_logical_axis_rules as set_logical_axis_rules,
-    )
-    from shardtypes.logical_axes import (
         with_logical_constraint as with_logical_constraint,
     )
     from shardtypes.logical_axes import (
         with_logical_partitioning as with_logical_partitioning,
+    )
+    from shardtypes.logical_rules import axis_rules as axis_rules
+    from shardtypes.logical_rules import (
+        get_logical_axis_rules as get_logical_axis_rules,
+    )
+    from shardtypes.logical_rules import (
+        set_logical_axis_rules as set_logical_axis_rules,
     )
     from shardtypes.manual_check import check as check
     from shardtypes.manual_check import check_size as check_size
@@ -187,8 +186,8 @@ if TYPE_CHECKING:
     from shardtypes.placement import shard as shard
     from shardtypes.proving import prove as prove
     from shardtypes.pytrees import pytree_dataclass as pytree_dataclass
+    from shardtypes.scoped_calls import scope as scope
     from shardtypes.scopes import Scope as Scope
-    from shardtypes.scopes import scope as scope
     from shardtypes.spec import DimSpec as DimSpec
     from shardtypes.spec import ShapeSpec as ShapeSpec
     from shardtypes.stacked import Array as Array
@@ -245,9 +244,11 @@ _HOMES = {
     ),
     "DroppedConstraint": "errors",
     **dict.fromkeys(("check", "check_size"), "manual_check"),
-    **dict.fromkeys(("Scope", "scope"), "scopes"),
+    "Scope": "scopes",
+    "scope": "scoped_calls",
     **dict.fromkeys(("ShapeSpec", "DimSpec"), "spec"),
-    **dict.fromkeys(("Layout", "layout"), "layouts"),
+    "Layout": "layouts",
+    "layout": "layout_lookup",
     **dict.fromkeys(
         ("make_partition_specs", "make_shardings", "is_fully_sharded"),
         "partition_specs",
@@ -256,16 +257,17 @@ _HOMES = {
         (
             "LogicallyPartitioned",
             "RulesFallback",
-            "axis_rules",
-            "get_logical_axis_rules",
             "logical_to_mesh",
             "logical_to_mesh_axes",
             "logical_to_mesh_sharding",
-            "set_logical_axis_rules",
             "with_logical_constraint",
             "with_logical_partitioning",
         ),
         "logical_axes",
+    ),
+    **dict.fromkeys(
+        ("axis_rules", "get_logical_axis_rules", "set_logical_axis_rules"),
+        "logical_rules",
     ),
     "Array": "stacked",
     "enabled": "switches",
@@ -303,7 +305,14 @@ def __getattr__(name: str) -> Any:
             ) from error
         raise
     globals()[name] = value
+    _known_to_typeguard()
     return value
+
+
+def _known_to_typeguard() -> None:
+    """Have typeguard check array types, in a program that uses both and loaded typeguard without its plugins."""
+    if "typeguard" in sys.modules and "shardtypes.dtypes" in sys.modules:
+        importlib.import_module("shardtypes.typeguard_plugin").register_with_typeguard()
 
 
 def __dir__() -> list[str]:

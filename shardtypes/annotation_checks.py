@@ -29,7 +29,8 @@ from shardtypes.container_checks import compile_container
 from shardtypes.dtypes import array_spec
 from shardtypes.errors import ShardTypeError
 from shardtypes.meshes import View
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 from shardtypes.typeguard_checks import CONFIG, Checker, anything, by_typeguard
 
 

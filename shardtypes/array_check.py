@@ -6,29 +6,37 @@ Order: is it an array, dtype, rank, sizes, sharding. A failed check leaves the b
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
-import numpy as np
 
 # the class of every concrete array: no public name
 from jax._src.array import ArrayImpl
 from jax.sharding import SingleDeviceSharding
 
 from shardtypes import _stats, messages
+from shardtypes.accepted_dtypes import DTypeClass, accepts
+from shardtypes.array_text import describe
+from shardtypes.declared_array import (
+    ANYTHING,
+    BROADCAST,
+    CONSTANT,
+    NAME,
+    DeclaredArray,
+)
 from shardtypes.errors import ShapeError, ShardTypeError
+from shardtypes.frames import table_of_caller
 from shardtypes.jit_border import install_in_time
 from shardtypes.lang import Dim, Shape, Size
-from shardtypes.logical_axes import rules_in_force as rules
-from shardtypes.meshes import View
-from shardtypes.scopes import Binding, Deferred, Site, Table
+from shardtypes.logical_rules import rules_in_force as rules
+from shardtypes.meshes import View, current_view
+from shardtypes.scopes import Deferred, Table
 from shardtypes.sharding_check import check_sharding, nothing_known
-
-if TYPE_CHECKING:
-    from shardtypes.dtypes import ArrayDType
+from shardtypes.sites import Binding, Site
 
 install_in_time()
 ARRAY_TYPES = (jax.Array, jax.ShapeDtypeStruct)
+HERE = Site("", "")
 
 # Classes already found to be arrays, and whether they are tracers: isinstance with JAX's is slow.
 _array_classes: dict[type, bool] = {}
@@ -42,76 +50,13 @@ def _is_tracer(value: Any) -> bool | None:
     return found
 
 
-NAME, CONSTANT, ANYTHING, EXPRESSION, BROADCAST = range(5)
-
-
-def _plan(dims: tuple[Dim, ...]) -> tuple[tuple[int, Any, Dim], ...]:
-    steps: list[tuple[int, Any, Dim]] = []
-    for dim in dims:
-        if dim.kind == "anonymous":
-            steps.append((ANYTHING, None, dim))
-        elif dim.kind == "broadcast":
-            steps.append((BROADCAST, dim.size, dim))
-        elif dim.size is None:
-            steps.append((ANYTHING, None, dim))
-        elif dim.size.symbol_name is not None:
-            steps.append((NAME, dim.size.symbol_name, dim))
-        elif dim.size.constant is not None:
-            steps.append((CONSTANT, dim.size.constant, dim))
-        else:
-            steps.append((EXPRESSION, dim.size, dim))
-    return tuple(steps)
-
-
-def _names(dim: Dim) -> list[str]:
-    if dim.kind == "variadic":
-        return [f"*{dim.name}"] if dim.name is not None else []
-    return sorted(dim.size.symbols) if dim.size is not None else []
-
-
-class ArraySpec:
+class ArraySpec(DeclaredArray):
     """A compiled array annotation. Made once per distinct annotation and shared by all who use it."""
 
-    __slots__ = (
-        "axes",
-        "dtype",
-        "names",
-        "plan",
-        "rank",
-        "shape",
-        "sharded",
-        "simple",
-        "text",
-        "variadic",
-        "verdicts",
-        "wanted_dtype",
-    )
-
-    def __init__(self, dtype: type[ArrayDType], shape: Shape, text: str) -> None:
-        from shardtypes.dtypes import numpy_dtype
-
-        self.dtype = dtype
-        self.shape = shape
-        self.text = text
-        self.rank = len(shape.dims)
-        self.variadic = shape.variadic
-        self.plan = _plan(shape.dims)
-        # Binds plain names only: they are then all that a failed check has to undo.
-        self.simple = self.variadic is None and all(
-            kind in (NAME, CONSTANT, ANYTHING) for kind, _, _ in self.plan
-        )
-        # All names in it, as tables have them, for messages.
-        self.names = tuple(
-            dict.fromkeys(name for dim in shape.dims for name in _names(dim))
-        )
-        self.axes = tuple(dim.axes for dim in shape.dims)
-        self.sharded = bool(shape.axes)
-        self.wanted_dtype: np.dtype[Any] | None = numpy_dtype(dtype)
-        # Outcomes of sharding comparisons by (sharding, mesh, …); see sharding_check.
-        self.verdicts: dict[Any, Any] = {}
+    __slots__ = ()
 
     @classmethod
-    def compile(cls, dtype: type[ArrayDType], shape: Shape, text: str) -> ArraySpec:
+    def compile(cls, dtype: DTypeClass, shape: Shape, text: str) -> ArraySpec:
         """The compiled form of ``dtype[shape]``; ``text`` is how messages show it."""
         return cls(dtype, shape, text)
 
@@ -155,6 +100,12 @@ class ArraySpec:
                 table.forget_from(before)
             raise
 
+    def check_here(self, value: Any, site: Site = HERE) -> None:
+        """Check a value, binding names in the open ``Scope``, else in the checked call in whose body the caller
+        stands, else for this check only."""
+        table = table_of_caller() or Table()
+        self.check(value, table, current_view(), site)
+
     def check_shape(self, value: Any, table: Table, view: View, site: Site) -> None:
         """As ``check``, of the dtype, the rank and the sizes alone: its sharding is left open."""
         __tracebackhide__ = True
@@ -197,7 +148,7 @@ class ArraySpec:
             elif kind == CONSTANT:
                 if want != got:
                     message = messages.size_differs(
-                        index, str(want), got, self.text, messages.describe(value)
+                        index, str(want), got, self.text, describe(value)
                     )
                     raise ShapeError(message, site, messages.OTHER_SIZE)
             elif kind != ANYTHING:
@@ -208,13 +159,11 @@ class ArraySpec:
 
     def _check_dtype(self, dtype: Any, value: Any, site: Site) -> None:
         __tracebackhide__ = True
-        from shardtypes.dtypes import accepts
-
         if dtype == self.wanted_dtype or accepts(self.dtype, dtype):
             return
         want = self.dtype.__name__
         got = messages.short_dtype(dtype)
-        message = messages.wrong_dtype(want, got, self.text, messages.describe(value))
+        message = messages.wrong_dtype(want, got, self.text, describe(value))
         raise ShapeError(message, site, messages.other_dtype(self.wanted_dtype))
 
     def _global_shape(
@@ -257,9 +206,7 @@ class ArraySpec:
         at, count = self.variadic, len(shape) - self.rank + 1
         if at is None or count < 0:
             want = str(self.rank) if at is None else f"at least {self.rank - 1}"
-            message = messages.wrong_rank(
-                want, len(shape), self.text, messages.describe(value)
-            )
+            message = messages.wrong_rank(want, len(shape), self.text, describe(value))
             raise ShapeError(message, site, messages.OTHER_RANK)
         name = self.shape.dims[at].name
         middle = shape[at : at + count]
@@ -270,7 +217,7 @@ class ArraySpec:
                 table.places["*" + name] = (site, at)
             elif bound != middle:
                 message = messages.size_differs(
-                    at, f"*{name}", middle, self.text, messages.describe(value)
+                    at, f"*{name}", middle, self.text, describe(value)
                 )
                 raise ShapeError(message, site, clash={"*" + name})
         return (
@@ -284,7 +231,7 @@ class ArraySpec:
     ) -> None:
         __tracebackhide__ = True
         message = messages.size_differs(
-            dim, f"{name} = {want}", got, self.text, messages.describe(value)
+            dim, f"{name} = {want}", got, self.text, describe(value)
         )
         raise ShapeError(message, site, clash={name})
 
@@ -315,7 +262,7 @@ class ArraySpec:
         want = _computed(size, table)
         if want != got:
             message = messages.size_differs(
-                index, _shown(size, want), got, self.text, messages.describe(value)
+                index, _shown(size, want), got, self.text, describe(value)
             )
             error = ShapeError(message, site, clash=size.symbols)
             error.expected = want

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from shardtypes.dtypes import ArrayType, DTypeClass
+from shardtypes.accepted_dtypes import DTypeClass
+from shardtypes.dtypes import ArrayType
 from shardtypes.fields import (
     are_resolved,
     class_annotations,

@@ -24,8 +24,8 @@ from shardtypes.fields import (
     module_names,
 )
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site
 from shardtypes.sharding_check import UnplacedTable
+from shardtypes.sites import Site
 from shardtypes.stacks import is_stack
 from shardtypes.switches import checks_on, left_out
 from shardtypes.typeguard_checks import CONFIG, Checker

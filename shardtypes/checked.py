@@ -35,15 +35,15 @@ from shardtypes.generators import parts_of, run, run_async
 from shardtypes.meshes import GLOBAL_VIEW, View, current_view
 from shardtypes.methods import check_of_object, names_no_sizes
 from shardtypes.recompiled import with_assignments_checked
+from shardtypes.scoped_calls import scope as open_scope
 from shardtypes.scopes import (
-    Site,
     Table,
     enter_table,
     leave_table,
     scope_in_force,
     shared_table,
 )
-from shardtypes.scopes import scope as open_scope
+from shardtypes.sites import Site
 from shardtypes.strings_in_types import resolved
 from shardtypes.switches import checks_on, left_out, switched_off
 from shardtypes.typeguard_checks import CONFIG, Checker

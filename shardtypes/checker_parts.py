@@ -14,7 +14,7 @@ from typing import Any
 import typeguard
 from typeguard import TypeCheckMemo
 
-from shardtypes.array_check import ANYTHING, BROADCAST, CONSTANT, NAME, ArraySpec
+from shardtypes.array_check import ArraySpec
 from shardtypes.array_types import (
     array_annotation,
     holds_arrays,
@@ -23,6 +23,7 @@ from shardtypes.array_types import (
 )
 from shardtypes.checker_text import Names, Text, Unusual
 from shardtypes.container_checks import site_of_field, split_tuple
+from shardtypes.declared_array import ANYTHING, BROADCAST, CONSTANT, NAME
 from shardtypes.dtypes import array_spec
 from shardtypes.fields import (
     declares_fields,
@@ -32,7 +33,7 @@ from shardtypes.fields import (
     module_names,
 )
 from shardtypes.known_shardings import Last
-from shardtypes.scopes import Site
+from shardtypes.sites import Site
 from shardtypes.typeguard_checks import CONFIG, Checker, by_typeguard
 
 _abc = collections.abc

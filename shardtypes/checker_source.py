@@ -13,7 +13,7 @@ from typing import Any
 from shardtypes.checker_parts import Checked, Writer
 from shardtypes.checker_text import Text
 from shardtypes.known_shardings import Last
-from shardtypes.scopes import Site
+from shardtypes.sites import Site
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.lang import Size
-from shardtypes.scopes import Site
+from shardtypes.sites import Site
 
 # Lines, and among them places where some are put in later.
 _Lines = list["str | _Lines"]

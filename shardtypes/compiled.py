@@ -10,34 +10,25 @@ that was not compared is counted.
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
-from jax._src import core  # no public way to say in which trace an operation belongs
 
 # no public one in the oldest JAX that we support
 from jax._src.tree_util import broadcast_prefix
 
-from shardtypes import _stats, messages
-from shardtypes.beneath import beneath
+from shardtypes import _stats
 from shardtypes.errors import ShardingError, ShardTypeError
-from shardtypes.meshes import format_mesh, mesh_sizes, parts_of
-from shardtypes.provenance import note_check
-from shardtypes.questions import ask
-from shardtypes.scopes import Bound, Site
+from shardtypes.sites import Site
 from shardtypes.switches import checks_on
 
 if TYPE_CHECKING:
-    from shardtypes.array_check import ArraySpec
-    from shardtypes.layouts import Layout
-    from shardtypes.sharding_check import Claim
+    pass
 
 
 class Collector:
@@ -135,14 +126,15 @@ class Collector:
 _retraced = jax.make_user_context(None)
 _traces = itertools.count(1)
 
-# A reason why a comparison could not be made, as `sharding_check` writes them.
-PADDED = "?a size that its axes do not divide, which the compiler pads"
-
 _collector: ContextVar[Collector | None] = ContextVar(
     "shardtypes_compile_checks", default=None
 )
 # Set where programs are compiled to be looked at, which do not run.
 looking: ContextVar[bool] = ContextVar("shardtypes_looking", default=False)
+
+
+#: What gathers the answers of the checking compile that is under way.
+collector_in_force = _collector.get
 
 
 def asking() -> bool:
@@ -212,145 +204,3 @@ def finish(collector: Collector) -> None:
     if collector.answered < collector.asked:
         _stats.count_not_possible("the compiler did not report the sharding of a value")
     collector.raise_first()
-
-
-def request(
-    spec: ArraySpec,
-    value: Any,
-    declared: Sequence[Any],
-    mesh: Any,
-    automatic: Collection[str],
-    bindings: tuple[Bound, ...],
-    site: Site,
-) -> None:
-    """Have a traced value's sharding compared when it is compiled. ``automatic`` are the Auto axes: the type
-    tells of partial sums over the others."""
-    from shardtypes.jit_border import install, is_compiled  # these call each other
-    from shardtypes.layouts import layout
-    from shardtypes.sharding_check import SKIPPED, compare_named, count_agreement
-
-    under = beneath(value)
-    if under is None:
-        _stats.count_not_possible("a ragged value inside vmap")
-        return
-    traced = under.value
-    noted = note_check(getattr(traced, "_trace", None))
-    collector = _collector.get()
-    if collector is None:
-        if (
-            not (install() and noted and is_compiled(sys._getframe(1)))
-            and not looking.get()
-        ):
-            _stats.count_not_possible(
-                "inside a trace on Auto mesh axes, without a checking compile"
-            )
-        return
-    collector.asked += 1
-    dtype, sizes = value.dtype, mesh_sizes(mesh)
-
-    def answer(
-        sharding: Any,
-        found: Any,
-        shape: tuple[int, ...],
-        mapped: tuple[int, ...] | None,
-    ) -> None:
-        collector.add(difference(sharding, found, shape, mapped))
-
-    def difference(
-        sharding: Any,
-        found: Any,
-        shape: tuple[int, ...],
-        mapped: tuple[int, ...] | None,
-    ) -> ShardingError | None:
-        if mapped is None:
-            _stats.count_not_possible("a ragged value inside vmap")
-            return None
-        if collector.is_free(traced) and not any(declared):
-            _stats.count_not_possible(
-                "an argument that was not placed, so that the compiler may choose its sharding"
-            )
-            return None
-        sharding = collector.placement(traced, site, sharding)
-        if sharding is None:
-            _stats.count_not_possible(
-                "an intermediate value, under out_shardings that place the results"
-            )
-            return None
-        concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else found
-        actual = layout(sharding, mesh=concrete, shape=shape)
-        hidden = (*mapped, *under.mapped)
-        if actual.dims is None:
-            reason = _compare_split_axes(declared, actual, hidden, concrete)
-        else:
-            pending = [axis for axis in spec.shape.pending if axis in automatic]
-            actual = actual.without(hidden)
-            actual = replace(actual, pending=actual.pending.intersection(automatic))
-            claims, actual, padded = _without_padded(
-                declared, actual, sizes, collector.is_result(traced)
-            )
-            reason = compare_named(claims, pending, actual, sizes, actual.sizes)
-            if padded and not reason:
-                reason = PADDED
-        if reason.startswith(SKIPPED):
-            _stats.count_not_possible(reason[len(SKIPPED) :])
-            return None
-        if not reason:
-            if _stats.recording:
-                count_agreement(spec, sizes, site)
-            return None
-        shown = messages.described(dtype, actual)
-        advice = "correct the annotation or the in_shardings, or add a with_sharding_constraint"
-        error = ShardingError(
-            messages.sharding_differs(reason, spec.text, shown, format_mesh(mesh)),
-            site,
-            advice,
-        )
-        error.bindings = bindings
-        return error
-
-    with core.set_current_trace(traced._trace):
-        ask(traced, answer)
-
-
-def _compare_split_axes(
-    declared: Sequence[Claim], actual: Layout, hidden: Sequence[int], mesh: Any
-) -> str:
-    """Why a layout is not the declared one that mesh axes cannot say, as where half of one splits a dimension."""
-    from shardtypes.sharding_check import SKIPPED, compare_maps
-
-    if hidden:
-        return SKIPPED + "inside vmap, a sharding that the mesh axes cannot say"
-    sizes = mesh_sizes(mesh)
-    if any(
-        size % parts_of(claim or (), sizes)
-        for claim, size in zip(declared, actual.sizes, strict=True)
-    ):
-        return PADDED
-    return compare_maps(declared, actual, mesh)
-
-
-def _without_padded(
-    declared: Sequence[Claim], actual: Layout, sizes: Mapping[str, int], is_result: bool
-) -> tuple[Sequence[Claim], Layout, bool]:
-    """The claims and the layout without the dimensions that the compiler splits into parts of which the last is padded,
-    and whether there are such.
-
-    Inside a program that is how they are sharded. Where they leave it JAX shards them over fewer axes, and never over
-    those that were declared.
-    """
-    assert actual.dims is not None
-    claims, dims = list(declared), list(actual.dims)
-    for dim, (claim, axes, size) in enumerate(
-        zip(declared, actual.dims, actual.sizes, strict=True)
-    ):
-        if size % parts_of(axes, sizes) == 0:
-            continue
-        if is_result and claim is not None and size % parts_of(claim, sizes):
-            dims[dim] = ()
-        else:
-            claims[dim] = None
-    return (
-        claims,
-        replace(actual, dims=tuple(dims)),
-        dims != list(actual.dims) or claims != list(declared),
-    )

@@ -37,8 +37,9 @@ from shardtypes.fields import (
     remember_names_of,
 )
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, enter_table, leave_table
+from shardtypes.scopes import enter_table, leave_table
 from shardtypes.sharding_check import UnplacedTable
+from shardtypes.sites import Site
 from shardtypes.stacks import is_stack
 from shardtypes.switches import checks_on
 

@@ -38,7 +38,8 @@ from shardtypes.fields import (
     unstacked,
 )
 from shardtypes.meshes import View
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 from shardtypes.stacks import is_stack
 from shardtypes.typeguard_checks import (
     CONFIG,

@@ -7,13 +7,11 @@ sees as an ordinary generic alias (``get_origin(f32['B']) is f32``).
 from __future__ import annotations
 
 import operator
-import sys
 import types
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
+from shardtypes.accepted_dtypes import DTypeClass
 from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Shape
 from shardtypes.spec import ShapeSpec, Text, parse_text
@@ -30,10 +28,8 @@ class ArrayType(types.GenericAlias):
 
     def __instancecheck__(self, value: object) -> bool:
         """Whether the value has this dtype and shape, each name standing for one size; sharding included."""
-        from shardtypes.manual_check import check_type_of
-
         try:
-            check_type_of(self, value)
+            array_spec(self).check_here(value)
         except ShardTypeError:
             return False
         return True
@@ -43,21 +39,6 @@ class ArrayType(types.GenericAlias):
 
     def __repr__(self) -> str:
         return f"{self.__origin__.__name__}[{self.__args__[0].decode()!r}]"
-
-
-class DTypeClass(type):
-    """The class of dtype classes: ``isinstance(x, f32)`` asks for an array of that dtype."""
-
-    __shardtypes__ = True
-    # what the string between the brackets is: text, not code
-    __shardtypes_text__ = True
-
-    def __instancecheck__(cls, value: object) -> bool:
-        import jax
-
-        return isinstance(value, (jax.Array, jax.ShapeDtypeStruct)) and accepts(
-            cls, value.dtype
-        )
 
 
 class ArrayDType(metaclass=DTypeClass):
@@ -88,7 +69,7 @@ def _array_type(dtype: type[ArrayDType], text: Text) -> ArrayType:
     shape = parse_text(text)
     if isinstance(text, str):
         return _array_type(dtype, text.encode())
-    from shardtypes.array_check import ArraySpec
+    from shardtypes.array_check import ArraySpec  # takes JAX to import
 
     made = ArrayType(dtype, (text,))
     object.__setattr__(made, "_spec", ArraySpec.compile(dtype, shape, repr(made)))
@@ -103,42 +84,6 @@ def array_spec(annotation: ArrayType) -> ArraySpec:
 def shape_of_type(annotation: ArrayType) -> Shape:
     """The parsed shape string of an annotation."""
     return array_spec(annotation).shape
-
-
-@cache
-def _numpy_dtype(name: str) -> np.dtype[Any] | None:
-    import jax.numpy as jnp
-
-    scalar: Any = getattr(jnp, name, None)
-    if scalar is not None:
-        found: np.dtype[Any] = np.dtype(scalar)
-        return found
-    try:
-        return np.dtype(name)
-    except TypeError:
-        return None
-
-
-def numpy_dtype(dtype: type[ArrayDType]) -> np.dtype[Any] | None:
-    """NumPy's dtype object for a concrete dtype; None for a family, a key, or one this JAX does not have."""
-    if dtype.family or dtype.name == "key":
-        return None
-    return _numpy_dtype(dtype.name)
-
-
-@lru_cache(maxsize=4096)
-def accepts(dtype: type[ArrayDType], actual: Any) -> bool:
-    """Whether an array of dtype ``actual`` is allowed where ``dtype`` is declared."""
-    import jax
-    import jax.numpy as jnp
-
-    if dtype.name == "key":
-        return bool(jnp.issubdtype(actual, jax.dtypes.prng_key))
-    if dtype.family:
-        if dtype.name == "any":
-            return True
-        return bool(jnp.issubdtype(actual, getattr(np, dtype.name)))
-    return bool(numpy_dtype(dtype) == actual)
 
 
 def dtype_class(dtype: Any) -> type[ArrayDType]:
@@ -396,9 +341,3 @@ class anydtype(ArrayDType):
 
 
 ALL_DTYPES: tuple[type[ArrayDType], ...] = tuple(ArrayDType.__subclasses__())
-
-# Reached by whoever uses an array type, so that plain strings work under typeguard without further ado.
-if "typeguard" in sys.modules:
-    from shardtypes.typeguard_plugin import register_with_typeguard
-
-    register_with_typeguard()

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from shardtypes.lang import ShapeSyntaxError
 from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
+from shardtypes.sites import Bound, Site
 
 if TYPE_CHECKING:
     from typeguard import TypeCheckError as TypeCheckError
-
-    from shardtypes.scopes import Bound, Site
 else:
     try:
         from typeguard import TypeCheckError

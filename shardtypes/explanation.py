@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from shardtypes.array_text import without_mesh
 from shardtypes.checked import _closure, _globals
 from shardtypes.collectives import Collective, collectives_of
 from shardtypes.compiled import without_questions
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.function_names import display_name
-from shardtypes.layouts import Layout, layout
+from shardtypes.layout_lookup import layout
+from shardtypes.layouts import Layout
 from shardtypes.meshes import current_mesh, format_mesh, mesh_sizes
-from shardtypes.messages import without_mesh
 from shardtypes.partition_specs import map_type
 from shardtypes.pictures import picture
-from shardtypes.sharding_check import claims, compare_named
+from shardtypes.sharding_comparison import claims, compare_named
 from shardtypes.switches import enabled
 
 if TYPE_CHECKING:

@@ -22,15 +22,16 @@ from jax.sharding import SingleDeviceSharding
 from typeguard import TypeCheckError, _suppression
 
 from shardtypes import _stats, switches
+from shardtypes.accepted_dtypes import accepts
 from shardtypes.array_check import abandon
 from shardtypes.checker_parts import Checked
 from shardtypes.checker_source import Source, write_checker
-from shardtypes.dtypes import accepts
 from shardtypes.errors import ShardTypeError
 from shardtypes.known_shardings import WITHOUT_MESH, count_unplaced, mesh_here
-from shardtypes.logical_axes import rules_in_force
+from shardtypes.logical_rules import rules_in_force
 from shardtypes.meshes import GLOBAL_VIEW, NO_ABSTRACT_MESH, current_view
-from shardtypes.scopes import Site, Table, innermost_table
+from shardtypes.scopes import Table, innermost_table
+from shardtypes.sites import Site
 from shardtypes.switches import said_here
 from shardtypes.typeguard_checks import Checker
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, Table, enter_table, leave_table, shared_table
+from shardtypes.scopes import Table, enter_table, leave_table, shared_table
+from shardtypes.sites import Site
 
 _ORIGINS = (
     collections.abc.Generator,

@@ -24,7 +24,8 @@ from shardtypes.array_check import leave_own_names
 from shardtypes.array_types import array_annotation, holds_arrays, meaning
 from shardtypes.frames import table_of_frame
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 from shardtypes.switches import checks_on, left_out
 from shardtypes.typeguard_checks import CONFIG, Checker
 from shardtypes.variable_checks import declared_by

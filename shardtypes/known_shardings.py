@@ -12,8 +12,10 @@ from jax._src.core import trace_ctx  # no public way to ask for bound axis names
 from shardtypes import _stats
 from shardtypes.array_check import ArraySpec
 from shardtypes.meshes import GLOBAL_VIEW, current_mesh
-from shardtypes.scopes import Site
-from shardtypes.sharding_check import AGREES, NO_MESH, cover, verdict
+from shardtypes.sharding_check import NO_MESH, verdict
+from shardtypes.sharding_comparison import AGREES
+from shardtypes.sharding_reports import cover
+from shardtypes.sites import Site
 
 
 class _Nowhere:

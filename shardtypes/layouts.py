@@ -6,12 +6,11 @@ mapped dimension of an old ``pmap``, one entry per device). Over every other axi
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, cast, overload
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -19,17 +18,15 @@ import numpy as np
 # a compiler's sharding: no public name
 from jax._src.sharding_impls import GSPMDSharding
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
-from jax.stages import Compiled
 
 from shardtypes import messages
-from shardtypes.array_types import array_annotation, meaning
 from shardtypes.beneath import beneath
-from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
-from shardtypes.lang import Dim, format_shape
-from shardtypes.lang.messages import axes_text, mesh_without_axis
+from shardtypes.lang import format_shape
+from shardtypes.lang.messages import axes_text
 from shardtypes.meshes import (
     NO_SUMS,
     Sums,
+    axes_of_type,
     current_mesh,
     entries_of,
     format_mesh,
@@ -38,7 +35,7 @@ from shardtypes.meshes import (
     outstanding,
     parts_of,
 )
-from shardtypes.spec import size_of
+from shardtypes.pictures import picture
 
 Axes = tuple[str, ...]
 Index = tuple[slice, ...]
@@ -230,8 +227,6 @@ class Layout:
 
     def _repr_html_(self) -> str:
         """As a picture, for notebooks."""
-        from shardtypes.pictures import picture
-
         return picture(self)
 
     def __eq__(self, other: object) -> bool:
@@ -289,41 +284,9 @@ def _bounds(index: Index, shape: Sequence[int]) -> tuple[tuple[int, int, int], .
     return tuple(s.indices(n) for s, n in zip(index, shape, strict=True))
 
 
-@dataclass(frozen=True)
-class ProgramLayouts:
-    """Where a compiled program takes and leaves its arrays: trees of ``Layout``. ``arguments`` is the pair of the
-    positional ones and of those by keyword; None stands for one that the program does not use."""
-
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]
-    results: Any
-
-
-@overload
-def layout(x: Compiled, mesh: Any = None) -> ProgramLayouts: ...
-@overload
-def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout: ...
-
-
-def layout(
-    x: Any, mesh: Any = None, shape: Sequence[int] | None = None
-) -> Layout | ProgramLayouts:
-    """The layout of an array, a tracer whose type says it or that ``vmap`` or ``grad`` put around an array, a
-    ``ShapeDtypeStruct``, a sharding (also a compiler's, an ``HloSharding``) or an annotation; of a compiled program
-    (``jit(f).lower(…).compile()``) those of all its arguments and results.
-
-    ``mesh`` (default: the one in force) supplies axis names to a sharding without them, and to an annotation.
-    ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes: without it
-    the layout says over which axes each dimension is split, and not how large the parts are.
-
-    Raises ``TypeError`` for something that has no layout, and ``ValueError`` for a shape that an annotation excludes
-    and for an axis that the mesh does not have.
-    """
+def layout_of(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layout:
+    """As ``layout_lookup.layout``, of an array, a tracer, a ``ShapeDtypeStruct`` or a sharding."""
     mesh = mesh if mesh is not None else current_mesh()
-    annotation = array_annotation(meaning(x))
-    if annotation is not None:
-        return _annotation_layout(annotation, mesh, shape)
-    if isinstance(x, Compiled):
-        return _program_layouts(x, mesh)
     if type(x).__name__ == "HloSharding":
         if not isinstance(mesh, jax.sharding.Mesh):
             raise ValueError(
@@ -332,22 +295,21 @@ def layout(
         x = GSPMDSharding(mesh._flat_devices_tuple, x)
     if isinstance(x, Sharding):
         return (
-            _sharding_layout(x, tuple(shape), mesh)
+            layout_of_sharding(x, tuple(shape), mesh)
             if shape is not None
             else _bare_layout(x, mesh)
         )
     if isinstance(x, jax.core.Tracer):
         under = beneath(x)
         if under is not None and not isinstance(under.value, jax.core.Tracer):
-            whole: Layout = layout(under.value, mesh)
-            return whole.without(under.mapped)
+            return layout_of(under.value, mesh).without(under.mapped)
         aval = jax.typeof(x)
         sharding = getattr(aval, "sharding", None)
         if sharding is None or sharding.mesh.empty or not set(_explicit(sharding.mesh)):
             raise TypeError(
                 "the type of this traced value has no sharding: only Explicit mesh axes are part of it"
             )
-        return _sharding_layout(
+        return layout_of_sharding(
             sharding, tuple(aval.shape), mesh, outstanding(aval), aval.dtype
         )
     if isinstance(x, np.ndarray):
@@ -361,81 +323,13 @@ def layout(
         return Layout(
             tuple(x.shape), ((),) * len(x.shape), mesh, dtype=getattr(x, "dtype", None)
         )
-    return _sharding_layout(
+    return layout_of_sharding(
         sharding, tuple(x.shape), mesh, dtype=getattr(x, "dtype", None)
     )
 
 
-def _program_layouts(compiled: Compiled, mesh: Any) -> ProgramLayouts:
-    def of(sharding: Any, info: Any) -> Layout | None:
-        if not isinstance(sharding, Sharding):
-            return None
-        return _sharding_layout(sharding, tuple(info.shape), mesh, dtype=info.dtype)
-
-    def tree(shardings: Any, infos: Any) -> Any:
-        structure: Any
-        leaves, structure = jax.tree_util.tree_flatten(infos)
-        flat = structure.flatten_up_to(shardings)
-        return structure.unflatten(
-            [of(s, i) for s, i in zip(flat, leaves, strict=True)]
-        )
-
-    return ProgramLayouts(
-        tree(compiled.input_shardings, compiled.args_info),
-        tree(compiled.output_shardings, compiled.out_info),
-    )
-
-
 def _explicit(mesh: Any) -> frozenset[str]:
-    from shardtypes.meshes import axes_of_type
-
     return axes_of_type(mesh, "Explicit")
-
-
-def _annotation_layout(
-    annotation: ArrayType, mesh: Any, shape: Sequence[int] | None
-) -> Layout:
-    from shardtypes.logical_axes import resolve_axes
-
-    declared = shape_of_type(annotation)
-    dims = list(zip(declared.dims, resolve_axes(declared), strict=True))
-    if shape is not None:
-        dims = _repeated(annotation, dims, len(shape))
-        for at, ((dim, _), size) in enumerate(zip(dims, shape, strict=True)):
-            constant = (
-                dim.size.constant
-                if dim.kind == "size" and dim.size is not None
-                else None
-            )
-            if constant not in (None, size):
-                raise ValueError(
-                    f"dimension {at} of {annotation} is {constant}, the shape {tuple(shape)} has {size}"
-                )
-    sizes = (
-        tuple(shape) if shape is not None else tuple(size_of(dim) for dim, _ in dims)
-    )
-    axes = tuple(axes for _, axes in dims)
-    known = mesh_sizes(mesh)
-    for axis in (*itertools.chain(*axes), *declared.pending):
-        if mesh is not None and axis not in known:
-            raise ValueError(f"{annotation}: " + mesh_without_axis(axis, known))
-    dtype = numpy_dtype(array_spec(annotation).dtype)
-    return Layout(sizes, axes, mesh, frozenset(declared.pending), dtype=dtype)
-
-
-def _repeated(
-    annotation: ArrayType, dims: list[tuple[Dim, Axes]], rank: int
-) -> list[tuple[Dim, Axes]]:
-    """The dimensions for an array of this rank: the one that stands for any number of them as often as it takes."""
-    at = shape_of_type(annotation).variadic
-    missing = rank - len(dims)
-    if missing == 0 and at is None:
-        return dims
-    if at is None or missing < -1:
-        raise ValueError(
-            f"{annotation} has {len(dims)} dimensions, the shape has {rank}"
-        )
-    return dims[:at] + [dims[at]] * (missing + 1) + dims[at + 1 :]
 
 
 def _bare_layout(sharding: Sharding, mesh: Any) -> Layout:
@@ -468,7 +362,7 @@ def _bare_layout(sharding: Sharding, mesh: Any) -> Layout:
     )
 
 
-def _sharding_layout(
+def layout_of_sharding(
     sharding: Sharding,
     shape: tuple[int, ...],
     mesh: Any,

@@ -12,9 +12,7 @@ import dataclasses
 import enum
 import functools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,105 +21,14 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from shardtypes.array_types import array_annotation, meaning
 from shardtypes.constraints import constrain
 from shardtypes.dtypes import shape_of_type
-from shardtypes.lang import Shape
-from shardtypes.meshes import current_mesh
-
-Rules = Sequence[tuple[str, Any]]
-
-_rules: ContextVar[tuple[tuple[str, Any], ...]] = ContextVar(
-    "shardtypes_logical_rules", default=()
+from shardtypes.logical_rules import (
+    UNASSIGNED,
+    Rules,
+    frozen,
+    get_logical_axis_rules,
+    is_free,
 )
-
-
-class _Unassigned:
-    """No rule has spoken for this dimension yet."""
-
-    def __repr__(self) -> str:
-        return "UnassignedAxis"
-
-    def __bool__(self) -> bool:
-        return False
-
-
-_unassigned = _Unassigned()
-
-
-def set_logical_axis_rules(rules: Rules) -> None:
-    """Put rules in force for this thread or task."""
-    _rules.set(_frozen(rules))
-
-
-def get_logical_axis_rules() -> Rules:
-    """The rules in force: ours, else flax's."""
-    return rules_in_force()
-
-
-@contextmanager
-def axis_rules(rules: Rules) -> Iterator[None]:
-    """``with axis_rules([('batch', 'data'), …]): ...``"""
-    token = _rules.set(_frozen(rules))
-    try:
-        yield
-    finally:
-        _rules.reset(token)
-
-
-def _frozen(rules: Rules) -> tuple[tuple[str, Any], ...]:
-    return tuple(
-        (name, tuple(axes) if isinstance(axes, list) else axes) for name, axes in rules
-    )
-
-
-def rules_in_force() -> tuple[tuple[str, Any], ...]:
-    """The rules as a hashable tuple; empty without any."""
-    ours = _rules.get()
-    if ours:
-        return ours
-    # only a program that uses flax can have set its rules
-    flax = sys.modules.get("flax.core.spmd")
-    if flax is None:
-        return ()
-    theirs = flax.get_logical_axis_rules()
-    return _frozen(theirs) if theirs else ()
-
-
-def resolve_axes(shape: Shape) -> tuple[tuple[str, ...], ...]:
-    """The mesh axes of each dimension of an annotation, under the rules in force."""
-    rules = rules_in_force()
-    if not rules:
-        return tuple(dim.axes for dim in shape.dims)
-    return _resolve(shape, rules)
-
-
-@functools.lru_cache(maxsize=4096)
-def _resolve(
-    shape: Shape, rules: tuple[tuple[str, Any], ...]
-) -> tuple[tuple[str, ...], ...]:
-    result: list[Any] = [dim.axes or _unassigned for dim in shape.dims]
-    names = [
-        dim.size.symbol_name if dim.kind == "size" and dim.size is not None else None
-        for dim in shape.dims
-    ]
-    for name, axes in rules:
-        if name in names:
-            position = names.index(name)
-            if result[position] is _unassigned and _free(
-                axes, [*result, shape.pending]
-            ):
-                result[position] = axes
-    return tuple(_as_axes(axes) for axes in result)
-
-
-def _as_axes(axes: Any) -> tuple[str, ...]:
-    if axes is _unassigned or axes is None:
-        return ()
-    return (axes,) if isinstance(axes, str) else tuple(axes)
-
-
-def _free(new: Any, existing: list[Any]) -> bool:
-    taken = set(jax.tree_util.tree_leaves(existing))
-    wanted = set(jax.tree_util.tree_leaves(new)) - {PartitionSpec.UNCONSTRAINED, None}
-    return not taken & wanted
+from shardtypes.meshes import current_mesh
 
 
 def _names(array_dim_names: Any) -> Sequence[Any] | None:
@@ -155,12 +62,12 @@ def _assign(array_dim_names: Any, rules: Rules | None) -> list[Any] | None:
     if not isinstance(rules, (tuple, list)):
         raise ValueError("Unknown axis rule specification type.")
     result: list[Any] = [
-        _unassigned if isinstance(name, str) else name for name in names
+        UNASSIGNED if isinstance(name, str) else name for name in names
     ]
     for name, axes in rules:
         if name in names:
             position = list(names).index(name)
-            if result[position] == _unassigned and _free(axes, result):
+            if result[position] == UNASSIGNED and is_free(axes, result):
                 result[position] = axes
     return result
 
@@ -176,7 +83,7 @@ def logical_to_mesh_axes(
     result = _assign(array_dim_names, rules)
     if result is None:
         return None
-    return PartitionSpec(*(None if axes is _unassigned else axes for axes in result))
+    return PartitionSpec(*(None if axes is UNASSIGNED else axes for axes in result))
 
 
 def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
@@ -223,13 +130,13 @@ def _constrain(
     assigned = _assign(names, rules)
     if assigned is None:
         return x
-    if any(axes is _unassigned for axes in assigned):
+    if any(axes is UNASSIGNED for axes in assigned):
         choice = RulesFallback(fallback.value)  # flax's own enumeration is as good
         if choice is RulesFallback.RAISE_ERROR:
             raise ValueError(f"Axis names {names} did not match a rule")
         if choice is RulesFallback.NO_CONSTRAINT:
             return x
-    spec = PartitionSpec(*(None if axes is _unassigned else axes for axes in assigned))
+    spec = PartitionSpec(*(None if axes is UNASSIGNED else axes for axes in assigned))
     mesh = mesh if mesh is not None else current_mesh()
     return constrain(x, spec, mesh)
 
@@ -311,7 +218,7 @@ class LogicallyPartitioned:
 
     def tree_flatten_with_keys(self) -> tuple[tuple[tuple[Any, Any]], tuple[Any, ...]]:
         """For JAX."""
-        rules = _frozen(self.rules) if self.rules is not None else None
+        rules = frozen(self.rules) if self.rules is not None else None
         return ((jax.tree_util.GetAttrKey("value"), self.value),), (
             self.names,
             self.mesh,

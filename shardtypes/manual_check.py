@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from shardtypes import messages
-from shardtypes.array_check import ArraySpec, abandon
+from shardtypes.array_check import HERE, ArraySpec, abandon
 from shardtypes.dtypes import ArrayType, array_spec, dtype_class
 from shardtypes.errors import ShapeError
 from shardtypes.frames import table_of_caller
 from shardtypes.lang import Shape
-from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, Table
+from shardtypes.sites import Site
 from shardtypes.spec import ShapeSpec, Text, shape_of
 from shardtypes.switches import checks_on
-
-HERE = Site("", "")
 
 
 def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
@@ -28,9 +25,7 @@ def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
     __tracebackhide__ = True
     if not checks_on():
         return
-    spec = _spec(dtype, shape_spec)
-    table = table_of_caller() or Table()
-    spec.check(value, table, current_view(), Site("", "check"))
+    _spec(dtype, shape_spec).check_here(value, Site("", "check"))
 
 
 def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
@@ -41,8 +36,7 @@ def _spec(dtype: Any, shape_spec: ShapeSpec | Shape | Text) -> ArraySpec:
 
 def check_type_of(annotation: ArrayType, value: Any, site: Site = HERE) -> None:
     """Check one value against one array annotation. Names are bound where ``check`` binds them."""
-    table = table_of_caller() or Table()
-    array_spec(annotation).check(value, table, current_view(), site)
+    array_spec(annotation).check_here(value, site)
 
 
 def check_size(name: str, size: Any) -> None:

@@ -7,12 +7,14 @@ axes they vary, an upper bound of where they differ from device to device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
 from shardtypes import _stats, messages
+from shardtypes.array_text import describe, described
 from shardtypes.beneath import beneath
+from shardtypes.declared_array import DeclaredArray
 from shardtypes.errors import ShardingError
 from shardtypes.function_names import display_name
 from shardtypes.lang.messages import wrong_axes
@@ -27,26 +29,21 @@ from shardtypes.meshes import (
     outstanding,
     varying_axes,
 )
-from shardtypes.scopes import Site
-from shardtypes.sharding_check import (
+from shardtypes.sharding_comparison import (
     Claim,
     axes_in,
     claims,
     compare_named,
     compare_sums,
     compare_types,
-    count_agreement,
-    difference,
-    report,
     unknown_axis,
 )
+from shardtypes.sharding_reports import count_agreement, difference, report
+from shardtypes.sites import Site
 from shardtypes.trace_forms import innermost
 
-if TYPE_CHECKING:
-    from shardtypes.array_check import ArraySpec
 
-
-def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
+def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> None:
     """Compare what is known of a value inside ``shard_map`` with its annotation. Raises ``ShardingError``."""
     __tracebackhide__ = True
     aval = jax.typeof(value)
@@ -108,7 +105,7 @@ def check_manual(spec: ArraySpec, value: Any, view: View, site: Site) -> None:
 
 
 def _check_sums(
-    spec: ArraySpec,
+    spec: DeclaredArray,
     pending: Sequence[str],
     aval: Any,
     axes: frozenset[str],
@@ -139,7 +136,7 @@ def _is_helper(site: Site, mapped: Any) -> bool:
 
 
 def _check_argument(
-    spec: ArraySpec,
+    spec: DeclaredArray,
     declared: Sequence[Claim],
     found: ArgumentLayout,
     exact: frozenset[str],
@@ -187,7 +184,7 @@ def _check_argument(
         message = messages.sharding_differs(
             reason,
             spec.text,
-            messages.described(jax.typeof(value).dtype, actual),
+            described(jax.typeof(value).dtype, actual),
             format_mesh(view.mesh),
         )
         raise ShardingError(
@@ -196,7 +193,7 @@ def _check_argument(
 
 
 def _check_varying(
-    spec: ArraySpec,
+    spec: DeclaredArray,
     declared: Sequence[Claim],
     manual: Sequence[str],
     pending: Sequence[str],
@@ -222,7 +219,7 @@ def _check_varying(
             )
             reason = wrong_axes(dim, axes, [name for name in axes if name in varying])
         message = messages.sharding_differs(
-            reason, spec.text, messages.describe(value), format_mesh(view.mesh)
+            reason, spec.text, describe(value), format_mesh(view.mesh)
         )
         raise ShardingError(
             message, site, "shard the argument with in_specs, or declare it unsharded"
@@ -230,7 +227,7 @@ def _check_varying(
 
 
 def _check_partial(
-    spec: ArraySpec,
+    spec: DeclaredArray,
     aval: Any,
     declared: Sequence[Claim],
     view: View,

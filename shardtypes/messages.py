@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shardtypes.lang import messages as lang
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
+from shardtypes.sites import Binding
 
-if TYPE_CHECKING:
-    from shardtypes.layouts import Layout
-    from shardtypes.scopes import Binding
-
+_SHORT_DTYPES = {dtype: name for name, dtype in SHARDTYPES_DTYPES.items()}
 SCOPE_HINT = (
     "calls in an open Scope share their names: if the callee means another size by it, "
     "decorate the callee with @typechecked(scope=True) or @scope"
@@ -28,60 +27,12 @@ def missing_package(name: str, package: str) -> str:
 
 def short_dtype(dtype: Any) -> str:
     """``f32`` for float32: the names of the annotations."""
-    from shardtypes.dtypes import ALL_DTYPES
-
-    name = str(dtype)
-    return next(
-        (c.__name__ for c in ALL_DTYPES if not c.family and c.name == name), name
-    )
-
-
-def describe(value: Any) -> str:
-    """The actual type of a value as an annotation writes it: ``f32[16, 64/t]``, with the mesh where there is one."""
-    import jax
-
-    if not isinstance(value, (jax.Array, jax.ShapeDtypeStruct)):
-        return type(value).__name__
-    from shardtypes.beneath import beneath
-    from shardtypes.layouts import layout
-    from shardtypes.meshes import bound_axes
-
-    bound = bound_axes()
-    if bound:
-        return f"{array_text(value.dtype, value.shape)} (local shape) on mesh {_axes_text(bound)}"
-    try:
-        under = beneath(value)
-        actual = (
-            layout(under.value).without(under.mapped) if under is not None else None
-        )
-    except (TypeError, ValueError):
-        actual = None  # no layout is known here: the shape alone is shown
-    return (
-        described(value.dtype, actual)
-        if actual is not None
-        else array_text(value.dtype, value.shape)
-    )
-
-
-def described(dtype: Any, actual: Layout) -> str:
-    """An array as an annotation writes it, from its layout: ``f32[16, 64/t] on mesh d=2, t=4``."""
-    return without_mesh(dtype, actual) + actual.suffix
-
-
-def without_mesh(dtype: Any, actual: Layout) -> str:
-    """As ``described``, without what a shape string has no words for: ``f32[16, 64/t {U:d}]``."""
-    dims = str(actual).split()
-    sums = f" {dims.pop()}" if actual.pending else ""
-    return f"{short_dtype(dtype)}[{', '.join(dims)}{sums}]"
+    return _SHORT_DTYPES.get(str(dtype), str(dtype))
 
 
 def array_text(dtype: Any, dims: Sequence[Any]) -> str:
     """``f32[16, 64]``."""
     return f"{short_dtype(dtype)}[{', '.join(str(n) for n in dims)}]"
-
-
-def _axes_text(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def declared_actual(declared: str, actual: str) -> str:

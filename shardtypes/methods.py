@@ -17,7 +17,8 @@ from shardtypes import _stats
 from shardtypes.annotation_checks import compile_part
 from shardtypes.fields import field_names, is_pytree_dataclass, module_names
 from shardtypes.meshes import View
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 from shardtypes.typeguard_checks import CONFIG, Checker
 
 

@@ -17,7 +17,7 @@ from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape
 from shardtypes.lang.messages import mesh_without_axis
-from shardtypes.logical_axes import resolve_axes
+from shardtypes.logical_rules import resolve_axes
 from shardtypes.meshes import axes_of_type, current_mesh, entries_of, mesh_sizes
 from shardtypes.pytrees import is_static
 from shardtypes.spec import partition_spec

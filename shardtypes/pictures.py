@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from shardtypes.lang.messages import axes_text, partial_sum
 from shardtypes.meshes import format_mesh
-
-if TYPE_CHECKING:
-    from shardtypes.layouts import Layout
 
 PARTS_DRAWN = 256
 DEVICES_NAMED = 8
@@ -19,7 +16,27 @@ DEVICES_NAMED = 8
 _CELL = "border:1px solid #777;padding:4px 8px;text-align:center;font:12px monospace;color:#111;background:"
 
 
-def picture(layout: Layout) -> str:
+class Drawable(Protocol):
+    """What a picture needs of a layout; see ``layouts.Layout``."""
+
+    @property
+    def shape(self) -> tuple[int | str, ...]: ...
+    @property
+    def sizes(self) -> tuple[int, ...]: ...
+    @property
+    def shard_shape(self) -> tuple[int, ...]: ...
+    @property
+    def dims(self) -> tuple[tuple[str, ...], ...] | None: ...
+    @property
+    def mesh(self) -> Any: ...
+    @property
+    def replicated(self) -> tuple[str, ...]: ...
+    @property
+    def pending(self) -> frozenset[str]: ...
+    def indices(self) -> dict[Any, tuple[slice, ...]]: ...
+
+
+def picture(layout: Drawable) -> str:
     """A table of the array's parts. Parts of one colour are one part; each names the devices that hold it."""
     title = f"<code>{escape(str(layout))}</code>"
     if layout.mesh is not None:
@@ -63,7 +80,7 @@ def _drawn(counts: Sequence[int]) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _holders(layout: Layout) -> dict[tuple[int, ...], list[int]]:
+def _holders(layout: Drawable) -> dict[tuple[int, ...], list[int]]:
     """Which devices hold each part, by its number along each dimension."""
     found: dict[tuple[int, ...], list[int]] = {}
     for device, index in layout.indices().items():
@@ -98,7 +115,7 @@ def _label(
     return shown + (f" … ({len(ids)})" if len(ids) > DEVICES_NAMED else "")
 
 
-def _legend(layout: Layout, rows: int | None, columns: int | None) -> str:
+def _legend(layout: Drawable, rows: int | None, columns: int | None) -> str:
     words = []
     for way, dim in (("down", rows), ("across", columns)):
         if dim is not None:
@@ -119,6 +136,6 @@ def _legend(layout: Layout, rows: int | None, columns: int | None) -> str:
     return escape("; ".join(words))
 
 
-def _over(layout: Layout, dim: int) -> str:
+def _over(layout: Drawable, dim: int) -> str:
     axes: Any = layout.dims[dim] if layout.dims is not None else ()
     return f" over {axes_text(axes)}" if axes else ""

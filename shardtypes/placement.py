@@ -14,7 +14,8 @@ from shardtypes.constraints import constrain
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.meshes import Sums, current_view, entries_of, format_mesh
 from shardtypes.partition_specs import make_shardings, map_type
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 
 
 def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:

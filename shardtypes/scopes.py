@@ -6,12 +6,10 @@ call bound: its own parameters come first. Calls share a table inside a ``Scope`
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 from asyncio import current_task
 from asyncio.events import _get_running_loop  # the public one raises where none runs
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,55 +19,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Size
+from shardtypes.sites import Binding, Bound, Site
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Where a checked value was met: the function, and its role there (``"parameter 'x'"``, ``'the result'``)."""
-
-    function: str
-    role: str
-    module: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.function}: {self.role}" if self.function else self.role
-
-    @property
-    def qualified(self) -> str:
-        """The function with its module, as reports of a whole project name it."""
-        return (
-            f"{self.module}.{self.function}"
-            if self.module and self.function
-            else self.function
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """Where a name got its size."""
-
-    site: Site
-    dim: int | None
-
-    def __str__(self) -> str:
-        return (
-            f"{self.site}" if self.dim is None else f"{self.site}, dimension {self.dim}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A name (``*name`` of a variadic dimension), its size (sizes), and where it got it."""
-
-    name: str
-    size: Any
-    place: Binding
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.size}, bound by {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,34 +247,3 @@ def shared_table(code: CodeType | None = None) -> Table:
     table = Table(code)
     table.shared = True
     return table
-
-
-def scope(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: each call opens a ``Scope``. Name, doc and signature of the function are kept.
-
-    Works above and below ``typechecked``. Generators and coroutines hold their table while they run only.
-    """
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        from shardtypes.generators import scoped
-
-        return scoped(function)  # type: ignore[no-any-return]  # a generator function in, a generator function out
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def run_coroutine(*args: P.args, **kwargs: P.kwargs) -> Any:
-            with Scope():
-                return await function(*args, **kwargs)
-
-        run_coroutine.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # as below
-        return run_coroutine  # type: ignore[return-value]  # a coroutine function in, a coroutine function out
-
-    @functools.wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        opened = enter_table(shared_table())
-        try:
-            return function(*args, **kwargs)
-        finally:
-            leave_table(opened)
-
-    run.__shardtypes_scope__ = True  # type: ignore[attr-defined]  # tells `typechecked` above it to check inside
-    return run

@@ -14,8 +14,9 @@ import numpy as np
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import NamedSharding, PartitionSpec
 
+from shardtypes.accepted_dtypes import numpy_dtype
 from shardtypes.checked import _MISSING
-from shardtypes.dtypes import ArrayType, array_spec, numpy_dtype, shape_of_type
+from shardtypes.dtypes import ArrayType, array_spec, shape_of_type
 from shardtypes.mapped import _shard_map
 from shardtypes.meshes import axes_of_type
 from shardtypes.partition_specs import map_type, spec_of

@@ -16,15 +16,17 @@ from typing import Any
 from typeguard import TypeCheckMemo, _functions
 
 from shardtypes import _stats
+from shardtypes.accepted_dtypes import DTypeClass
 from shardtypes.annotation_checks import compile_part
 from shardtypes.array_check import abandon
 from shardtypes.array_types import holds_arrays
 from shardtypes.assignments import reassigned_parameters
-from shardtypes.dtypes import ArrayType, DTypeClass, array_spec
+from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.errors import TypeCheckError
 from shardtypes.meshes import current_view
 from shardtypes.methods import check_of_object
-from shardtypes.scopes import Site, Table, scope_in_force
+from shardtypes.scopes import Table, scope_in_force
+from shardtypes.sites import Site
 from shardtypes.strings_in_types import Resolved, has_strings, resolved
 from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker

@@ -19,7 +19,8 @@ from typeguard._utils import qualified_name
 
 from shardtypes import _stats
 from shardtypes.meshes import View
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 
 Checker = Callable[[Any, Table, View, Site], None]
 

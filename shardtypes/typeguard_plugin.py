@@ -21,7 +21,7 @@ def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
         # nobody has made an annotation yet
         if not hasattr(sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"):
             return None
-        from shardtypes.dtypes import DTypeClass
+        from shardtypes.accepted_dtypes import DTypeClass
         from shardtypes.typeguard_calls import check_array, checker
 
         _known = DTypeClass, check_array, checker

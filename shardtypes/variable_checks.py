@@ -18,7 +18,8 @@ from shardtypes.array_types import holds_arrays
 from shardtypes.errors import ShapeStringError
 from shardtypes.frames import table_of_frame
 from shardtypes.meshes import current_view
-from shardtypes.scopes import Site, Table
+from shardtypes.scopes import Table
+from shardtypes.sites import Site
 from shardtypes.strings_in_types import Resolved, resolved
 from shardtypes.switches import checks_on, left_out
 from shardtypes.typeguard_checks import CONFIG, Checker

@@ -33,34 +33,30 @@ pytestmark = pytest.mark.once
 DENSITY, BRANCHING, COMPLEXITY = 5.3, 0.3, 25
 #: Above the goal: packages by how many expressions and statements there are a line,
 DENSITIES: dict[str, float] = {
-    "shardlint/ops/sharding": 5.85,
-    "shardlint/render": 5.55,
+    "shardlint/ops/sharding": 5.6,
     "shardtypes/lang": 5.8,
     "shardtypes/laws": 5.6,
     "shardtypes/proving": 5.6,
     "shardtypes/proving/exact": 6.5,
-    "shardtypes/proving/rules": 5.4,
     "shardtypes/semantics": 5.65,
     "shardtypes/semantics/lowerings": 5.55,
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
-    "shardlint/engine": 0.32,
-    "shardlint/engine/sharding": 0.33,
-    "shardlint/ops/sharding": 0.38,
+    "shardlint/engine/sharding": 0.32,
+    "shardlint/ops/sharding": 0.36,
 }
 #: and functions by their complexity.
 COMPLEXITIES: dict[str, float] = {
     "pytest_shardtypes/processes.py:_merged": 29,
     "shardlint/engine/__init__.py:_body": 33,
     "shardlint/engine/annotations.py:_subscript": 32,
-    "shardlint/engine/decorators.py:passes_on": 29,
     "shardlint/engine/expressions.py:evaluate": 31,
     "shardlint/engine/inline.py:in_place": 29,
     "shardlint/engine/lists.py:builtin": 30,
     "shardlint/engine/mapping.py:_stacked": 33,
     "shardlint/engine/narrowing.py:_is_of": 28,
-    "shardlint/engine/patterns.py:matches": 30,
+    "shardlint/engine/patterns.py:matches": 26,
     "shardlint/engine/sharding/explicit.py:check_constraint": 29,
     "shardlint/engine/sharding/manual_calls.py:region_of": 37,
     "shardlint/engine/sharding/manual_exit.py:_of_region": 32,
@@ -89,13 +85,8 @@ COMPLEXITIES: dict[str, float] = {
     "shardtypes/manual_view.py:check_manual": 29,
     "shardtypes/sharding_check.py:_compare_concrete": 29,
 }
-#: Modules that import each other in a circle, imports for types and inside functions included: none is the goal.
-CIRCLES: dict[str, float] = {
-    "pytest_shardtypes": 4,
-    "shardtypes": 30,
-}
 #: Files whose functions run when a plain einsum is checked: 25 is the goal.
-ENTERED, FEW = 63, 25
+ENTERED, FEW = 51, 25
 _SLACK = 0.15  # of a limit over what is measured
 _PACKAGES = ("shardtypes", "shardlint", "pytest_shardtypes")
 _NO_CODE = frozenset(
@@ -337,12 +328,9 @@ def test_no_function_gets_more_complex() -> None:
     assert off(found, COMPLEXITIES, COMPLEXITY) == []
 
 
-def test_circles_of_imports_get_no_larger() -> None:
-    counts: dict[str, float] = {}
-    for circle in circles(imported()):
-        package = min(circle).split(".")[0]
-        counts[package] = counts.get(package, 0) + len(circle)
-    assert off(counts, CIRCLES, 0) == []
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for types and inside functions included."""
+    assert circles(imported()) == []
 
 
 def test_a_plain_einsum_enters_few_files() -> None:

@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 from jax._src import core  # the axes in scope have no public name
 
-from shardtypes.dtypes import ArrayType, accepts, array_spec, numpy_dtype, shape_of_type
+from shardtypes.accepted_dtypes import accepts, numpy_dtype
+from shardtypes.dtypes import ArrayType, array_spec, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.lang import Shape, parse
 

@@ -52,9 +52,9 @@ from shardlint.values import (
     ClassValue,
     FunctionValue,
     InstanceValue,
-    IntValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Bindings, Facts, Size
 
@@ -462,13 +462,9 @@ def _constants(facts: Facts, around: Frame, names: Iterable[str]) -> Facts:
     """What the code around a function says of names in its annotations: where it has ``B = 8`` and ``'B L'``, the one
     is meant by the other."""
     for name in sorted(names):
-        held = around.find(name)
-        if (
-            isinstance(held, IntValue)
-            and held.size is not None
-            and held.size.constant is not None
-        ):
-            facts = facts.equal(Size.symbol(name), held.size)
+        number = number_in(around.find(name))
+        if number is not None:
+            facts = facts.equal(Size.symbol(name), Size.const(number))
     return facts
 
 

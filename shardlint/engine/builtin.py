@@ -18,6 +18,7 @@ from shardlint.values import (
     Unknown,
     Value,
     WrappedValue,
+    number_in,
 )
 from shardtypes.lang import Size
 
@@ -66,10 +67,7 @@ def _length(args: list[Value]) -> Value:
 
 
 def _range(args: list[Value]) -> Value:
-    bounds = [
-        a.size.constant if isinstance(a, IntValue) and a.size is not None else None
-        for a in args
-    ]
+    bounds = [number_in(a) for a in args]
     known = [b for b in bounds if b is not None]
     if (
         len(known) != len(bounds)

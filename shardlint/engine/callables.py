@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shardlint.engine import classes, containers, library, python_math
+from shardlint.engine import builtin, classes, containers
 from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all
+from shardlint.engine.libraries import knows
 from shardlint.engine.methods import find_method
 from shardlint.engine.narrowing import of_type
-from shardlint.engine.plain import constant, iterate, plain_key
+from shardlint.engine.plain import constant, iterate, listed, plain_key
+from shardlint.engine.sharding import specs
+from shardlint.engine.sharding.site import Site
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
@@ -29,51 +32,82 @@ if TYPE_CHECKING:
 _NAMED = "collections.namedtuple"
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-) -> Value | None:
-    """The result; None for any other function, and where it is not known."""
-    match qualname, len(args):
-        case "builtins.isinstance", 2:
-            verdict = of_type(args[0], args[1])[0]
-            return None if verdict is None else Literal(verdict)
-        case "builtins.getattr", 2 | 3:
+@knows(prefixes=("builtins.",))
+def call(site: Site) -> Value | None:
+    """Python's own functions: those that call others or ask about objects, and those of plain values."""
+    it, frame, at, args = site.it, site.frame, site.at, site.args
+    name = site.qualname.removeprefix("builtins.")
+    if name == "super":
+        return classes.super_of(frame, args)
+    plain = builtin.call(name, [listed(a) for a in args], site.kwargs)
+    if plain is not None:
+        return plain
+    match name, len(args):
+        case "isinstance", _:
+            return _is_instance(args)
+        case "hasattr" | "callable", _:
+            return Unknown("a question about a type")
+        case "getattr", 2 | 3:
             return _attribute(it, frame, args, at)
-        case "builtins.sorted", 1 if not kwargs:
+        case "sorted", 1 if not site.kwargs:
             return _sorted(args[0])
-        case "collections.OrderedDict", 0 | 1:
-            return containers.as_dict(args[0] if args else DictValue(()))
-        case "builtins.map", _ if len(args) > 1 and not kwargs:
+        case "map", _ if len(args) > 1 and not site.kwargs:
             return _mapped(it, frame, args[0], args[1:], at)
-        case "functools.reduce", 2 | 3:
-            return _reduced(it, frame, args, at)
-        case "builtins.sum", 1 | 2 if not kwargs:
+        case "sum", 1 | 2 if not site.kwargs:
             return _summed(it, frame, args, at)
-        case "collections.namedtuple", 2:
-            return _named(args[1], kwargs)
-        case _ if qualname.startswith("math.") and qualname != "math.prod":
-            return python_math.call(qualname.removeprefix("math."), args, kwargs)
-        case _, 2 if qualname.startswith("operator.") and not kwargs:
-            return _operation(it, frame, qualname.removeprefix("operator."), args, at)
         case _:
-            made = _made(args, kwargs) if qualname == f"{_NAMED}.new" else None
-            return made or library.call(it, qualname, args, kwargs)
+            return None
 
 
-def _operation(
-    it: Interpreter, frame: Frame, name: str, args: list[Value], at: int
-) -> Value | None:
+def _is_instance(args: list[Value]) -> Value:
+    if specs.is_other(args):
+        return Literal(False)
+    verdict = of_type(args[0], args[1])[0] if len(args) == 2 else None
+    if verdict is None:
+        return Unknown("a question about a type")
+    return Literal(verdict)
+
+
+@knows(("collections.OrderedDict",))
+def ordered(site: Site) -> Value | None:
+    """``OrderedDict()`` or ``OrderedDict(pairs)``."""
+    if len(site.args) > 1:
+        return None
+    return containers.as_dict(site.args[0] if site.args else DictValue(()))
+
+
+@knows(("functools.reduce",))
+def reduced(site: Site) -> Value | None:
+    """``reduce(f, items, first)``."""
+    if len(site.args) not in (2, 3):
+        return None
+    return _reduced(site.it, site.frame, site.args, site.at)
+
+
+@knows((_NAMED,))
+def named_tuple(site: Site) -> Value | None:
+    """``namedtuple(name, fields)``."""
+    return _named(site.args[1], site.kwargs) if len(site.args) == 2 else None
+
+
+@knows((f"{_NAMED}.new",))
+def made(site: Site) -> Value:
+    """A tuple whose items have names."""
+    return _made(site.args, site.kwargs)
+
+
+@knows(prefixes=("operator.",))
+def operation(site: Site) -> Value | None:
     """``operator.add(a, b)`` is ``a + b``."""
-
+    name = site.qualname.removeprefix("operator.")
+    if len(site.args) != 2 or site.kwargs:
+        return None
     op = next(
         (op for op, one in _OPERATORS.items() if one in (name, name.rstrip("_"))), None
     )
-    return None if op is None else it.binary(frame, op, args[0], args[1], at)
+    if op is None:
+        return None
+    return site.it.binary(site.frame, op, site.args[0], site.args[1], site.at)
 
 
 def _attribute(

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import (
-    builtin,
-    callables,
     classes,
     libraries,
     lists,
@@ -26,9 +24,8 @@ from shardlint.engine.joining import join
 from shardlint.engine.meeting import meet
 from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
-from shardlint.engine.plain import known, listed, operand
+from shardlint.engine.plain import known, operand
 from shardlint.engine.sharding import (
-    collectives,
     manual_calls,
     manual_operands,
     outside,
@@ -47,7 +44,6 @@ from shardlint.values import (
     ExternalValue,
     FunctionValue,
     InstanceValue,
-    Literal,
     MethodValue,
     PartialValue,
     SequenceValue,
@@ -268,59 +264,8 @@ def _method(
 
 def _external(site: sharding.Site) -> Value:
     """A function of a library, or of Python itself."""
-    found = _of_programs(site)
-    if found is None:
-        found = _of_python(site)
-    return _of_arrays(site) if found is None else found
-
-
-def _of_programs(site: sharding.Site) -> Value | None:
-    """Functions that run others, that know of the mesh, or that take trees: these need the interpreter."""
-    it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
-    args, kwargs, operands = site.args, site.kwargs, site.operands
-    bounded = sharding.transform(site)
-    if bounded is not None:
-        return bounded
-    special = transforms.make(it, qualname, args, kwargs, frame.module, operands)
-    if special is not None:
-        return special
-    placed = sharding.call(site)
-    if placed is not None:
-        return placed
-    collective = collectives.call(it, frame, qualname, args, kwargs, at, operands)
-    if collective is not None:
-        return collective
     found = libraries.call(site)
-    if found is not None:
-        return found
-    return by_spec(it, frame, qualname, args, at, operands, kwargs)
-
-
-def _of_python(site: sharding.Site) -> Value | None:
-    """Python's own functions, and those that ask about objects."""
-    it, frame, qualname, at = site.it, site.frame, site.qualname, site.at
-    args, kwargs = site.args, site.kwargs
-    if qualname == "builtins.super":
-        return classes.super_of(frame, args)
-    ran = classes.run_module(it, frame, qualname, args, kwargs, at)
-    if ran is not None:
-        return ran
-    if qualname.startswith("builtins."):
-        result = builtin.call(
-            qualname.removeprefix("builtins."), [listed(a) for a in args], kwargs
-        )
-        if result is not None:
-            return result
-    if qualname == "builtins.isinstance" and sharding.specs.is_other(args):
-        return Literal(False)
-    asked = callables.call(it, frame, qualname, args, kwargs, at)
-    if asked is None and qualname in (
-        "builtins.isinstance",
-        "builtins.hasattr",
-        "builtins.callable",
-    ):
-        return Unknown("a question about a type")
-    return asked
+    return _of_arrays(site) if found is None else found
 
 
 def _of_arrays(site: sharding.Site) -> Value:

@@ -11,6 +11,7 @@ from shardlint.engine import instances, matching, registration
 from shardlint.engine.annotations import without_prefix
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.methods import find_method
 from shardlint.engine.positional_fields import (
     MAKING_DATACLASSES,
@@ -18,6 +19,7 @@ from shardlint.engine.positional_fields import (
     positional_fields,
 )
 from shardlint.engine.sharding import manual_layers
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import is_tree, map_leaves
 from shardlint.engine.types import AnyType, ArrayType, ClassType, Type
 from shardlint.values import (
@@ -314,22 +316,13 @@ def local(it: Interpreter, frame: Frame, node: ir.Class) -> ClassValue:
     return cls
 
 
-def run_module(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: list[Value],
-    kwargs: dict[str, Value],
-    at: int,
-) -> Value | None:
+@knows(f"{_MODULE}.{name}" for name in _RUNNING)
+def run_module(site: Site) -> Value | None:
     """``module.apply(variables, …)``, ``init(rngs, …)``, ``init_with_output``: what ``__call__`` gives, and variables
-    that are not known. None for any other function."""
-
-    name = qualname.removeprefix(f"{_MODULE}.")
-    if (
-        name not in _RUNNING
-        or len(args) < 2
-        or not kwargs.keys().isdisjoint(("method", "capture_intermediates"))
+    that are not known."""
+    it, name, args, kwargs = site.it, site.name, site.args, site.kwargs
+    if len(args) < 2 or not kwargs.keys().isdisjoint(
+        ("method", "capture_intermediates")
     ):
         return None
     given = {
@@ -338,7 +331,7 @@ def run_module(
     with manual_layers.parameters(
         it, args[1] if name == "apply" else Unknown("variables made here")
     ):
-        result = it.call(frame, args[0], args[2:], given, at)
+        result = it.call(site.frame, args[0], args[2:], given, site.at)
     variables = Unknown("variables of a flax module")
     if name == "init":
         return variables

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 
 #: Attributes of an array that stay what they are.
 _LASTING = frozenset({"shape", "ndim", "size"})
@@ -34,7 +34,7 @@ def meaning(frame: Frame, test: ir.Name) -> ir.Expr | None:
     if any(isinstance(node, ir.Match) for node in ir.statements(function.body)):
         return None  # its patterns bind names too
     times = Counter(_bound(function))
-    used = {node.id for node in walk(assigned[0]) if isinstance(node, ir.Name)}
+    used = {node.id for node in nodes_of(assigned[0], ir.Name)}
     return assigned[0] if all(times[name] <= 1 for name in (test.id, *used)) else None
 
 
@@ -87,7 +87,7 @@ def bound_in(body: tuple[ir.Stmt, ...]) -> Iterator[str]:
     """Every name that statements bind."""
     for statement in ir.statements(body, inside_definitions=True):
         yield from _by(statement)
-    yield from (node.target for node in walk(body) if isinstance(node, ir.Walrus))
+    yield from (node.target for node in nodes_of(body, ir.Walrus))
 
 
 def _by(statement: ir.Stmt) -> Iterator[str]:

@@ -29,7 +29,7 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardlint.walking import walk
+from shardlint.walking import nodes_of
 from shardtypes.lang import Bindings, dtypes
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def is_local(it: Interpreter, wrapped: WrappedValue) -> bool:
 
 def _stays(it: Interpreter, rule: FunctionValue) -> bool:
     """Whether all that a rule calls are functions of libraries, and no collectives."""
-    calls = (node for node in walk(rule.node.body) if isinstance(node, ir.Call))
+    calls = (node for node in nodes_of(rule.node.body, ir.Call))
     found = (it.resolve_static(call.func, rule.module) for call in calls)
     return all(
         isinstance(one, ExternalValue) and one.qualname not in COLLECTIVES

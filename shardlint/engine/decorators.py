@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shardlint import ir
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 
 
 def passes_on(node: ir.Function | ir.Lambda) -> bool:
@@ -14,27 +14,24 @@ def passes_on(node: ir.Function | ir.Lambda) -> bool:
     if kinds.keys() != {"*", "**"} or len(node.params) != 2:
         return False
     calls = [
-        n
-        for n in walk(node.body)
-        if isinstance(n, ir.Call) and _forwards(n, kinds["*"], kinds["**"])
+        n for n in nodes_of(node.body, ir.Call) if _forwards(n, kinds["*"], kinds["**"])
     ]
     if len(calls) != 1 or not isinstance(calls[0].func, ir.Name):
         return False
     held = {
         target.id
-        for n in walk(node.body)
-        if isinstance(n, ir.Assign) and n.value is calls[0]
+        for n in nodes_of(node.body, ir.Assign)
+        if n.value is calls[0]
         for target in n.targets
         if isinstance(target, ir.Name)
     }
     assigned = [
         target.id
-        for n in walk(node.body)
-        if isinstance(n, ir.Assign)
+        for n in nodes_of(node.body, ir.Assign)
         for target in n.targets
         if isinstance(target, ir.Name) and target.id in {*held, kinds["*"], kinds["**"]}
     ]
-    returns = [n for n in walk(node.body) if isinstance(n, ir.Return)]
+    returns = list(nodes_of(node.body, ir.Return))
     return (
         bool(returns)
         and len(assigned) == len(held)
@@ -88,7 +85,7 @@ def _returned(node: ir.Function) -> ir.Function | None:
     ):
         return None
     name = returned[0].id
-    assigned = (n.targets for n in walk(node.body) if isinstance(n, ir.Assign))
+    assigned = (n.targets for n in nodes_of(node.body, ir.Assign))
     if any(
         isinstance(target, ir.Name) and target.id == name
         for targets in assigned

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from shardlint import ir
 from shardlint.values import ClassValue, ExternalValue, FunctionValue
-from shardlint.walking import below, walk
+from shardlint.walking import below, nodes_of, walk
 
 #: ``pytest.raises``, ``assertRaisesRegex``, ``assert_raises``, ``suppress`` and what else test suites name so.
 _EXPECTING = re.compile(
@@ -135,8 +135,7 @@ def _swallows(manager: object) -> bool:
         return any(
             _may_be_true(n.value)
             for node in exits
-            for n in walk(node.body)
-            if isinstance(n, ir.Return)
+            for n in nodes_of(node.body, ir.Return)
         )
     node = manager.node if isinstance(manager, FunctionValue) else None
     return isinstance(node, ir.Function) and _yields_guarded(node)
@@ -327,7 +326,7 @@ class _Uses:
             case ir.Assign(targets=(ir.Sequence() as target,), value=value) if all(
                 isinstance(part, _OF_NAMES) for part in walk(target)
             ):
-                names = {part.id for part in walk(target) if isinstance(part, ir.Name)}
+                names = {part.id for part in nodes_of(target, ir.Name)}
                 self.unpacked |= names
                 for name in names:
                     self.read(value, self._inside(place, name))

@@ -20,7 +20,6 @@ from shardlint.values import (
     DTypeValue,
     ExternalValue,
     FunctionValue,
-    IntValue,
     Literal,
     ModuleValue,
     ScalarValue,
@@ -28,8 +27,9 @@ from shardlint.values import (
     StringValue,
     Unknown,
     Value,
+    number_in,
 )
-from shardlint.walking import walk
+from shardlint.walking import nodes_of
 from shardtypes.lang import Bindings, Facts
 
 if TYPE_CHECKING:
@@ -263,9 +263,9 @@ def _comes_closer(active: list[dict[str, Value]], bound: dict[str, Value]) -> bo
 
 
 def _measure(value: Value | None) -> int | None:
-    if isinstance(value, IntValue):
-        return None if value.size is None else value.size.constant
-    return len(value.items) if isinstance(value, (SequenceValue, DictValue)) else None
+    if isinstance(value, (SequenceValue, DictValue)):
+        return len(value.items)
+    return number_in(value)
 
 
 def _generated(node: ir.Function, items: list[Value]) -> Value:
@@ -275,11 +275,7 @@ def _generated(node: ir.Function, items: list[Value]) -> Value:
         for s in node.body
         if isinstance(s, ir.ExprStmt) and isinstance(s.value, ir.Opaque)
     ]
-    yields = [
-        n
-        for n in walk(node.body)
-        if isinstance(n, ir.Opaque) and n.what.startswith("Yield")
-    ]
+    yields = [n for n in nodes_of(node.body, ir.Opaque) if n.what.startswith("Yield")]
     if any(one.what == "YieldFrom" for one in yields) or not items:
         return Unknown("a generator")
     if len(plain) == len(yields) == len(items):

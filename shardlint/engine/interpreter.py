@@ -38,11 +38,10 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardlint.walking import walk
+from shardlint.walking import nodes_of
 from shardtypes.lang import Dim, Facts, Size
 
 MAX_STEPS = 24_000
-_NAMES: frozenset[type[ir.Node]] = frozenset({ir.Name})
 
 
 class StepLimit(Exception):
@@ -397,9 +396,7 @@ class Interpreter(ABC):
         """The names that a function reads or binds anywhere in it, in order."""
         known = self._names.get(id(node))
         if known is None:
-            names = {
-                one.id for one in walk((node,), _NAMES) if isinstance(one, ir.Name)
-            }
+            names = {one.id for one in nodes_of((node,), ir.Name)}
             known = self._names[id(node)] = (node, tuple(sorted(names)))
         return known[1]
 

@@ -27,7 +27,7 @@ from shardlint.values import (
     Value,
     WrappedValue,
 )
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 from shardtypes.lang import Size
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _given_up(it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...]) -> None:
     """What a loop leaves whose further rounds would take too long: of all that it may change, nothing is known."""
     function = frame.function.name if frame.function is not None else frame.module
     it.given_up[function] = it.given_up.get(function, 0) + 1
-    names = {node.id for node in walk(body) if isinstance(node, ir.Name)}
+    names = {node.id for node in nodes_of(body, ir.Name)}
     mutation.open_to_change(
         it,
         frame,

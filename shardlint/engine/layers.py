@@ -149,6 +149,10 @@ LAYERS = {
 }
 
 
+#: What ``make`` knows.
+MADE = frozenset([*LAYERS, *_POOLS, *_MASKS, "haiku.get_parameter"])
+
+
 def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The layer that a constructor makes, or what one of the functions beside them gives; None for any other."""
     if qualname in _POOLS:

@@ -8,7 +8,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import MAX_ITEMS, iterate
+from shardlint.engine.sharding.site import Site
 from shardlint.ops.registry import static_int
 from shardlint.values import (
     ClassValue,
@@ -18,6 +20,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    size_in,
 )
 from shardtypes.lang import Size
 
@@ -29,34 +32,44 @@ NAMESPACE = ClassValue(ir.Class(-1, "Namespace", (), (), (), -1), "types", "Name
 _NAMESPACES = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
 
 
-def call(
-    it: Interpreter, qualname: str, args: list[Value], kwargs: dict[str, Value]
-) -> Value | None:
-    """The result; None for any other function, and where it is not known."""
-    if qualname in _NAMESPACES and not args:
-        return InstanceValue(NAMESPACE, tuple(kwargs.items()), exact=True)
-    match qualname, len(args):
-        case (("math.prod" | "numpy.prod"), 1) if not kwargs:
-            return _product(args[0], numpy=qualname == "numpy.prod")
-        case "dataclasses.asdict", 1 if not kwargs and isinstance(
-            args[0], InstanceValue
-        ):
-            return _as_dict(it, args[0])
-        case "collections.deque", 0 | 1 if not kwargs:
-            items = iterate(args[0]) if args else []
-            return None if items is None else SequenceValue(tuple(items), "deque")
-        case _:
-            chained = _ITERATORS.get(qualname)
-            return None if chained is None or kwargs else _iterator(chained, args)
+@knows(_NAMESPACES)
+def namespace(site: Site) -> Value | None:
+    """``SimpleNamespace(**names)``."""
+    if site.args:
+        return None
+    return InstanceValue(NAMESPACE, tuple(site.kwargs.items()), exact=True)
+
+
+@knows(("math.prod", "numpy.prod"))
+def product(site: Site) -> Value | None:
+    """``prod(sizes)``."""
+    if len(site.args) != 1 or site.kwargs:
+        return None
+    return _product(site.args[0], numpy=site.qualname == "numpy.prod")
+
+
+@knows(("dataclasses.asdict",))
+def as_dict(site: Site) -> Value | None:
+    """``asdict(instance)``."""
+    if len(site.args) != 1 or site.kwargs:
+        return None
+    value = site.args[0]
+    return _as_dict(site.it, value) if isinstance(value, InstanceValue) else None
+
+
+@knows(("collections.deque",))
+def deque(site: Site) -> Value | None:
+    """``deque()`` or ``deque(items)``."""
+    if len(site.args) > 1 or site.kwargs:
+        return None
+    items = iterate(site.args[0]) if site.args else []
+    return None if items is None else SequenceValue(tuple(items), "deque")
 
 
 def _product(value: Value, numpy: bool) -> Value | None:
     items = iterate(value)
-    sizes = [
-        item.size
-        for item in items or ()
-        if isinstance(item, IntValue) and item.size is not None
-    ]
+    found = [size_in(item) for item in items or ()]
+    sizes = [size for size in found if size is not None]
     if items is None or len(sizes) < len(items) or (numpy and not items):
         return None if numpy else Unknown("a product of something unknown")
     total = prod(sizes, start=Size.const(1))
@@ -88,17 +101,6 @@ def _as_dict(it: Interpreter, value: Value) -> Value | None:
             return None
         case _:
             return value
-
-
-def _iterator(
-    chained: Callable[..., Sequence[Value] | None], args: list[Value]
-) -> Value | None:
-    found = chained(*args)
-    return (
-        None
-        if found is None or len(found) > MAX_ITEMS
-        else SequenceValue(tuple(found), "iterator")
-    )
 
 
 def _columns(values: Sequence[Value]) -> list[list[Value]] | None:
@@ -145,3 +147,12 @@ _ITERATORS: dict[str, Callable[..., Sequence[Value] | None]] = {
     "itertools.product": _cartesian,
     "itertools.repeat": _repeated,
 }
+
+
+@knows(_ITERATORS)
+def iterator(site: Site) -> Value | None:
+    """A function of ``itertools``."""
+    found = None if site.kwargs else _ITERATORS[site.qualname](*site.args)
+    if found is None or len(found) > MAX_ITEMS:
+        return None
+    return SequenceValue(tuple(found), "iterator")

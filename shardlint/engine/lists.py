@@ -19,6 +19,8 @@ from shardlint.values import (
     StringValue,
     Unknown,
     Value,
+    number_in,
+    size_in,
 )
 from shardtypes.lang import Size
 
@@ -81,13 +83,9 @@ def repeated(left: Value, right: Value) -> CollectionValue | None:
     sequence, times = (
         (left, right) if isinstance(left, SequenceValue) else (right, left)
     )
-    if not (
-        isinstance(sequence, SequenceValue)
-        and len(sequence.items) == 1
-        and isinstance(times, IntValue)
-    ):
+    if not isinstance(sequence, SequenceValue) or len(sequence.items) != 1:
         return None
-    count = None if times.size is None else times.size.constant
+    count = number_in(times)
     if count is None or count <= MAX_ITEMS:
         return None
     return CollectionValue(sequence.items[0], sequence.kind, Size.const(count))
@@ -95,17 +93,11 @@ def repeated(left: Value, right: Value) -> CollectionValue | None:
 
 def builtin(name: str, args: list[Value]) -> Value | None:
     """What Python's own functions make of collections; None where none is among the arguments."""
-    if (
-        name == "range"
-        and len(args) == 1
-        and isinstance(args[0], IntValue)
-        and args[0].size is not None
-    ):
-        return (
-            CollectionValue(IntValue(None), "range", args[0].size)
-            if args[0].size.constant is None
-            else None
-        )
+    length = size_in(args[0]) if name == "range" and len(args) == 1 else None
+    if length is not None:
+        if length.constant is not None:
+            return None
+        return CollectionValue(IntValue(None), "range", length)
     if (
         len(args) == 1
         and isinstance(args[0], SequenceValue)

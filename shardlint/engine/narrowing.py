@@ -26,7 +26,10 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
+    size_in,
 )
+from shardlint.verdicts import any_holds
 from shardtypes.lang import Size
 
 _MAX_RANK = 16
@@ -107,16 +110,19 @@ def _comparison(
         frame.silent -= 1
     if equal:
         _equal(frame, a, b)
-    elif (
-        isinstance(a, IntValue)
-        and isinstance(b, IntValue)
-        and a.size is not None
-        and b.size is not None
-    ):
-        if (op in (">=", ">") and holds) or (op in ("<", "<=") and not holds):
-            frame.facts = frame.facts.at_least(a.size, b.size)
-        elif (op in ("<=", "<") and holds) or (op in (">", ">=") and not holds):
-            frame.facts = frame.facts.at_least(b.size, a.size)
+        return
+    one, other = size_in(a), size_in(b)
+    if one is None or other is None:
+        return
+    if (op, holds) in _AT_LEAST:
+        frame.facts = frame.facts.at_least(one, other)
+    elif (op, holds) in _AT_MOST:
+        frame.facts = frame.facts.at_least(other, one)
+
+
+#: Comparisons, and whether they hold, that say of the left side that it is at least, or at most, the right one.
+_AT_LEAST = frozenset({(">=", True), (">", True), ("<", False), ("<=", False)})
+_AT_MOST = frozenset({("<=", True), ("<", True), (">", False), (">=", False)})
 
 
 def of_type(
@@ -127,14 +133,15 @@ def of_type(
 
     def verdict(one: Value) -> bool | None:
         found = {_is_of(one, type_) for type_ in wanted}
-        return True if True in found else None if None in found else False
+        return any_holds(found)
 
     options = _options(value)
     verdicts = {verdict(one) for one in options}
-    narrowed = _kept(EitherValue(options), lambda one: verdict(one) is not (not holds))
-    return (verdicts.pop() if len(verdicts) == 1 else None), value if isinstance(
-        value, Unknown
-    ) else narrowed
+    answer = verdicts.pop() if len(verdicts) == 1 else None
+    if isinstance(value, Unknown):
+        return answer, value
+    possible = _kept(EitherValue(options), lambda one: verdict(one) is not (not holds))
+    return answer, possible
 
 
 def _options(value: Value) -> tuple[Value, ...]:
@@ -144,16 +151,15 @@ def _options(value: Value) -> tuple[Value, ...]:
 
 
 def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
-    kept = tuple(one for one in value.options if keep(one))
-    if len(kept) == 2 and Literal(None) in kept:
-        return MaybeValue(kept[0] if kept[1] == Literal(None) else kept[1])
-    return (
-        kept[0]
-        if len(kept) == 1
-        else EitherValue(kept)
-        if kept
-        else Unknown("of no such type")
-    )
+    match tuple(one for one in value.options if keep(one)):
+        case ():
+            return Unknown("of no such type")
+        case (only,):
+            return only
+        case (one, Literal(value=None)) | (Literal(value=None), one):
+            return MaybeValue(one)
+        case several:
+            return EitherValue(several)
 
 
 def _is_of(value: Value, type_: Value) -> bool | None:
@@ -224,20 +230,13 @@ def expand_shape(
     if not 0 < len(names) < _MAX_RANK:
         return value
     if isinstance(value, Unknown):
-        if not isinstance(known, ArrayValue) and not (
-            isinstance(known, Unknown) and _is_about_jax(it, frame.module)
-        ):
+        some = (Dimension(None),) * len(names)
+        if isinstance(known, Unknown) and _is_about_jax(it, frame.module):
+            known = ranked(known, some)
+        if not isinstance(known, ArrayValue):
             return value
-        known = (
-            ranked(known, (Dimension(None),) * len(names))
-            if isinstance(known, Unknown)
-            else known
-        )
-        known = (
-            replace(known, dims=(Dimension(None),) * len(names))
-            if known.dims is None
-            else known
-        )
+        if known.dims is None:
+            known = replace(known, dims=some)
     if (
         not isinstance(known, ArrayValue)
         or known.dims is None
@@ -280,21 +279,13 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
                 args=(ir.Arg(value=ir.Attr(obj=ir.Name(id=name), name="shape")),),
             )
         ):
-            rank = (
-                value.size.constant
-                if isinstance(value, IntValue) and value.size is not None
-                else None
-            )
-            sizes = (
-                [None] * rank if rank is not None and 0 <= rank < _MAX_RANK else None
-            )
+            rank = number_in(value)
+            if rank is not None and 0 <= rank < _MAX_RANK:
+                sizes = [None] * rank
         case ir.Attr(obj=ir.Name(id=name), name="shape") if isinstance(
             value, SequenceValue
         ):
-            sizes = [
-                item.size if isinstance(item, IntValue) else None
-                for item in value.items
-            ]
+            sizes = [size_in(item) for item in value.items]
         case _:
             return
     known = frame.find(name)
@@ -315,28 +306,23 @@ def _of_array(frame: Frame, left: ir.Expr, value: Value) -> None:
 
 
 def _equal(frame: Frame, a: Value, b: Value) -> None:
-    if (
-        isinstance(a, IntValue)
-        and isinstance(b, IntValue)
-        and a.size is not None
-        and b.size is not None
-    ):
-        if a.size != b.size:
-            frame.facts = frame.facts.equal(a.size, b.size)
-        for one, other in ((a.size, b.size), (b.size, a.size)):
-            _divisibility(frame, str(one), one, other.constant)
-    elif (
-        isinstance(a, SequenceValue)
-        and isinstance(b, SequenceValue)
-        and len(a.items) == len(b.items)
-    ):
-        for x, y in zip(a.items, b.items, strict=True):
-            _equal(frame, x, y)
+    x, y = size_in(a), size_in(b)
+    if x is not None and y is not None:
+        if x != y:
+            frame.facts = frame.facts.equal(x, y)
+        for one, other in ((x, y), (y, x)):
+            _divisibility(frame, one, other.constant)
+        return
+    if not isinstance(a, SequenceValue) or not isinstance(b, SequenceValue):
+        return
+    if len(a.items) == len(b.items):
+        for one_item, other_item in zip(a.items, b.items, strict=True):
+            _equal(frame, one_item, other_item)
 
 
-def _divisibility(frame: Frame, _text: str, size: object, other: int | None) -> None:
+def _divisibility(frame: Frame, size: Size, other: int | None) -> None:
     """``n % k == 0`` is the fact that k divides n."""
-    if other != 0 or not isinstance(size, Size):
+    if other != 0:
         return
     for operation in size.operations():
         # how a remainder is kept

@@ -14,13 +14,14 @@ from shardlint.values import (
     DictValue,
     EitherValue,
     InstanceValue,
-    IntValue,
     Literal,
     MaybeValue,
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
+from shardlint.verdicts import all_hold, any_holds
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -105,7 +106,7 @@ def matches(
             return verdict
         case ir.OrPattern(options=options):
             verdicts = [matches(it, frame, value, option) for option in options]
-            return True if True in verdicts else None if None in verdicts else False
+            return any_holds(verdicts)
         case ir.SequencePattern():
             return _sequence(it, frame, value, pattern)
         case ir.MappingPattern(items=items, rest=rest):
@@ -131,7 +132,7 @@ def matches(
                     tuple(pair for pair in held.items() if pair[0] not in names)
                 )
                 frame.variables[rest] = others if known else _UNKNOWN
-            return False if False in verdicts else None if None in verdicts else True
+            return all_hold(verdicts)
         case ir.ClassPattern(cls=cls, positional=positional, named=named):
             return _class(it, frame, value, cls, positional, named)
 
@@ -158,7 +159,7 @@ def _sequence(
     verdicts = [
         matches(it, frame, one, item) for one, item in zip(values, items, strict=True)
     ]
-    return False if False in verdicts else None if None in verdicts else True
+    return all_hold(verdicts)
 
 
 def _class(
@@ -182,7 +183,7 @@ def _class(
     verdicts += [
         matches(it, frame, fields.get(name, _UNKNOWN), inner) for name, inner in named
     ]
-    return False if False in verdicts else None if None in verdicts else True
+    return all_hold(verdicts)
 
 
 def _equal(value: Value, wanted: Value) -> bool | None:
@@ -192,17 +193,8 @@ def _equal(value: Value, wanted: Value) -> bool | None:
         value, (Unknown, MaybeValue, EitherValue)
     ):
         return False
-    if (
-        isinstance(value, IntValue)
-        and isinstance(wanted, IntValue)
-        and value.size is not None
-    ):
-        constants = (
-            value.size.constant,
-            None if wanted.size is None else wanted.size.constant,
-        )
-        return None if None in constants else constants[0] == constants[1]
-    return None
+    number, other = number_in(value), number_in(wanted)
+    return None if None in (number, other) else number == other
 
 
 def _narrowed(

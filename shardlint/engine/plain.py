@@ -22,6 +22,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Size
 
@@ -106,9 +107,7 @@ def truth(value: Value) -> bool | None:
 def plain_key(value: Value) -> object | None:
     if isinstance(value, Literal):
         return value.value
-    if isinstance(value, IntValue) and value.size is not None:
-        return value.size.constant
-    return None
+    return number_in(value)
 
 
 def iterate(value: Value) -> list[Value] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import constant
-from shardlint.values import IntValue, Literal, ScalarValue, Value
+from shardlint.engine.sharding.site import Site
+from shardlint.values import IntValue, Literal, ScalarValue, Value, number_in
 
 _WHOLE = frozenset(
     {"ceil", "comb", "factorial", "floor", "gcd", "isqrt", "lcm", "perm", "trunc"}
@@ -17,8 +19,10 @@ _OTHERS = frozenset({"dist", "frexp", "fsum", "modf", "prod", "sumprod"})
 _LARGE = 10**6
 
 
-def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+@knows(prefixes=("math.",))
+def call(site: Site) -> Value | None:
     """The result of ``math.name``; None for what is no function of numbers. Arrays are made numbers, or refused."""
+    name, args, kwargs = site.qualname.removeprefix("math."), site.args, site.kwargs
     function = getattr(math, name, None)
     if not callable(function) or name in _OTHERS:
         return None
@@ -39,6 +43,6 @@ def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None
 
 def _number(value: Value) -> int | float | None:
     if isinstance(value, IntValue):
-        return value.size.constant if value.size is not None else None
+        return number_in(value)
     number = value.value if isinstance(value, Literal) else None
     return number if isinstance(number, (int, float)) else None

@@ -25,24 +25,19 @@ def data_fields(node: ir.Class, body: tuple[ir.Stmt, ...]) -> tuple[str, ...] | 
     if names & _CLASS_DECORATORS:
         flatten = _method(node, "tree_flatten")
         return None if flatten is None or not _rebuilds(node) else _flattened(flatten)
-    listed = [
-        call
-        for d in node.decorators
-        if isinstance(d, ir.Call)
-        for call in _registering(d)
-    ]
+    listed = [call for d in node.decorators for call in _registering(d)]
     for statement in body:
-        if isinstance(statement, ir.ExprStmt) and isinstance(statement.value, ir.Call):
-            call = statement.value
-            first = call.args[0].value if call.args else None
-            if (
-                last_name(call.func) in _CALLS
-                and isinstance(first, ir.Name)
-                and first.id == node.name
-            ):
-                if last_name(call.func) == "register_pytree_node":
-                    return _by_functions(node, call, body)
-                listed.append(call)
+        match statement:
+            case ir.ExprStmt(
+                value=ir.Call(args=(ir.Arg(value=ir.Name(id=name)), *_)) as call
+            ) if name == node.name:
+                function = last_name(call.func)
+            case _:
+                continue
+        if function == "register_pytree_node":
+            return _by_functions(node, call, body)
+        if function in _CALLS:
+            listed.append(call)
     for call in listed:
         for arg in call.args:
             if arg.keyword == "data_fields":
@@ -50,22 +45,26 @@ def data_fields(node: ir.Class, body: tuple[ir.Stmt, ...]) -> tuple[str, ...] | 
     return None
 
 
-def _registering(decorator: ir.Call) -> Iterator[ir.Call]:
+def _registering(decorator: ir.Expr) -> Iterator[ir.Call]:
     """``partial(register_dataclass, data_fields=…)``, or a call of it."""
-    if last_name(decorator.func) == "register_dataclass" or any(
-        last_name(arg.value) == "register_dataclass" for arg in decorator.args
-    ):
+    if not isinstance(decorator, ir.Call):
+        return
+    parts = [decorator.func, *(arg.value for arg in decorator.args)]
+    if "register_dataclass" in map(last_name, parts):
         yield decorator
 
 
 def _strings(expr: ir.Expr) -> tuple[str, ...] | None:
-    items = expr.items if isinstance(expr, ir.Sequence) else ()
-    found = tuple(
-        item.value
-        for item in items
-        if isinstance(item, ir.Const) and isinstance(item.value, str)
-    )
-    return found if isinstance(expr, ir.Sequence) and len(found) == len(items) else None
+    if not isinstance(expr, ir.Sequence):
+        return None
+    found: list[str] = []
+    for item in expr.items:
+        match item:
+            case ir.Const(value=str() as text):
+                found.append(text)
+            case _:
+                return None
+    return tuple(found)
 
 
 def _method(node: ir.Class, name: str) -> ir.Function | None:

@@ -9,7 +9,7 @@ from shardlint import ir
 from shardlint.engine import training
 from shardlint.engine.frames import Frame
 from shardlint.values import ExternalValue, Unknown
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 Path: TypeAlias = tuple[str, ...]
 """A name and the attributes after it: ``state.opt_state``."""
 
-_ASSIGNS: frozenset[type[ir.Node]] = frozenset({ir.Assign})
-_NAMES: frozenset[type[ir.Node]] = frozenset({ir.Name})
-_CALLS: frozenset[type[ir.Node]] = frozenset({ir.Call})
 _LOOPS: frozenset[type[ir.Node]] = frozenset({ir.For, ir.While})
 _OTHERS: frozenset[type[ir.Node]] = frozenset({ir.Declare, ir.Delete})
 _REPLACING = frozenset({"replace", "_replace"})
@@ -101,9 +98,7 @@ def _path(expr: ir.Expr) -> Path | None:
 
 
 def _count(body: tuple[ir.Stmt, ...], name: str) -> int:
-    return sum(
-        isinstance(node, ir.Name) and node.id == name for node in walk(body, _NAMES)
-    )
+    return sum(node.id == name for node in nodes_of(body, ir.Name))
 
 
 def _is_update(it: Interpreter, frame: Frame, func: ir.Expr) -> bool | None:
@@ -120,28 +115,21 @@ def _is_applied(
     it: Interpreter, frame: Frame, body: tuple[ir.Stmt, ...], updates: str
 ) -> bool:
     """Whether these are what ``optax.apply_updates`` is given, so that an optimizer made them."""
-    for call in walk(body, _CALLS):
-        if not isinstance(call, ir.Call) or not any(
-            _path(arg.value) == (updates,) for arg in call.args
-        ):
+    for call in nodes_of(body, ir.Call):
+        if not any(_path(arg.value) == (updates,) for arg in call.args):
             continue
-        if it.resolve_static(call.func, frame.module) == ExternalValue(
-            "optax.apply_updates"
-        ):
+        function = it.resolve_static(call.func, frame.module)
+        if function == ExternalValue("optax.apply_updates"):
             return True
     return False
 
 
 def _goes_on(body: tuple[ir.Stmt, ...], update: Update, loops: bool) -> str:
     """How the old state goes on; empty where that is not certain."""
-    written = [
-        node
-        for node in walk(body, _ASSIGNS)
-        if isinstance(node, ir.Assign) and _writes(node, update.old)
-    ]
+    written = [node for node in nodes_of(body, ir.Assign) if _writes(node, update.old)]
     for loop in walk(body, _LOOPS) if loops else ():
-        if any(node is update.call for node in walk(loop, _CALLS)):
-            inside = {id(node) for node in walk(loop, _ASSIGNS)}
+        if any(node is update.call for node in nodes_of(loop, ir.Call)):
+            inside = {id(node) for node in nodes_of(loop, ir.Assign)}
             return (
                 ""
                 if any(id(node) in inside for node in written)

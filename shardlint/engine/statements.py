@@ -43,13 +43,12 @@ from shardlint.values import (
     Unknown,
     Value,
 )
-from shardlint.walking import walk
+from shardlint.walking import nodes_of
 from shardtypes.lang.messages import expected_got
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
-_DECLARE: frozenset[type[ir.Node]] = frozenset({ir.Declare})
 _MAX_UNROLL = 8
 _UPDATES = frozenset(
     {
@@ -177,9 +176,7 @@ def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
 
     if frame.parent is not None:
         declared = (
-            one
-            for one in walk(node.body, _DECLARE)
-            if isinstance(one, ir.Declare) and one.what == "nonlocal"
+            one for one in nodes_of(node.body, ir.Declare) if one.what == "nonlocal"
         )
         frame.open_to(name for one in declared for name in one.names)
     function = FunctionValue(

@@ -13,29 +13,21 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.types import ArrayType, SequenceType, Type
 from shardlint.engine.vocabulary import vocabularies
 from shardlint.values import ArrayValue, ExternalValue, FunctionValue
-from shardlint.walking import walk
+from shardlint.walking import nodes_of
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, messages, parse
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 
-_SUBSCRIPTS: frozenset[type[ir.Node]] = frozenset({ir.Subscript})
-_CONSTANTS: frozenset[type[ir.Node]] = frozenset({ir.Const})
-_FUNCTIONS: frozenset[type[ir.Node]] = frozenset({ir.Function})
-
-
 def check_module(it: Interpreter, frame: Frame, module: ir.Module) -> None:
     """Report on every shape string of the module."""
-    for node in walk(module.body, _SUBSCRIPTS):
-        if isinstance(node, ir.Subscript):
-            found = (
-                it.resolve_static(node.obj, module.name)
-                if isinstance(node.obj, (ir.Name, ir.Attr))
-                else None
-            )
-            if isinstance(found, ExternalValue):
-                _subscript(it, frame, node, found.qualname, module.name)
+    for node in nodes_of(module.body, ir.Subscript):
+        if not isinstance(node.obj, (ir.Name, ir.Attr)):
+            continue
+        found = it.resolve_static(node.obj, module.name)
+        if isinstance(found, ExternalValue):
+            _subscript(it, frame, node, found.qualname, module.name)
 
 
 def _subscript(
@@ -77,8 +69,8 @@ def _subscript(
 def _texts(it: Interpreter, module: str) -> Iterator[str]:
     """The strings of a module."""
     source = it.project.module(module)
-    for node in walk(source.body if source is not None else (), _CONSTANTS):
-        if isinstance(node, ir.Const) and isinstance(node.value, str):
+    for node in nodes_of(source.body if source is not None else (), ir.Const):
+        if isinstance(node.value, str):
             yield node.value
 
 
@@ -86,10 +78,8 @@ def _is_read_by_project(it: Interpreter, node: ir.Subscript, module: str) -> boo
     """Whether an annotation is on a parameter of a function that the project's own decorator gets, which may read more
     into it: that a kernel's block is ``[Q]`` of a dimension."""
     source = it.project.module(module)
-    for function in walk(source.body if source is not None else (), _FUNCTIONS):
-        if isinstance(function, ir.Function) and any(
-            node is param.annotation for param in function.params
-        ):
+    for function in nodes_of(source.body if source is not None else (), ir.Function):
+        if any(node is param.annotation for param in function.params):
             calls = [
                 expr.func if isinstance(expr, ir.Call) else expr
                 for expr in function.decorators
@@ -162,11 +152,7 @@ def _spoken_of(it: Interpreter, module: str) -> frozenset[str]:
     source = it.project.module(module)
     found = it.axes_spoken_of.get(module)
     if found is None and source is not None:
-        nodes = (
-            node
-            for node in walk(source.body, _SUBSCRIPTS)
-            if isinstance(node, ir.Subscript)
-        )
+        nodes = (node for node in nodes_of(source.body, ir.Subscript))
         texts = (node.index.value for node in nodes if isinstance(node.index, ir.Const))
         found = frozenset(axis for text in texts for axis in _axes_of(text))
         it.axes_spoken_of[module] = found
@@ -211,7 +197,7 @@ def check_result_names(
 
 def _words_in_strings(body: tuple[ir.Stmt, ...]) -> set[str]:
     """The words in the strings of a function."""
-    texts = (n.value for n in walk(body, _CONSTANTS) if isinstance(n, ir.Const))
+    texts = (n.value for n in nodes_of(body, ir.Const))
     return {word for text in texts if isinstance(text, str) for word in _words(text)}
 
 

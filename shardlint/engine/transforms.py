@@ -57,6 +57,9 @@ _TRACING = COMPILING | frozenset(
     flax.nnx.remat flax.linen.checkpoint equinox.internal.noinline jax.custom_batching.custom_vmap
     shardtypes.typed_shard_map""".split()
 )
+#: So are those of these names, of libraries that there are several of.
+_TRANSPARENT_BY_NAME = frozenset({"typed_shard_map", "typechecked", "scope"})
+_PARTIAL = "functools.partial"
 _WRAPS = "functools.wraps"
 #: Holds one array and behaves like it.
 _BOX = "flax.nnx.Param"
@@ -64,6 +67,22 @@ _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax
 _PARAMETERS = {**DERIVATIVES, **MAPPINGS, **CUSTOM, **manual_calls.PARAMETERS}
 #: Options whose place in the program findings are about.
 _PLACED = ("in_axes", "out_axes")
+
+
+@knows(
+    {*_TRANSPARENT, *_PARAMETERS, *layers.MADE, _PARTIAL, _BOX, scanned_modules.SCAN},
+    last=_TRANSPARENT_BY_NAME,
+)
+def made(site: Site) -> Value | None:
+    """What calling a transformation gives, or making a layer."""
+    return make(
+        site.it,
+        site.qualname,
+        site.args,
+        site.kwargs,
+        site.frame.module,
+        site.operands,
+    )
 
 
 def make(
@@ -76,7 +95,7 @@ def make(
 ) -> Value | None:
     """What calling a transformation gives; None if the name is none."""
     origin = _origin(args, kwargs, module, operands, _PARAMETERS.get(qualname, ()))
-    if qualname == "functools.partial" and args:
+    if qualname == _PARTIAL and args:
         return PartialValue(args[0], tuple(args[1:]), tuple(kwargs.items()), origin)
     if qualname == _WRAPS and module:
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is

@@ -59,11 +59,14 @@ def _carried(run: Outcome) -> Iterator[_Carried]:
         if region.stacked is None:
             continue
         (axis,) = region.split
+        count = region.stacked
         began_alike = {
-            path for path, leaf in _leaves(region.arguments) if _differing(leaf) is None
+            path
+            for path, leaf in _leaves(region.arguments)
+            if _differing(leaf, count) is None
         }
         for path, leaf in _leaves(region.results):
-            differing = _differing(leaf)
+            differing = _differing(leaf, count)
             if differing is not None and _given_again(run, number, leaf) in began_alike:
                 yield _Carried(number, axis, path, *differing)
 
@@ -97,11 +100,12 @@ def _leaves(tree: Any) -> Iterator[tuple[str, Array]]:
 
 
 def _differing(
-    stacked: Array,
+    leaf: Array, count: int
 ) -> tuple[tuple[int, ...], tuple[float, float]] | None:
-    """An entry that two devices have different values of, where these lie one after another."""
-    numbers = numbers_of(stacked)
-    if numbers is None:
+    """An entry that two devices have different values of, where these lie one after another: not in what all of so many
+    devices are given, or one returns for all."""
+    numbers = numbers_of(leaf)
+    if numbers is None or numbers.shape[:1] != (count,):
         return None
     pairs = (apart(numbers[0], row) for row in numbers[1:])
     return next((pair for pair in pairs if pair is not None), None)

@@ -23,11 +23,11 @@ from shardlint.evaluation.comparison import (
     observed,
     reason_of,
 )
-from shardlint.evaluation.departures import DEVICES
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written, is_function
+from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.unmade import Guess
 from shardtypes.lang import ShapeSyntaxError, parse
 from shardtypes.semantics.array import NotConcrete, SizesDiffer

@@ -8,12 +8,7 @@ from dataclasses import dataclass, field, replace
 from shardlint import ir, messages
 from shardlint.evaluation.assignments import assigned
 from shardlint.evaluation.comparison import ALLOWANCE, Entry, Program
-from shardlint.evaluation.departures import (
-    NOTHING_MAPPED,
-    Departure,
-    Judgement,
-    judge,
-)
+from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.entries import (
     imports,
     is_script,
@@ -21,6 +16,7 @@ from shardlint.evaluation.entries import (
     trials,
     without_arguments,
 )
+from shardlint.evaluation.judgements import NOTHING_MAPPED, Judgement, judge
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where

@@ -11,8 +11,9 @@ from dataclasses import replace
 from itertools import combinations
 
 from shardlint.evaluation.comparison import Program
-from shardlint.evaluation.departures import Departure, Judgement, judge
+from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.entries import MOST_GUESSED, Trial
+from shardlint.evaluation.judgements import Judgement, judge
 
 
 def judge_trial(trial: Trial) -> Judgement:

@@ -11,13 +11,9 @@ from itertools import islice
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import Allowance, Program, compared
-from shardlint.evaluation.departures import (
-    DEVICES,
-    Departure,
-    Evidence,
-    differing_results,
-)
+from shardlint.evaluation.departures import Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.suspects import MOST_RINGS, Repair, rings_to_close, suspects
 
 STEPS = 150_000

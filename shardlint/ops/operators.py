@@ -23,6 +23,7 @@ from shardlint.values import (
     Unknown,
     Value,
 )
+from shardlint.verdicts import all_hold, any_holds
 from shardtypes.lang import Different, Equal, Size, dtypes
 from shardtypes.lang import compare as compare_sizes
 from shardtypes.lang.messages import APPLIED
@@ -415,7 +416,7 @@ def _decide(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None:
             _decide("==", a, b, ctx)
             for a, b in zip(left.items, right.items, strict=True)
         ]
-        equal = False if False in parts else (None if None in parts else True)
+        equal = all_hold(parts)
         return None if equal is None else equal == (op == "==")
     if (
         isinstance(left, DTypeValue)
@@ -457,7 +458,7 @@ def _contains(op: str, left: Value, right: Value, ctx: OpContext) -> bool | None
     else:
         return None
     parts = [_decide("==", left, item, ctx) for item in items]
-    found = True if True in parts else (None if None in parts else False)
+    found = any_holds(parts)
     return None if found is None else found == (op == "in")
 
 

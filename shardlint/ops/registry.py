@@ -22,6 +22,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Facts, Size
 from shardtypes.lang.frozen import frozen
@@ -276,11 +277,9 @@ def is_none(value: Value) -> bool:
 
 def static_int(value: Value) -> int | None:
     """The value of a Python int or bool that is known, else None."""
-    if isinstance(value, IntValue) and value.size is not None:
-        return value.size.constant
     if isinstance(value, Literal) and isinstance(value.value, bool):
         return int(value.value)
-    return None
+    return number_in(value)
 
 
 def static_bool(value: Value) -> bool | None:

@@ -14,5 +14,5 @@ def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
 
 
 def _line(found: Diagnostic) -> str:
-    place = found.place
-    return f"{place.shown_path}:{place.line}:{place.column}: {found.code} {' '.join(found.message.split())}\n"
+    message = " ".join(found.message.split())
+    return f"{found.place}: {found.code} {message}\n"

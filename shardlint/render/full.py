@@ -27,24 +27,29 @@ def _one(diagnostic: Diagnostic, lines: Lines) -> str:
 
 
 def _frame(place: Place, lines: Lines, arrow: str, mark: str) -> list[str]:
-    margin = len(str(place.line))
-    head = f"{' ' * margin} {arrow} {place.shown_path}:{place.line}:{place.column}"
+    margin = " " * len(str(place.line))
+    head = f"{margin} {arrow} {place}"
     source = lines(place)
     if place.line > len(source):
         return [head]
     text = source[place.line - 1]
     end = place.end_column if place.end_line == place.line else len(text) + 1
-    marked = text[place.column - 1 : max(end, place.column + 1) - 1]
-    indent = "".join(
-        "\t" if c == "\t" else " " * _width(c) for c in text[: place.column - 1]
-    )
-    carets = mark * max(1, sum(map(_width, marked)))
+    start = place.column - 1
+    marked = text[start : max(end - 1, place.column)]
+    indent = "".join(map(_blank, text[:start]))
+    width = sum(map(_width, marked))
+    carets = mark * max(1, width)
     return [
         head,
-        f"{' ' * margin} |",
+        f"{margin} |",
         f"{place.line} | {text}".rstrip(),
-        f"{' ' * margin} | {indent}{carets}",
+        f"{margin} | {indent}{carets}",
     ]
+
+
+def _blank(character: str) -> str:
+    """Nothing, as wide as the character."""
+    return "\t" if character == "\t" else " " * _width(character)
 
 
 def _width(character: str) -> int:

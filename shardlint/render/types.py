@@ -31,18 +31,20 @@ def render_types(types: Sequence[Shown], style: str) -> str:
 
 
 def _line(shown: Shown) -> str:
-    place = shown.place
-    return f"{place.shown_path}:{place.line}:{place.column}: {shown.name}: {_type(shown)}\n"
+    return f"{shown.place}: {shown.name}: {_type(shown)}\n"
 
 
 def _tables(types: Sequence[Shown]) -> Iterator[str]:
     for path, found in groupby(types, key=lambda shown: shown.place.shown_path):
         rows = list(found)
-        number = max(len(str(shown.place.line)) for shown in rows)
-        name = min(max(len(shown.name) for shown in rows), 24)
+        digits = max(len(str(shown.place.line)) for shown in rows)
+        longest = max(len(shown.name) for shown in rows)
+        width = min(longest, 24)
         yield f"{path}\n"
         for shown in rows:
-            yield f"  {shown.place.line:>{number}}  {shown.name:<{name}}  {_type(shown)}\n"
+            line = str(shown.place.line).rjust(digits)
+            name = shown.name.ljust(width)
+            yield f"  {line}  {name}  {_type(shown)}\n"
         yield "\n"
 
 

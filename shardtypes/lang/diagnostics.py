@@ -27,6 +27,9 @@ class Place:
         """The path, and the cell of a notebook: ``a.ipynb:cell 3``."""
         return f"{self.path}:cell {self.cell}" if self.cell else self.path
 
+    def __str__(self) -> str:
+        return f"{self.shown_path}:{self.line}:{self.column}"
+
     def to_json(self) -> dict[str, object]:
         """The position, without the path."""
         return {

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from shardtypes.lang.size import Atom, Size
+from collections.abc import Iterable, Sequence
+from typing import Protocol, Self
 
 
-def shown(size: Size) -> str:
+class Factor(Protocol):
+    """What stands between the ``*`` of a term; see ``size.Atom``."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def args(self) -> Sequence[Polynomial]: ...
+    def __lt__(self, other: Self) -> bool: ...
+
+
+class Polynomial(Protocol):
+    """A sum of terms, each with its coefficient; see ``size.Size``."""
+
+    @property
+    def terms(self) -> Iterable[tuple[Sequence[Factor], int]]: ...
+    @property
+    def atoms(self) -> Iterable[Factor]: ...
+    @property
+    def symbol_name(self) -> str | None: ...
+    @property
+    def constant(self) -> int | None: ...
+    def __mod__(self, other: Self) -> Self: ...
+
+
+def shown(size: Polynomial) -> str:
     """A size as people write it: ``2*B+1``, ``L%4``, ``min(B,3)``."""
     for atom in sorted(size.atoms):
         if atom.op == "//":  # num - den*(num//den) is how a remainder is kept
@@ -18,7 +42,7 @@ def shown(size: Size) -> str:
     return shown_terms(size)
 
 
-def shown_terms(size: Size) -> str:
+def shown_terms(size: Polynomial) -> str:
     """A size term by term, positive ones first; remainders as the differences that they are."""
     text = ""
     for monomial, coefficient in sorted(size.terms, key=lambda term: term[1] < 0):
@@ -33,7 +57,7 @@ def shown_terms(size: Size) -> str:
     return text or "0"
 
 
-def _print_atom(atom: Atom, alone: bool) -> str:
+def _print_atom(atom: Factor, alone: bool) -> str:
     if not atom.op:
         return atom.name
     if atom.op == "part":
@@ -44,7 +68,7 @@ def _print_atom(atom: Atom, alone: bool) -> str:
     return text if alone else f"({text})"
 
 
-def _operand(size: Size) -> str:
+def _operand(size: Polynomial) -> str:
     constant = size.constant
     plain = size.symbol_name is not None or (constant is not None and constant >= 0)
     return str(size) if plain else f"({size})"

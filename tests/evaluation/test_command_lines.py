@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shardlint.evaluation.departures import NOTHING_MAPPED
+from shardlint.evaluation.judgements import NOTHING_MAPPED
 from tests.evaluation.functions import HEAD
 from tests.evaluation.test_entries import judged_as_program
 

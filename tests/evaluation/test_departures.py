@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardlint.evaluation.comparison import ALLOWANCE, Allowance, Program
-from shardlint.evaluation.departures import Judgement, judge
+from shardlint.evaluation.judgements import Judgement, judge
 from shardlint.evaluation.wording import departure_text
 from tests.evaluation.changes import CHANGES, Change, source
 

@@ -101,6 +101,24 @@ def main():
 
 main()
 """
+#: What all devices are given, and what one of them returns for all, is not copied for each.
+ONE_FOR_ALL = """
+@partial(jax.pmap, axis_name="dev", in_axes=(None, 0), out_axes=(None, None))
+def step(w, x):
+    value, grads = jax.value_and_grad(loss)(w, x)
+    return w - 0.1 * {grads}, mean(value)
+
+
+def main():
+    w = {taken}
+    x = common_utils.shard(rows())
+    for _ in range(2):
+        w, value = step(w, x)
+    return w, value
+
+
+main()
+"""
 FIRST = "jax.tree.map(lambda leaf: leaf[0], state)[0]"
 WRONG = {
     "unreplicated": (PLAIN, "grads", "jax_utils.unreplicate(w)"),
@@ -120,6 +138,12 @@ RIGHT = {
     ),
     "averaged as numbers": (PLAIN, "grads", "np.asarray(w).mean(0)"),
     "models of their own": (OWN, "grads", "w[0]"),
+    "one for all": (ONE_FOR_ALL, "mean(grads)", "jnp.zeros(4)"),
+    "one scalar for all": (
+        ONE_FOR_ALL.replace("(loss)(w, x)", "(lambda s: loss(s * jnp.ones(4), x))(w)"),
+        "mean(grads)",
+        "jnp.ones(())",
+    ),
     "statistics of what each has seen": (STATISTICS, "x.mean(0)", "seen[0]"),
 }
 

@@ -8,8 +8,8 @@ import pytest
 
 from shardlint.cli import main
 from shardlint.evaluation.comparison import Program
-from shardlint.evaluation.departures import Judgement, judge
 from shardlint.evaluation.entries import Trial, axis_names, mapping_functions, trials
+from shardlint.evaluation.judgements import Judgement, judge
 from shardlint.evaluation.modules import MOST_CHARACTERS
 from shardlint.evaluation.other_ranks import judge_trial
 from tests.evaluation.functions import HEAD, PAIRS, Pair

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlint.evaluation.departures import Judgement
+from shardlint.evaluation.judgements import Judgement
 from tests.evaluation.test_departures import judged
 from tests.support import run
 

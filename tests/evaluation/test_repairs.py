@@ -9,8 +9,9 @@ import pytest
 
 from shardlint.cli import main
 from shardlint.evaluation.comparison import Program
-from shardlint.evaluation.departures import DEVICES, Departure, differing_results
+from shardlint.evaluation.departures import Departure, differing_results
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import repair_text

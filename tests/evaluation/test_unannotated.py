@@ -6,7 +6,7 @@ from textwrap import indent
 
 import pytest
 
-from shardlint.evaluation.departures import Judgement
+from shardlint.evaluation.judgements import Judgement
 from tests.evaluation.functions import HEAD
 from tests.evaluation.test_entries import judged, judged_as_program, tried
 

@@ -8,11 +8,8 @@ from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import (
     boundaries,
-    constraints,
     labels,
-    logical,
     meshes,
-    metadata,
     rules_in_force,
     specs,
 )
@@ -31,46 +28,6 @@ from shardlint.values import (
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
-
-
-def call(site: Site) -> Value | None:
-    """The result of a call that is about sharding; None for any other."""
-    frame, qualname, args, kwargs, at = (
-        site.frame,
-        site.qualname,
-        site.args,
-        site.kwargs,
-        site.at,
-    )
-    spec = specs.make(qualname, args, kwargs, (frame.module, at))
-    if spec is not None:
-        if isinstance(spec, ShardingValue):
-            constraints.check_sharding(site, spec)
-        return spec
-    mesh = meshes.make(qualname, args, kwargs, frame.mesh, site.it.jax)
-    wrong = meshes.refused(qualname, args, kwargs)
-    if wrong is not None:
-        site.report("ST314", at, f"{site.name}: {wrong}")
-        return MeshValue(None)
-    if qualname in meshes.SETTERS and isinstance(mesh, MeshValue):
-        # from here on; after a ``with`` what was in force before it returns
-        frame.mesh = mesh
-    labels.check_contraction(site)
-    for family in (
-        constraints.place,
-        constraints.from_parts,
-        constraints.of_type,
-        metadata.call,
-        logical.call,
-    ):
-        mesh = mesh if mesh is not None else family(site)
-    return mesh
-
-
-def transform(site: Site) -> Value | None:
-    """A function that ``jit`` gave shardings; None for any other call. Specs of ``shard_map`` are judged, too."""
-    metadata.check(site)
-    return boundaries.transform(site)
 
 
 def decorate(
@@ -152,12 +109,10 @@ def enter(frame: Frame, context: Value) -> None:
 __all__ = [
     "JIT",
     "attribute",
-    "call",
     "call_jitted",
     "decorate",
     "enter",
     "matmul",
     "meshes",
     "specs",
-    "transform",
 ]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import (
     checks,
@@ -25,7 +26,6 @@ from shardlint.values import (
     ArrayValue,
     ExternalValue,
     FunctionValue,
-    IntValue,
     Literal,
     MeshValue,
     PartialValue,
@@ -35,6 +35,7 @@ from shardlint.values import (
     Unknown,
     Value,
     WrappedValue,
+    number_in,
 )
 from shardlint.walking import walk
 from shardtypes.lang import format_shape
@@ -48,6 +49,7 @@ SHARD_MAP = "jax.shard_map"
 _NAMES = {JIT: ("in_shardings", "out_shardings"), SHARD_MAP: ("in_specs", "out_specs")}
 
 
+@knows(_NAMES, first=True)
 def transform(site: Site) -> WrappedValue | None:
     """Check ``jit(f, in_shardings=…)`` and ``shard_map(f, …)``. ``jit`` with shardings gives a value that checks its
     calls too; anything else is None."""
@@ -227,12 +229,9 @@ def _static(options: dict[str, Value]) -> frozenset[int | str] | None:
             if value == NONE
             else (value,)
         ):
-            if (
-                isinstance(item, IntValue)
-                and item.size is not None
-                and item.size.constant is not None
-            ):
-                found.add(item.size.constant)
+            number = number_in(item)
+            if number is not None:
+                found.add(number)
             elif isinstance(item, Literal) and isinstance(item.value, str):
                 found.add(item.value)
             else:

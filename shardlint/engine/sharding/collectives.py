@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding import divergence
 from shardlint.engine.sharding.scaling import scaled_later
+from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import axes_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops import OpError
@@ -90,21 +92,14 @@ def _axes(view: View, value: Value | None) -> tuple[str, ...] | None:
     )
 
 
-def call(
-    it: Interpreter,
-    frame: Frame,
-    qualname: str,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-    at: int,
-    operands: Sequence[ir.Expr],
-) -> Value | None:
-    """The result of a collective in manual code; None for any other call."""
-    view = it.view
-    if view is None or qualname not in COLLECTIVES:
+@knows(COLLECTIVES, first=True)
+def call(site: Site) -> Value | None:
+    """The result of a collective; None outside of manual code."""
+    it, frame, name, at = site.it, site.frame, site.name, site.at
+    view, operands = it.view, site.operands
+    if view is None:
         return None
-    name = qualname.rpartition(".")[2]
-    given = parse_signature(_SIGNATURES[name]).bind(args, kwargs)
+    given = parse_signature(_SIGNATURES[name]).bind(site.args, site.kwargs)
     if given is None:
         return Unknown(f"arguments of lax.{name} not understood")
     axes = _axes(view, given.get("axis_name"))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
+from shardlint.engine.libraries import knows
+from shardlint.engine.sharding.site import Site
 from shardlint.ops.arrays import dtype_name
 from shardlint.ops.registry import Call
 from shardlint.ops.sharding.base import Op, ShardingError, adopted
@@ -110,6 +112,20 @@ def parse_call(
     except ShapeSyntaxError:
         return None
     return Spec(last, text, tuple(sides), result, indexed, at, operands)
+
+
+@knows(last=NAMES)
+def call(site: Site) -> Value | None:
+    """A function of any library of one of these names, given a spec."""
+    return by_spec(
+        site.it,
+        site.frame,
+        site.qualname,
+        site.args,
+        site.at,
+        site.operands,
+        site.kwargs,
+    )
 
 
 def by_spec(

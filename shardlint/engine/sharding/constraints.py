@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shardlint import ir
 from shardlint.engine.annotations import resolve
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding import (
     checks,
     explicit,
@@ -13,7 +14,13 @@ from shardlint.engine.sharding import (
 )
 from shardlint.engine.sharding.signatures import laid_out
 from shardlint.engine.sharding.site import NONE, Site
-from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.specs import (
+    NAMED_SHARDING,
+    PARTITION_SPEC,
+    make,
+    shown,
+    spec_of,
+)
 from shardlint.ops.arrays import UNKNOWN_ARRAY, dims_of, sizes_argument
 from shardlint.values import (
     ArrayValue,
@@ -42,8 +49,18 @@ _FROM_PARTS = {
 }
 
 
+@knows(PARTITION_SPEC | NAMED_SHARDING)
+def made(site: Site) -> Value | None:
+    """``P(…)``, and ``NamedSharding(mesh, spec)``."""
+    spec = make(site.qualname, site.args, site.kwargs, (site.frame.module, site.at))
+    if isinstance(spec, ShardingValue):
+        check_sharding(site, spec)
+    return spec
+
+
+@knows(_CONSTRAINT | _PUT | _RESHARD)
 def place(site: Site) -> Value | None:
-    """The placed value; None for any other call."""
+    """The placed value."""
     if site.qualname in _CONSTRAINT:
         return _place(
             site,
@@ -52,9 +69,7 @@ def place(site: Site) -> Value | None:
         )
     if site.qualname in _PUT:
         return _place(site, ("x", "device"), "refused")
-    if site.qualname in _RESHARD:
-        return _place(site, ("xs", "out_shardings"), "refused", lenient=True)
-    return None
+    return _place(site, ("xs", "out_shardings"), "refused", lenient=True)
 
 
 def lay_out(site: Site, result: Value) -> Value:
@@ -93,11 +108,10 @@ def lay_out(site: Site, result: Value) -> Value:
     )
 
 
+@knows(_FROM_PARTS)
 def from_parts(site: Site) -> Value | None:
-    """``make_array_from_callback(shape, sharding, …)`` and its like; None for any other call."""
-    names = _FROM_PARTS.get(site.qualname)
-    if names is None:
-        return None
+    """``make_array_from_callback(shape, sharding, …)`` and its like."""
+    names = _FROM_PARTS[site.qualname]
     given = site.given(*names)
     sharding, shape = (
         given.get("sharding", NONE),
@@ -121,13 +135,10 @@ def from_parts(site: Site) -> Value | None:
     )
 
 
+@knows(("shardtypes.make_partition_specs", "shardtypes.make_shardings"))
 def of_type(site: Site) -> Value | None:
-    """``make_partition_specs(T)`` and ``make_shardings(T)``; None for any other call."""
-    if (
-        site.qualname
-        not in ("shardtypes.make_partition_specs", "shardtypes.make_shardings")
-        or not site.operands
-    ):
+    """``make_partition_specs(T)`` and ``make_shardings(T)``."""
+    if not site.operands:
         return None
     type_ = resolve(site.it, site.operands[0], site.frame.module)
     specs = laid_out(site.it, type_, rules_in_force.may_name_axes(site.it))

@@ -156,3 +156,5 @@ _PRODUCTS: dict[str, tuple[tuple[str, ...], _Reading]] = {
     "jax.lax.batch_matmul": (("lhs", "rhs"), _matmul),
     "jax.lax.ragged_dot": (("lhs", "rhs", "group_sizes"), _ragged),
 }
+#: The functions that may sum over dimensions of two operands together.
+CONTRACTING = frozenset({"jax.numpy.einsum", "einops.einsum", *_PRODUCTS})

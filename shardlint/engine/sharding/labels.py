@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import combinations
 
 from shardlint import ir
-from shardlint.engine.sharding.contracted import Operand, contracted
+from shardlint.engine.libraries import knows
+from shardlint.engine.sharding.contracted import CONTRACTING, Operand, contracted
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown
 from shardlint.logical_rules import RuleList
@@ -98,6 +99,7 @@ def check_order(
     return True
 
 
+@knows(CONTRACTING, first=True)
 def check_contraction(site: Site) -> None:
     """Names that meet in a contraction: a value's X against a kernel's Y, where X is another dimension of the kernel.
 

@@ -71,6 +71,10 @@ def applied(
     return result
 
 
+#: Layers that are made with names for the dimensions of their parameters.
+NAMED = frozenset([*_RANKS, *_NAMES])
+
+
 def ranks(
     qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> dict[str, int]:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from shardlint import ir
 from shardlint.engine.annotations import resolve
+from shardlint.engine.libraries import knows
 from shardlint.engine.plain import innermost
 from shardlint.engine.sharding import (
     labels,
@@ -53,35 +54,36 @@ _FLAX_INITIALIZERS = {
 }
 
 
+@knows(last=_LOGICAL | _PARTITIONING | _TO_MESH | RULES_CONTEXTS | RULES_SETTERS)
 def call(site: Site) -> Value | None:
-    """The result of a call that names dimensions; None for any other."""
-    qualname = site.qualname
-    if rules_in_force.is_library(qualname, _CONSTRAINT) or qualname == _OLD_CONSTRAINT:
-        return _constraint(site)
-    if rules_in_force.is_library(
-        qualname, _LOGICAL | _PARTITIONING
-    ) and not qualname.startswith("flax.nnx."):
-        return _partitioning(site)
-    if qualname in _FLAX_INITIALIZERS:
-        return ExternalValue(f"{INITIALIZERS}.{_FLAX_INITIALIZERS[qualname]}")
-    if rules_in_force.is_library(qualname, _TO_MESH):
+    """A function of flax or of ours that names dimensions, or says where names lie."""
+    if not rules_in_force.is_library(site.qualname):
+        return None
+    if site.name in _LOGICAL | _PARTITIONING:
+        is_nnx = site.qualname.startswith("flax.nnx.")
+        return None if is_nnx else _partitioning(site)
+    if site.name in _TO_MESH:
         return _to_mesh(site)
-    if qualname == PARAM:
-        return _param(site)
-    if qualname == "flax.linen.partitioning.param_with_axes":
-        return _param_with_axes(site)
-    if rules_in_force.is_library(qualname, RULES_CONTEXTS):
+    if site.name in RULES_CONTEXTS:
         return PartialValue(
-            ExternalValue(qualname), tuple(site.args), tuple(site.kwargs.items())
+            ExternalValue(site.qualname), tuple(site.args), tuple(site.kwargs.items())
         )
-    if rules_in_force.is_library(qualname, RULES_SETTERS):
-        given = site.given("rules").get("rules", NONE)
-        site.frame.rules = rules_in_force.from_value(given, None)
+    given = site.given("rules").get("rules", NONE)
+    site.frame.rules = rules_in_force.from_value(given, None)
     return None
 
 
-def _constraint(site: Site) -> Value | None:
+@knows(_FLAX_INITIALIZERS)
+def initializer(site: Site) -> Value:
+    """What flax calls an initializer of JAX's."""
+    return ExternalValue(f"{INITIALIZERS}.{_FLAX_INITIALIZERS[site.qualname]}")
+
+
+@knows((_OLD_CONSTRAINT,), last=_CONSTRAINT)
+def constrained(site: Site) -> Value | None:
     """``with_logical_constraint(x, names)``."""
+    if not rules_in_force.is_library(site.qualname):
+        return None
     given = site.given(
         "x",
         "logical_axis_resources",
@@ -190,7 +192,8 @@ def names_of(init: Value | None) -> SpecValue | None:
     return None
 
 
-def _param(site: Site) -> Value | None:
+@knows((PARAM,))
+def parameter(site: Site) -> Value | None:
     """``self.param(name, init, shape, …)``."""
     init = site.given("name", "init_fn").get("init_fn")
     spec: SpecValue | None = None
@@ -206,7 +209,8 @@ def _param(site: Site) -> Value | None:
     return _named_param(site, array, spec, logical, site.operand(1, "init_fn"))
 
 
-def _param_with_axes(site: Site) -> Value | None:
+@knows(("flax.linen.partitioning.param_with_axes",))
+def parameter_with_axes(site: Site) -> Value | None:
     """``param_with_axes(name, init, shape, …, axes=names)``."""
     given = site.given("name", "init_fn")
     operand = site.operand(len(site.args), "axes")

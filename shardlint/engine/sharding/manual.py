@@ -30,7 +30,7 @@ from shardlint.ops.registry import static_bool
 from shardlint.ops.sharding.view import View
 from shardlint.outline import MAPPINGS
 from shardlint.values import ExternalValue, PartialValue, Value
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 from shardtypes.lang import ShapeSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -143,12 +143,7 @@ def _reduces(it: Interpreter, module: str, call: ir.Call, axes: frozenset[str]) 
     """Whether a call is a collective over one of the axes, as written."""
     found = it.resolve_static(call.func, module)
     if isinstance(found, ExternalValue) and found.qualname in COLLECTIVES:
-        words = {
-            n.value
-            for arg in call.args
-            for n in walk(arg.value)
-            if isinstance(n, ir.Const)
-        }
+        words = {n.value for arg in call.args for n in nodes_of(arg.value, ir.Const)}
         return bool(words & axes)
     name = (
         call.func.name

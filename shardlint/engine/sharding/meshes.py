@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
+from shardlint.engine.libraries import knows
+from shardlint.engine.sharding.site import Site
 from shardlint.jax_version import Version
 from shardlint.values import (
     ArrayValue,
@@ -24,6 +26,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    number_in,
 )
 from shardtypes.lang import Size
 
@@ -50,6 +53,13 @@ _IN_FORCE = frozenset(
 #: Those of them that work as a plain statement too.
 SETTERS = frozenset(
     {"jax.set_mesh", "jax.sharding.set_mesh", "jax.sharding_impls.set_mesh"}
+)
+_MAKING = frozenset(
+    {
+        "jax.make_mesh",
+        "jax.experimental.mesh_utils.create_device_mesh",
+        "jax.experimental.mesh_utils.create_hybrid_device_mesh",
+    }
 )
 _CURRENT = frozenset(
     {
@@ -112,6 +122,21 @@ def make(
             [a * b if a and b else None for a, b in zip(inner, outer, strict=True)]
         )
     return None
+
+
+@knows(_MESH | _ABSTRACT | _IN_FORCE | _CURRENT | _MAKING)
+def call(site: Site) -> Value | None:
+    """A mesh that is made, or asked for, or put in force."""
+    given = site.qualname, site.args, site.kwargs
+    wrong = refused(*given)
+    if wrong is not None:
+        site.report("ST314", site.at, f"{site.name}: {wrong}")
+        return MeshValue(None)
+    mesh = make(*given, site.frame.mesh, site.it.jax)
+    if site.qualname in SETTERS and isinstance(mesh, MeshValue):
+        # from here on; after a ``with`` what was in force before it returns
+        site.frame.mesh = mesh
+    return mesh
 
 
 def _default(jax: Version, explicit_since: Version) -> str:
@@ -209,10 +234,7 @@ def _names(value: Value | None) -> tuple[str, ...] | None:
 def _ints(value: Value | None) -> list[int | None] | None:
     if not isinstance(value, SequenceValue):
         return None
-    numbers = [
-        i.size.constant if isinstance(i, IntValue) and i.size is not None else None
-        for i in value.items
-    ]
+    numbers = [number_in(item) for item in value.items]
     return [n if n is not None and n > 0 else None for n in numbers]
 
 

@@ -3,6 +3,7 @@ given such initializers."""
 
 from __future__ import annotations
 
+from shardlint.engine.libraries import knows
 from shardlint.engine.sharding import layer_names, logical, rules_in_force
 from shardlint.engine.sharding.checks import check_axes, mesh_axes
 from shardlint.engine.sharding.site import NONE, Site
@@ -25,6 +26,7 @@ _KEYS = ("sharding", "sharding_names", "out_sharding")
 _OWN_RULES = "sharding_rules"  # of one variable: those in force do not matter to it
 
 
+@knows(_VARIABLES | layer_names.NAMED, first=True)
 def check(site: Site) -> None:
     """A variable or a layer that is made: at most as many names as its arrays have dimensions."""
     if (
@@ -52,9 +54,10 @@ def check(site: Site) -> None:
             logical.check_rank(site, spec, array, site.operand(len(site.args), option))
 
 
+@knows(_INITIALIZERS)
 def call(site: Site) -> Value | None:
-    """``nnx.with_partitioning(init, names)``: an initializer with names, or what it makes; None for any other call."""
-    if site.qualname not in _INITIALIZERS or _OWN_RULES in site.kwargs:
+    """``nnx.with_partitioning(init, names)``: an initializer with names, or what it makes."""
+    if _OWN_RULES in site.kwargs:
         return None
     # applied to a key and a shape
     if len(site.args) > 2 and isinstance(site.args[1], SpecValue):

@@ -15,7 +15,7 @@ from shardlint.logical_rules import RuleList
 from shardlint.outline import RULES_CONTEXTS, RULES_PARAMETERS
 from shardlint.project import RULES, Project
 from shardlint.values import ExternalValue, Literal, PartialValue, SequenceValue, Value
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 _LIBRARIES = ("flax", "shardtypes")
 
 
-def is_library(qualname: str, names: frozenset[str]) -> bool:
-    """Whether this is one of flax's functions of these names, or ours."""
-    return (
-        qualname.partition(".")[0] in _LIBRARIES
-        and qualname.rpartition(".")[2] in names
-    )
+def is_library(qualname: str, names: frozenset[str] | None = None) -> bool:
+    """Whether this is one of flax's functions, or ours; of these names, if there are any."""
+    if qualname.partition(".")[0] not in _LIBRARIES:
+        return False
+    return names is None or qualname.rpartition(".")[2] in names
 
 
 def from_value(value: Value, place: tuple[str, int] | None) -> RuleList | None:
@@ -167,8 +166,8 @@ def _placed(rules: RuleList, module: str, written: ir.Expr) -> RuleList:
     """A list that knows where it, and each of its mesh axes, is written."""
     axes_at = tuple(
         (node.value, node.at)
-        for node in walk(written)
-        if isinstance(node, ir.Const) and isinstance(node.value, str)
+        for node in nodes_of(written, ir.Const)
+        if isinstance(node.value, str)
     )
     return replace(rules, place=(module, written.at), axes_at=axes_at)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
-from shardlint.walking import walk
+from shardlint.walking import nodes_of, walk
 
 _SCALING = frozenset({"/", "//", "*"})
 _FUNCTIONS = frozenset(
@@ -24,12 +24,7 @@ def scaled_later(frame: Frame, at: int) -> bool:
             and _holds(inner.value, at)
         ):
             targets = inner.targets if isinstance(inner, ir.Assign) else (inner.target,)
-            names |= {
-                n.id
-                for target in targets
-                for n in walk(target)
-                if isinstance(n, ir.Name)
-            }
+            names |= {n.id for target in targets for n in nodes_of(target, ir.Name)}
     for inner in walk(body):
         if isinstance(inner, (ir.Binary, ir.AugAssign)) and inner.op in _SCALING:
             parts = (

@@ -148,13 +148,14 @@ _ZERO = [
     ),
     *names(
         _LAX,
-        "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow",
+        "sqrt square abs sign sin tan tanh expm1 log1p cbrt floor ceil round integer_pow erf erf_inv",
     ),
     *names(
         _NN,
         "relu relu6 gelu silu swish soft_sign leaky_relu elu celu selu hard_tanh mish tanh hard_silu "
         "hard_swish",
     ),
+    *names("jax.scipy.special", "erf erfinv entr"),
 ]
 _NONLINEAR = [
     *names(
@@ -162,11 +163,11 @@ _NONLINEAR = [
         "exp exp2 log log2 log10 cos arccos acos cosh arccosh acosh reciprocal sinc power pow float_power "
         "arctan2 atan2 hypot logaddexp logaddexp2 remainder mod fmod floor_divide",
     ),
-    *names(_LAX, "exp exp2 log logistic cos rsqrt erf erfc erf_inv pow atan2 rem"),
+    *names(_LAX, "exp exp2 log logistic cos rsqrt erfc pow atan2 rem"),
     *names(_NN, "sigmoid log_sigmoid softplus hard_sigmoid"),
     *names(
         "jax.scipy.special",
-        "erf erfc erfinv expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e entr",
+        "erfc expit logit gammaln digamma ndtr ndtri log_ndtr i0 i0e i1 i1e",
     ),
 ]
 _CHOOSE = [

@@ -23,13 +23,27 @@ class Case:
     sizes: Mapping[str, int]
     floats: bool = True
 
+    @property
+    def shape(self) -> Shape:
+        """That of the first operand, on each device."""
+        return self.shapes[0]
+
+    @property
+    def result(self) -> Shape:
+        """The shape of the first result, on each device."""
+        return self.results[0]
+
+    @property
+    def whole(self) -> Shape:
+        """The shape of the first result on one device."""
+        return self.wholes[0]
+
     def agree(self, *names: str) -> None:
         """Parameters that have to be the same on one device. Raises ``Unknown``."""
         for name in names:
-            refuse(
-                str(self.params.get(name)) != str(self.one.get(name)),
-                f"{name} is another on one device",
-            )
+            here = str(self.params.get(name))
+            there = str(self.one.get(name))
+            refuse(here != there, f"{name} is another on one device")
 
 
 Rule: TypeAlias = Callable[[Case], list[State]]
@@ -40,9 +54,9 @@ def unified(
 ) -> tuple[list[State], tuple[tuple[str, ...], ...], frozenset[int]]:
     """Operands of one shape (or scalars) with their dimensions sharded alike; the axes of each dimension, and which are
     uniform in all. Raises ``Unknown``."""
-    chosen = list(range(len(case.states))) if numbers is None else list(numbers)
-    rank = max(case.states[i].rank for i in chosen)
     states = list(case.states)
+    chosen = range(len(states)) if numbers is None else numbers
+    rank = max(states[i].rank for i in chosen)
     dims: list[tuple[str, ...]] = []
     uniform = []
     full = [i for i in chosen if states[i].rank == rank]
@@ -76,10 +90,12 @@ def unified(
 def _is_stretched(case: Case, operand: int, dim: int) -> bool:
     """Whether an operand has one entry along a dimension, on devices and on one, beside operands that have more."""
     state = case.states[operand]
-    one = (
-        case.shapes[operand][dim] == 1 and state.whole[dim] == 1 and not state.dims[dim]
-    )
-    return one and (case.results[0][dim] != 1 or case.wholes[0][dim] != 1)
+    local, whole = case.shapes[operand], state.whole
+    is_one = local[dim] == 1 and whole[dim] == 1
+    if not is_one or state.dims[dim]:
+        return False
+    result, whole_result = case.result, case.whole
+    return result[dim] != 1 or whole_result[dim] != 1
 
 
 def no_parts(states: Sequence[State]) -> None:

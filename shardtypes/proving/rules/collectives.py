@@ -68,9 +68,9 @@ def _shard(case: Case, state: State, dim: int, names: tuple[str, ...]) -> State:
     if (
         dim in state.uniform
         and not state.dims[dim]
-        and case.shapes[0][dim] != state.whole[dim]
+        and case.shape[dim] != state.whole[dim]
     ):
-        return adopted(state, dim, names, case.shapes[0], case.sizes)
+        return adopted(state, dim, names, case.shape, case.sizes)
     return state
 
 
@@ -92,7 +92,7 @@ def _scattered(case: Case) -> list[State]:
     dim = case.params["scatter_dimension"]
     summed = _over(case, state, names, "sum")
     dims = (*summed.dims[:dim], (*summed.dims[dim], *names), *summed.dims[dim + 1 :])
-    return [replace(summed, whole=case.wholes[0], dims=dims)]
+    return [replace(summed, whole=case.whole, dims=dims)]
 
 
 def _exchanged(case: Case) -> list[State]:

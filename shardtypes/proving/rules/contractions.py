@@ -23,7 +23,7 @@ def _dot(case: Case) -> list[State]:
     for a, b in pairs:
         if left.dims[a] != right.dims[b]:
             left, right = _alike(case, left, right, a, b)
-        few, many = case.shapes[0][a], left.whole[a]
+        few, many = case.shape[a], left.whole[a]
         if (
             not left.dims[a]
             and few != many
@@ -43,7 +43,7 @@ def _alike(
 ) -> tuple[State, State]:
     if left.dims[a]:
         return left, adopted(right, b, left.dims[a], case.shapes[1], case.sizes)
-    return adopted(left, a, right.dims[b], case.shapes[0], case.sizes), right
+    return adopted(left, a, right.dims[b], case.shape, case.sizes), right
 
 
 def _kept(
@@ -88,7 +88,7 @@ def _kept(
 def _product(case: Case, left: State, right: State, factor: Fraction) -> State:
     (left_over, _), _ = case.params["dimension_numbers"]
     dims, uniform = _kept(case, left, right)
-    whole = case.wholes[0]
+    whole = case.whole
     if left.zero or right.zero:
         return State(whole, tuple(dims), uniform=frozenset(uniform), zero=True)
     refuse(
@@ -175,10 +175,10 @@ def _convolved(case: Case) -> list[State]:
     )
     zero = left.zero or right.zero
     if zero:
-        return [State(case.wholes[0], tuple(dims), zero=True)]
+        return [State(case.whole, tuple(dims), zero=True)]
     return [
         State(
-            case.wholes[0],
+            case.whole,
             tuple(dims),
             tuple(sorted(parts.items())),
             left.factor * right.factor,

@@ -20,14 +20,14 @@ def _dynamic_slice(case: Case) -> list[State]:
     _starts(starts)
     here, there = tuple(case.params["slice_sizes"]), tuple(case.one["slice_sizes"])
     for dim in range(state.rank):
-        full = here[dim] == case.shapes[0][dim] and there[dim] == state.whole[dim]
+        full = here[dim] == case.shape[dim] and there[dim] == state.whole[dim]
         equal = (
             here[dim] == there[dim]
-            and case.shapes[0][dim] == state.whole[dim]
+            and case.shape[dim] == state.whole[dim]
             and not state.dims[dim]
         )
         refuse(not full and not equal, "a slice of a sharded dimension")
-    return [replace(state, whole=case.wholes[0], uniform=frozenset())]
+    return [replace(state, whole=case.whole, uniform=frozenset())]
 
 
 def _dynamic_update(case: Case) -> list[State]:
@@ -35,12 +35,12 @@ def _dynamic_update(case: Case) -> list[State]:
     _starts(starts)
     for dim in range(state.rank):
         full = (
-            case.shapes[1][dim] == case.shapes[0][dim]
+            case.shapes[1][dim] == case.shape[dim]
             and update.whole[dim] == state.whole[dim]
         )
         equal = (
             case.shapes[1][dim] == update.whole[dim]
-            and case.shapes[0][dim] == state.whole[dim]
+            and case.shape[dim] == state.whole[dim]
         )
         refuse(
             not full and (not equal or state.dims[dim] or update.dims[dim]),
@@ -64,7 +64,7 @@ def _both(case: Case, state: State, update: State) -> State:
     sharded = {axis for axes in dims for axis in axes}
     rest = [one for one in (state, update) if not one.zero]
     if not rest:
-        return State(case.wholes[0], tuple(dims), zero=True)
+        return State(case.whole, tuple(dims), zero=True)
     refuse(
         len({(one.parts, one.factor) for one in rest}) > 1
         or any(one.over & sharded for one in rest),
@@ -74,7 +74,7 @@ def _both(case: Case, state: State, update: State) -> State:
         rest[0].monoid not in (None, "sum") and len(rest) == 1,
         "a partial result that is no sum",
     )
-    return State(case.wholes[0], tuple(dims), rest[0].parts, rest[0].factor)
+    return State(case.whole, tuple(dims), rest[0].parts, rest[0].factor)
 
 
 def _gather(case: Case) -> list[State]:
@@ -95,8 +95,8 @@ def _gather(case: Case) -> list[State]:
         and not _fills_with_nan(case),
         "entries out of bounds are filled with a number",
     )
-    settled(state, case.shapes[0])
-    rank = len(case.wholes[0])
+    settled(state, case.shape)
+    rank = len(case.whole)
     dims: list[tuple[str, ...]] = [()] * rank
     window = [
         d
@@ -105,13 +105,13 @@ def _gather(case: Case) -> list[State]:
     ]
     for dim in range(state.rank):
         full = (
-            here[dim] == case.shapes[0][dim]
+            here[dim] == case.shape[dim]
             and there[dim] == state.whole[dim]
             and dim not in numbers.start_index_map
         )
         equal = (
             here[dim] == there[dim]
-            and case.shapes[0][dim] == state.whole[dim]
+            and case.shape[dim] == state.whole[dim]
             and not state.dims[dim]
         )
         refuse(
@@ -131,7 +131,7 @@ def _gather(case: Case) -> list[State]:
     refuse(state.over & indices.axes, "a partial result beside sharded indices")
     return [
         State(
-            case.wholes[0],
+            case.whole,
             tuple(dims),
             state.parts,
             state.factor,
@@ -185,7 +185,7 @@ def _scatter_add(case: Case) -> list[State]:
         not state.zero and (state.parts != found or state.factor != updates.factor),
         "a partial result is added to a complete value",
     )
-    return [State(case.wholes[0], tuple(dims), found, updates.factor)]
+    return [State(case.whole, tuple(dims), found, updates.factor)]
 
 
 def _beside(case: Case, updates: State, indices: State) -> State:
@@ -212,14 +212,14 @@ def _scattered(case: Case) -> list[tuple[str, ...]]:
     dims: list[tuple[str, ...]] = list(state.dims)
     for dim, place in zip(window, numbers.update_window_dims, strict=True):
         full = (
-            case.shapes[2][place] == case.shapes[0][dim]
+            case.shapes[2][place] == case.shape[dim]
             and updates.whole[place] == state.whole[dim]
         )
         if dim in numbers.scatter_dims_to_operand_dims:
             full = False
         equal = (
             case.shapes[2][place] == updates.whole[place]
-            and case.shapes[0][dim] == state.whole[dim]
+            and case.shape[dim] == state.whole[dim]
         )
         if full:
             dims[dim] = _placed(state, dim, updates.dims[place])
@@ -232,7 +232,7 @@ def _scattered(case: Case) -> list[tuple[str, ...]]:
         dims[dim] = _placed(state, dim, indices.dims[place])
     for dim in numbers.inserted_window_dims:
         refuse(
-            state.dims[dim] or case.shapes[0][dim] != state.whole[dim],
+            state.dims[dim] or case.shape[dim] != state.whole[dim],
             "a sharded dimension is indexed",
         )
     return dims

@@ -30,7 +30,7 @@ def _summed(case: Case) -> list[State]:
     )
     factor, parts = state.factor, dict(state.parts)
     for dim in axes:
-        few, many = case.shapes[0][dim], state.whole[dim]
+        few, many = case.shape[dim], state.whole[dim]
         if state.dims[dim]:
             parts |= dict.fromkeys(state.dims[dim], "sum")
         elif few != many:  # all the same: so many times one of them
@@ -42,7 +42,7 @@ def _summed(case: Case) -> list[State]:
     dims, uniform = _without(case, state, axes)
     return [
         State(
-            case.wholes[0],
+            case.whole,
             dims,
             tuple(sorted(parts.items())),
             factor,
@@ -67,7 +67,7 @@ def _combined(monoid: Monoid) -> Rule:
         )
         refuse(state.factor <= 0, "an operand is off by a negative factor")
         if monoid == "prod" or state.zero:
-            settled(state, case.shapes[0])
+            settled(state, case.shape)
         parts = {} if state.zero else dict(state.parts)
         for dim in axes:
             if not state.zero:
@@ -76,7 +76,7 @@ def _combined(monoid: Monoid) -> Rule:
         zero = state.zero and monoid in ("max", "min", "and", "or")
         return [
             State(
-                case.wholes[0],
+                case.whole,
                 dims,
                 tuple(sorted(parts.items())),
                 state.factor,
@@ -92,7 +92,7 @@ def _position(case: Case) -> list[State]:
     """Where the largest is: needs the dimension whole."""
     case.agree("axes", "index_dtype")
     (state,) = case.states
-    state = settled(state, case.shapes[0])
+    state = settled(state, case.shape)
     no_parts([state])
     axes = tuple(case.params["axes"])
     refuse(
@@ -100,13 +100,13 @@ def _position(case: Case) -> list[State]:
         "a position along a sharded dimension",
     )
     dims, uniform = _without(case, state, axes)
-    return [State(case.wholes[0], dims, uniform=uniform)]
+    return [State(case.whole, dims, uniform=uniform)]
 
 
 def _cumulative(case: Case) -> list[State]:
     case.agree("axis", "reverse")
     (state,) = case.states
-    state = settled(state, case.shapes[0])
+    state = settled(state, case.shape)
     axis = case.params["axis"]
     refuse(state.dims[axis], "a running total along a sharded dimension")
     if case.primitive == "cumsum":
@@ -139,7 +139,7 @@ def _sorted(case: Case) -> list[State]:
 def _top(case: Case) -> list[State]:
     case.agree("k", "axis", "operand_axis")
     (state,) = case.states
-    exact([settled(state, case.shapes[0])])
+    exact([settled(state, case.shape)])
     axis = case.params.get("axis", case.params.get("operand_axis", -1)) % state.rank
     refuse(state.dims[axis], "the largest along a sharded dimension")
     return [

@@ -14,15 +14,13 @@ def _transposed(case: Case) -> list[State]:
     case.agree("permutation")
     (state,) = case.states
     order = case.params["permutation"]
-    uniform = frozenset(
-        number for number, dim in enumerate(order) if dim in state.uniform
-    )
+    moved = enumerate(order)
     return [
         replace(
             state,
-            whole=case.wholes[0],
+            whole=case.whole,
             dims=tuple(state.dims[dim] for dim in order),
-            uniform=uniform,
+            uniform=frozenset(place for place, dim in moved if dim in state.uniform),
         )
     ]
 
@@ -30,52 +28,61 @@ def _transposed(case: Case) -> list[State]:
 def _broadcast(case: Case) -> list[State]:
     case.agree("broadcast_dimensions")
     state = case.states[0]
+    local, result, whole_result = case.shape, case.result, case.whole
     places = tuple(case.params["broadcast_dimensions"])
-    rank = len(case.results[0])
+    rank = len(result)
     dims: list[tuple[str, ...]] = [()] * rank
     uniform = set(range(rank)) - set(places)
     for dim, place in enumerate(places):
-        few, many = case.shapes[0][dim], state.whole[dim]
-        grows = case.results[0][place] != few or case.wholes[0][place] != many
-        refuse(
-            grows and (few != 1 or many != 1 or state.dims[dim]),
-            "a dimension is repeated on one side alone",
-        )
+        few, many = local[dim], state.whole[dim]
+        grows = result[place] != few or whole_result[place] != many
+        has_several = few != 1 or many != 1 or state.dims[dim]
+        refuse(grows and has_several, "a dimension is repeated on one side alone")
         if grows or dim in state.uniform:
             uniform.add(place)
         dims[place] = state.dims[dim]
     return [
         replace(
-            state, whole=case.wholes[0], dims=tuple(dims), uniform=frozenset(uniform)
+            state,
+            whole=whole_result,
+            dims=tuple(dims),
+            uniform=frozenset(uniform),
         )
     ]
 
 
 def _reshaped(case: Case) -> list[State]:
+    is_plain = case.params.get("dimensions") is None
     refuse(
-        case.params.get("dimensions") is not None and case.primitive == "reshape",
+        case.primitive == "reshape" and not is_plain,
         "a reshape in another order",
     )
     (state,) = case.states
+    local, whole = case.shape, state.whole
+    out_local, out_whole = case.result, case.whole
+    rank = len(out_whole)
     if len(state.uniform) == state.rank and not state.axes:
         return [
             replace(
                 state,
-                whole=case.wholes[0],
-                dims=((),) * len(case.wholes[0]),
-                uniform=frozenset(range(len(case.wholes[0]))),
+                whole=out_whole,
+                dims=((),) * rank,
+                uniform=frozenset(range(rank)),
             )
         ]
-    local, whole = case.shapes[0], state.whole
-    out_local, out_whole = case.results[0], case.wholes[0]
-    dims: list[tuple[str, ...]] = [()] * len(out_whole)
+    dims: list[tuple[str, ...]] = [()] * rank
     uniform: set[int] = set()
     for before, after in _groups(whole, out_whole, local, out_local):
         _regroup(
             state, before, after, (local, whole, out_local, out_whole), dims, uniform
         )
     return [
-        replace(state, whole=out_whole, dims=tuple(dims), uniform=frozenset(uniform))
+        replace(
+            state,
+            whole=out_whole,
+            dims=tuple(dims),
+            uniform=frozenset(uniform),
+        )
     ]
 
 
@@ -179,21 +186,19 @@ def _concatenated(case: Case) -> list[State]:
         "a partial result and a complete value are concatenated",
     )
     if not rest:
-        return [State(case.wholes[0], dims, uniform=uniform - {along}, zero=True)]
+        return [State(case.whole, dims, uniform=uniform - {along}, zero=True)]
     refuse(
         rest[0].monoid not in (None, "sum") and len(rest) < len(found),
         "a partial result that is no sum",
     )
-    return [
-        State(case.wholes[0], dims, rest[0].parts, rest[0].factor, uniform - {along})
-    ]
+    return [State(case.whole, dims, rest[0].parts, rest[0].factor, uniform - {along})]
 
 
 def _stacked(case: Case) -> list[State]:
     case.agree("axis")
     axis = case.params["axis"]
-    whole = tuple(size for dim, size in enumerate(case.wholes[0]) if dim != axis)
-    local = tuple(size for dim, size in enumerate(case.results[0]) if dim != axis)
+    whole = tuple(size for dim, size in enumerate(case.whole) if dim != axis)
+    local = tuple(size for dim, size in enumerate(case.result) if dim != axis)
     found, dims, uniform = unified(replace_results(case, local, whole))
     rest = [state for state in found if not state.zero]
     refuse(
@@ -207,8 +212,8 @@ def _stacked(case: Case) -> list[State]:
     dims = (*dims[:axis], (), *dims[axis:])
     shifted = frozenset(dim + (dim >= axis) for dim in uniform)
     if not rest:
-        return [State(case.wholes[0], dims, uniform=shifted, zero=True)]
-    return [State(case.wholes[0], dims, rest[0].parts, rest[0].factor, shifted)]
+        return [State(case.whole, dims, uniform=shifted, zero=True)]
+    return [State(case.whole, dims, rest[0].parts, rest[0].factor, shifted)]
 
 
 def replace_results(case: Case, local: Shape, whole: Shape) -> Case:
@@ -221,7 +226,7 @@ def _unstacked(case: Case) -> list[State]:
     (state,) = case.states
     axis = case.params["axis"]
     refuse(
-        state.dims[axis] or case.shapes[0][axis] != state.whole[axis],
+        state.dims[axis] or case.shape[axis] != state.whole[axis],
         "a sharded dimension is taken apart",
     )
     dims = (*state.dims[:axis], *state.dims[axis + 1 :])
@@ -239,10 +244,10 @@ def _tiled(case: Case) -> list[State]:
         if here == there == 1 or (dim in state.uniform and not state.dims[dim]):
             continue
         refuse(
-            here != there or state.dims[dim] or case.shapes[0][dim] != state.whole[dim],
+            here != there or state.dims[dim] or case.shape[dim] != state.whole[dim],
             "a sharded dimension is repeated",
         )
-    return [replace(state, whole=case.wholes[0])]
+    return [replace(state, whole=case.whole)]
 
 
 def _sliced(case: Case) -> list[State]:
@@ -255,27 +260,27 @@ def _sliced(case: Case) -> list[State]:
     for dim in range(state.rank):
         here = starts[0][dim], limits[0][dim], strides[0][dim]
         there = starts[1][dim], limits[1][dim], strides[1][dim]
-        whole = here == (0, case.shapes[0][dim], 1) and there == (
+        whole = here == (0, case.shape[dim], 1) and there == (
             0,
             state.whole[dim],
             1,
         )
         equal = (
             here == there
-            and case.shapes[0][dim] == state.whole[dim]
+            and case.shape[dim] == state.whole[dim]
             and not state.dims[dim]
         )
         uniform = dim in state.uniform and not state.dims[dim]
         refuse(
             not whole and not equal and not uniform, "a slice of a sharded dimension"
         )
-    return [replace(state, whole=case.wholes[0])]
+    return [replace(state, whole=case.whole)]
 
 
 def _padded(case: Case) -> list[State]:
     case.agree("padding_config")
     state, value = case.states
-    settled(state, case.shapes[0])
+    settled(state, case.shape)
     refuse(value.parts and not value.zero, "padded with a partial result")
     changed = [
         dim
@@ -294,7 +299,7 @@ def _padded(case: Case) -> list[State]:
     zero = state.zero and (value.zero or not changed)
     return [
         replace(
-            state, whole=case.wholes[0], uniform=state.uniform - set(changed), zero=zero
+            state, whole=case.whole, uniform=state.uniform - set(changed), zero=zero
         )
     ]
 
@@ -317,16 +322,16 @@ def _split(case: Case) -> list[State]:
         tuple(case.params["sizes"]) != tuple(case.one["sizes"]) or state.dims[axis],
         "a sharded dimension is taken apart",
     )
-    settled(state, case.shapes[0])
+    settled(state, case.shape)
     return [replace(state, whole=whole) for whole in case.wholes]
 
 
 def _counted(case: Case) -> list[State]:
     dim = case.params["dimension"]
     case.agree("dimension", "dtype")
-    rank = len(case.wholes[0])
-    refuse(case.results[0][dim] != case.wholes[0][dim], "each device counts its own")
-    return [State(case.wholes[0], ((),) * rank, uniform=frozenset(range(rank)) - {dim})]
+    rank = len(case.whole)
+    refuse(case.result[dim] != case.whole[dim], "each device counts its own")
+    return [State(case.whole, ((),) * rank, uniform=frozenset(range(rank)) - {dim})]
 
 
 RULES: dict[str, Rule] = {

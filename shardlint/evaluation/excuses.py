@@ -1,0 +1,115 @@
+"""Why a result may depend on the number of devices on purpose."""
+
+from __future__ import annotations
+
+from shardlint.evaluation.comparison import (
+    Difference,
+    Outcome,
+    Resized,
+)
+from shardlint.evaluation.culprits import Culprit, Trace
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.parting import Parting
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.collectives import collectives
+from shardtypes.semantics.trees import flatten, paths_of
+
+OWN = "its results are meant to be each device's own"
+_EXCHANGES = frozenset(
+    f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"}
+)
+
+
+def excuse_of(
+    parting: Parting,
+    trace: Trace,
+    leaf: Array,
+    culprit: Culprit,
+    difference: Difference | Resized,
+    is_whole: bool,
+) -> str | None:
+    """Why a result may differ on purpose where this expression is the first to differ, empty where there is nothing to
+    say of that; None if nothing tells so. One that ``is_whole`` is shared by all devices, or right but for a factor."""
+    region, axis = parting.region, parting.axis
+    value = culprit.step.value
+    if axis in value.array.own:
+        return OWN
+    if _is_part(region, leaf, culprit):
+        return ""  # whoever gets the parts of all devices may combine them
+    reason = _reason_to_differ(trace, leaf, culprit, difference)
+    if reason is not None:
+        return reason
+    if is_whole or culprit.has_partial_sum or culprit.mixes_shards(axis):
+        return None
+    if axis not in value.given.names and _is_data_axis(parting.many, region, axis):
+        return ""  # each device's examples are a batch of its own
+    return None
+
+
+def division_by_local_size(trace: Trace, leaf: Array) -> Culprit | None:
+    """Where a sum over all devices is divided by the local size of what was summed, and used as the mean: that is no
+    matter of what each device has by itself."""
+    for culprit in trace.culprits(leaf.sources):
+        value = culprit.step.value
+        is_division = culprit.divides_by_local_size(trace.axis)
+        if (
+            is_division
+            and trace.axis not in value.array.own
+            and trace.mixes(value.number)
+        ):
+            return culprit
+    return None
+
+
+def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
+    """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the
+    smallest gave of its own: of other functions, that a result is the largest one may be chance."""
+    value, relation = culprit.step.value, culprit.step.relation
+    is_result = leaf.sources == frozenset({value.number})
+    is_result &= region.stacked is not None
+    if not is_result or relation is None or relation.kind != "part":
+        return False
+    name = getattr(value.what, "qualname", getattr(value.what, "__name__", ""))
+    return relation.monoid is not None and (
+        relation.monoid == "sum" or relation.monoid in name.rpartition(".")[2]
+    )
+
+
+def _reason_to_differ(
+    trace: Trace, leaf: Array, culprit: Culprit, difference: Difference | Resized
+) -> str | None:
+    """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
+    if culprit.takes_blocks:
+        return "each device takes a block of its own"
+    if culprit.scales:
+        return "it multiplies by a number of devices"
+    if isinstance(difference, Resized) and not culprit.adds_shards(trace.axis):
+        return difference.reason
+    if trace.has_one_each(leaf.sources):
+        return "each device has one entry of a sharded array"
+    return None
+
+
+def axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:
+    """The mesh axes over which a result is put together from different parts."""
+    results, wanted = region.places
+    paths = paths_of(flatten(results)[1])
+    if region.stacked is not None:
+        return frozenset(region.split)
+    spec = wanted[paths.index(difference.path)]
+    return (
+        frozenset(name for names in spec.axes(len(spec)) for name in names)
+        if spec
+        else frozenset()
+    )
+
+
+def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:
+    """Whether devices along an axis have examples of their own, and nothing else: all that is sharded over it is so in
+    its first dimension, and devices exchange nothing but sums and averages."""
+    assert many.recorder is not None
+    exchanged = any(
+        axis in one.given.names and getattr(one.what, "qualname", "") in _EXCHANGES
+        for one in many.recorder.values
+    )
+    return region.split.get(axis, frozenset()) == {0} and not exchanged

@@ -1,0 +1,154 @@
+"""A program against itself on other numbers of devices: whether its mapped functions give the same results, and if
+not, from which expression on.
+
+A right program gives the same results. What it means to be each device's own (keys folded with ``axis_index``,
+capacities of local sizes) is known by construction, and never reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from shardlint.evaluation import replicas
+from shardlint.evaluation.comparison import (
+    Outcome,
+    Program,
+)
+from shardlint.evaluation.departures import Departure, departure_of
+from shardlint.evaluation.drifting import Drifting, drifting, may_drift
+from shardlint.evaluation.excuses import OWN
+from shardlint.evaluation.origins import Origin, lines_to, origins
+from shardlint.evaluation.other_meshes import DEVICES, OtherRun, other_run, settings
+from shardlint.evaluation.parting import trace_of
+from shardlint.evaluation.refusals import Refusal
+from shardlint.evaluation.replicas import Unequal
+
+NOTHING_MAPPED = "nothing is mapped over devices"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
+    not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
+    the same; and where JAX refuses it, with the ``origins`` of that and the ``lines`` that lead there, by file.
+    ``meant`` are those departures of a function by itself that its callers may mean, in words. ``has_run``: it called
+    mapped functions."""
+
+    departures: tuple[Departure, ...] = ()
+    compared: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    unequal: tuple[Unequal, ...] = ()
+    drifting: tuple[Drifting, ...] = ()
+    refusal: Refusal | None = None
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
+    lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
+    has_run: bool = field(default=False, compare=False)
+    meant: tuple[Departure, ...] = ()
+
+
+def judge(program: Program, run: Outcome | None = None) -> Judgement:
+    """Compare a program with itself on other numbers of devices. ``run`` is one on its own number, if it was made."""
+    declared = program.run(DEVICES) if run is None else run
+    refusal = declared.refusal
+    if refusal is not None and _is_certain(refusal, program, declared):
+        led, lines = _origins(program)
+        return Judgement(refusal=refusal, origins=led, lines=lines)
+    axes = [axis for axis, size in declared.sizes.items() if size > 1]
+    if not axes or not declared.regions:
+        return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
+    found: list[Departure] = []
+    compared: list[str] = []
+    reasons: list[str] = []
+    for axis in axes:
+        departure = _along(program, declared, axis)
+        if departure == OWN:
+            without = replace(program, without=frozenset({axis}))
+            departure = _along(without, without.run(DEVICES), axis)
+        if isinstance(departure, str):
+            reasons.append(f"{axis}: {departure}")
+            continue
+        compared.append(axis)
+        if departure is not None and not _is_rounding(program, axis):
+            found.append(departure)
+    reported = {departure.axis for departure in found}
+    copies = tuple(
+        one for one in _unequal(program, declared) if one.axis not in reported
+    )
+    return Judgement(
+        tuple(_without_repeats(found)),
+        tuple(compared),
+        tuple(reasons),
+        copies,
+        tuple(one for one in _drifting(program, declared) if one.axis not in reported),
+        has_run=True,
+    )
+
+
+def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
+    """Results of the program that should be the same on devices along an axis, and are not."""
+    if not replicas.has_unequal(declared) or program.allowance.is_spent:
+        return ()
+    return replicas.unequal(program.run(DEVICES, record=True))
+
+
+def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
+    """Copies of parameters of which devices hold different values in the end."""
+    if not may_drift(declared) or program.allowance.is_spent:
+        return ()
+    return drifting(program.run(DEVICES, record=True))
+
+
+def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
+    """Whether JAX refuses a program on any machine that it may be meant for."""
+    if refusal.axis is not None:
+        return declared.origin(refusal.axis) is not None
+    if not refusal.is_of_sizes:
+        return True
+    others = {DEVICES // 2, 2 * DEVICES, declared.devices_used} - {DEVICES}
+    again = [program.run(devices).refusal for devices in sorted(others)]
+    return all(one is not None and one.where == refusal.where for one in again)
+
+
+def _origins(
+    program: Program,
+) -> tuple[tuple[Origin, ...], frozenset[tuple[str, int]]]:
+    """Where that comes from which JAX refuses, with the lines that lead there; for an axis that it is about, with
+    another number of devices beside."""
+    run = program.run(DEVICES, record=True)
+    traces = []
+    for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
+        setting = next(settings(run, axis))
+        few = program.run(setting.devices, setting.literals, record=True)
+        if few.sizes.get(axis) not in (None, run.sizes[axis]):
+            traces.append(trace_of(run, few, axis))
+    return origins(run, traces), lines_to(run)
+
+
+def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
+    """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
+    other = other_run(program, declared, axis)
+    return (
+        other
+        if isinstance(other, str)
+        else departure_of(program, declared, other, axis)
+    )
+
+
+def _is_rounding(program: Program, axis: str) -> bool:
+    """Whether a program departs from itself along an axis by what it rounds, and by nothing else: it quantises what is
+    to be added up over the devices, say."""
+    exact = replace(program, rounds=False)
+    declared = exact.run(DEVICES)
+    other = None if declared.reason else other_run(exact, declared, axis)
+    return isinstance(other, OtherRun) and not other.differs
+
+
+def _without_repeats(found: list[Departure]) -> Iterator[Departure]:
+    """One departure for each place."""
+    seen = set()
+    for one in found:
+        where = one.culprit.step.value.key[0]
+        if where not in seen:
+            seen.add(where)
+            yield one

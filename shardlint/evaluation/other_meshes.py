@@ -1,0 +1,258 @@
+"""A program on another number of devices along one axis of its mesh.
+
+The size of the axis is changed where the program says it, so that whatever else follows from that number changes with
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from shardlint.evaluation import modules, rings
+from shardlint.evaluation.comparison import (
+    STOPPED,
+    Difference,
+    Incomparable,
+    Outcome,
+    Program,
+    differences,
+    differs_from,
+    first_difference,
+)
+from shardlint.evaluation.guards import TOO_MANY_STEPS
+
+DEVICES = 8  # that a program finds if it asks
+MOST_RING_LENGTHS = 8  # numbers that are tried as such
+MOST_TOGETHER = 4  # of which each choice is tried
+MOST_NUMBERS = 24  # in the text of a program that might stand for a size of its mesh
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a run starts from."""
+
+    devices: int
+    literals: Mapping[modules.Where, int]
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """The program with another number of devices along an axis."""
+
+    setting: Setting
+    outcome: Outcome
+    differs: bool
+    is_resized: bool = False
+    is_tied: bool = False
+    """Whether the length of a ring that is written in it had to follow."""
+
+
+def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
+    """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
+    reason = "its size cannot be changed"
+    resized: OtherRun | None = None
+    for setting in settings(declared, axis):
+        if program.allowance.is_spent:
+            return TOO_MANY_STEPS
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        if not _is_changed_alone(axis, declared, outcome):
+            continue
+        tied = None
+        if rings.left_out(outcome.machine, axis) != rings.left_out(
+            declared.machine, axis
+        ):
+            tied = _with_ring_lengths(program, declared, setting, outcome, axis)
+        setting, outcome = tied or (setting, outcome)
+        difference = first_difference(declared, outcome)
+        if not outcome.regions:
+            reason = outcome.reason or reason
+        elif isinstance(difference, Incomparable):
+            reason = difference.reason
+        elif difference is None or isinstance(difference[1], Difference):
+            return OtherRun(
+                setting, outcome, difference is not None, is_tied=tied is not None
+            )
+        else:
+            resized = resized or OtherRun(
+                setting, outcome, True, is_resized=True, is_tied=tied is not None
+            )
+    if resized is None:
+        return reason
+    return _with_another_number(program, declared, resized, axis) or resized
+
+
+def _with_ring_lengths(
+    program: Program, declared: Outcome, setting: Setting, outcome: Outcome, axis: str
+) -> tuple[Setting, Outcome] | None:
+    """The run in which the fewest numbers stand for the size of the mesh besides so that the permutations along an axis
+    leave out as many devices as they do on its own, if there is one."""
+    size = outcome.sizes[axis]
+    left_out = rings.left_out(declared.machine, axis)
+
+    def run(chosen: Sequence[modules.Where]) -> tuple[Setting, Outcome] | None:
+        tied = _changed(setting, chosen, size)
+        found = program.run(tied.devices, tied.literals, until=differs_from(declared))
+        if found.reason not in ("", STOPPED) or not _is_changed_alone(
+            axis, declared, found
+        ):
+            return None
+        return (
+            (tied, found) if rings.left_out(found.machine, axis) == left_out else None
+        )
+
+    needed = _equal_numbers(declared, axis, setting)
+    if len(needed) > MOST_RING_LENGTHS or run(needed) is None:
+        return None
+    for one in list(needed):
+        fewer = [other for other in needed if other != one]
+        if run(fewer) is not None:
+            needed = fewer
+    return run(needed)
+
+
+def _with_another_number(
+    program: Program, declared: Outcome, resized: OtherRun, axis: str
+) -> OtherRun | None:
+    """The program with results of the shapes that it has, because one more number in its text stands for the size of
+    the mesh: one with which the results agree, if there is one."""
+    found: OtherRun | None = None
+    for setting, outcome in _with_numbers(program, declared, resized, axis):
+        difference = first_difference(declared, outcome)
+        if difference is None:
+            return OtherRun(setting, outcome, False)
+        comparable = not isinstance(difference, Incomparable) and isinstance(
+            difference[1], Difference
+        )
+        if found is None and comparable:
+            found = OtherRun(setting, outcome, True)
+    return None if program.allowance.is_spent else found
+
+
+def _is_changed_alone(axis: str, declared: Outcome, outcome: Outcome) -> bool:
+    """Whether an axis has another size in a run, and no other one has but those that are the same devices."""
+    changed = {
+        name for name, size in outcome.sizes.items() if size != declared.sizes.get(name)
+    }
+    same = declared.machine.pmapped if axis in declared.machine.pmapped else frozenset()
+    return axis in changed and changed <= {axis, *same}
+
+
+def settings(declared: Outcome, axis: str) -> Iterator[Setting]:
+    """What to change for another size: the number that a mesh is made with; where it is made of all devices, or is that
+    of the rows which ``pmap`` maps over, the number of devices, or one that is written with it. One device comes last:
+    for that, programs may take another way."""
+    size = declared.sizes[axis]
+    where = declared.origin(axis)
+    sizes = [2 * size, 1]
+    if size > 2 and size % 2 == 0:
+        sizes.insert(0, size // 2)
+    for other in sizes:
+        devices = DEVICES * other // size
+        if where is None:
+            yield Setting(devices, {})
+            for place in _equal_numbers(declared, axis, Setting(devices, {})):
+                yield Setting(max(devices, 1), {place: other})
+        else:
+            yield Setting(max(devices, 1), {where: other})
+            yield Setting(DEVICES, {where: other})
+        yield from _with_totals(declared, axis, other)
+
+
+def _with_totals(declared: Outcome, axis: str, size: int) -> Iterator[Setting]:
+    """The settings in which one more number that is written in the program stands for that of all its devices."""
+    where = declared.origin(axis)
+    origin = {} if where is None else {where: size}
+    whole = declared.devices_used
+    total = whole * size // declared.sizes[axis]
+    if whole == declared.sizes[axis] or total < 1:
+        return
+    for place, value in declared.written.items():
+        if value == whole and place not in origin:
+            yield Setting(max(DEVICES, total), {**origin, place: total})
+
+
+def is_meant(program: Program, declared: Outcome, other: OtherRun, axis: str) -> bool:
+    """Whether the program agrees with itself if another number in its text stands for the size of the mesh too."""
+    if other.is_tied:
+        return _may_be_meant(program, declared, other, axis)
+    runs = _with_numbers(program, declared, other, axis)
+    return any(_agrees(declared, outcome, other) for _, outcome in runs)
+
+
+def _may_be_meant(
+    program: Program, declared: Outcome, other: OtherRun, axis: str
+) -> bool:
+    """The same of a program in which numbers stand for the size of the mesh already: any others may, together."""
+    size = other.outcome.sizes[axis]
+    places = _equal_numbers(declared, axis, other.setting)
+    if len(places) > MOST_TOGETHER:
+        return True
+    for chosen in _choices(places):
+        setting = _changed(other.setting, chosen, size)
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        came_as_far = len(outcome.regions) == len(declared.regions)
+        if came_as_far and _agrees(declared, outcome, other):
+            return True
+    return False
+
+
+def _choices(places: Sequence[modules.Where]) -> Iterator[tuple[modules.Where, ...]]:
+    for count in range(1, len(places) + 1):
+        yield from combinations(places, count)
+
+
+def _equal_numbers(
+    declared: Outcome, axis: str, setting: Setting
+) -> list[modules.Where]:
+    """Where the size of an axis is written besides in the program."""
+    size = declared.sizes[axis]
+    equal = [where for where, value in declared.written.items() if value == size]
+    return [where for where in equal if where not in setting.literals]
+
+
+def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Setting:
+    """The setting in which some numbers stand for another size besides."""
+    changed = dict.fromkeys(places, size)
+    return replace(setting, literals={**setting.literals, **changed})
+
+
+def _with_numbers(
+    program: Program, declared: Outcome, other: OtherRun, axis: str
+) -> Iterator[tuple[Setting, Outcome]]:
+    """The runs in which another number in the text of a program stands for the size of the mesh too."""
+    size = declared.sizes[axis]
+    whole = declared.devices_used
+    of_axis = [where for where, value in declared.written.items() if value == size]
+    of_all = [
+        where for where, value in declared.written.items() if value == whole != size
+    ]
+    numbers = dict.fromkeys(of_axis, other.outcome.sizes[axis])
+    numbers.update(dict.fromkeys(of_all, other.outcome.devices_used))
+    tried = [where for where in numbers if where not in other.setting.literals]
+    for where in tried[:MOST_NUMBERS]:
+        value = numbers[where]
+        setting = replace(
+            other.setting, literals={**other.setting.literals, where: value}
+        )
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        if len(outcome.regions) == len(declared.regions):
+            yield setting, outcome
+
+
+def _agrees(declared: Outcome, outcome: Outcome, other: OtherRun) -> bool:
+    """Whether a run gives what the program gives on its own mesh. Where the other gave arrays of another shape, that is
+    enough: with another size the program has other numbers."""
+    if not other.is_resized:
+        return first_difference(declared, outcome) is None
+    pairs = zip(declared.regions, outcome.regions, strict=True)
+    return all(
+        isinstance(differences(one.results, twin.results), list) for one, twin in pairs
+    )

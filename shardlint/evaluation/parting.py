@@ -1,0 +1,79 @@
+"""Two recorded runs of a program, with many devices along an axis and with few, up to where they part."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from shardlint.evaluation.comparison import (
+    Difference,
+    Outcome,
+    Program,
+    Resized,
+)
+from shardlint.evaluation.culprits import Trace
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.other_meshes import DEVICES, OtherRun, is_meant
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.trees import flatten, paths_of
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Two recorded runs, with ``many`` devices along an axis and with ``few``, up to that call of a mapped function
+    after which they part, which has this ``number``."""
+
+    program: Program
+    declared: Outcome
+    other: OtherRun
+    axis: str
+    many: Outcome
+    few: Outcome
+    number: int
+
+    @property
+    def region(self) -> Region:
+        return self.many.regions[self.number]
+
+    @property
+    def twin(self) -> Region:
+        return self.few.regions[self.number]
+
+    def is_own(self, difference: Difference | Resized) -> bool:
+        """Whether a result depends on what each device draws for itself."""
+        results = (result_of(one, difference) for one in (self.region, self.twin))
+        return any(one is not None and self.axis in one.own for one in results)
+
+    @functools.cached_property
+    def is_meant(self) -> bool:
+        """Whether another number in the program's text may stand for the size of the mesh, too."""
+        return is_meant(self.program, self.declared, self.other, self.axis)
+
+    def undoes(self, sources: Collection[int]) -> bool:
+        """Whether the program takes out the factor itself, outside of the mapped function, that values are off by."""
+        return _is_undone(self.program, self.other, self.axis, sources)
+
+
+def trace_of(many: Outcome, few: Outcome, axis: str) -> Trace:
+    """Two recorded runs, side by side."""
+    assert many.recorder is not None and few.recorder is not None
+    return Trace(many.recorder, few.recorder, axis, (many.sizes[axis], few.sizes[axis]))
+
+
+def result_of(region: Region, difference: Difference | Resized) -> Array | None:
+    """The array that differs, as the devices have it."""
+    leaves, structure = flatten(region.places[0])
+    leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)
+    return leaf if isinstance(leaf, Array) else None
+
+
+def _is_undone(
+    program: Program, other: OtherRun, axis: str, sources: Collection[int]
+) -> bool:
+    """Whether the program itself takes out the factor that values are off by, outside of the mapped function."""
+    few = program.run(other.setting.devices, other.setting.literals, record=True)
+    many = program.run(DEVICES, record=True)
+    return not program.allowance.is_spent and trace_of(many, few, axis).is_undone(
+        sources
+    )
