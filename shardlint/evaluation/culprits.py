@@ -298,8 +298,8 @@ class Trace:
                     yield self._completed(step, lost) or self._described(step, operands)
 
     def _is_regained(self, step: Step) -> bool:
-        """Whether a step only puts the entries of each shard in another order, as the examples of a batch are grouped to
-        microbatches, from which a later one makes shards again."""
+        """Whether a step only puts the entries of each shard in another order, from which a later one makes shards
+        again: as examples of a batch are grouped to microbatches."""
         operands = self.before(step)
         if step.state != "lost" or len(operands) != 1 or not _is_split(operands[0]):
             return False

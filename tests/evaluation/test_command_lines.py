@@ -359,3 +359,34 @@ if __name__ == "__main__":
         "a dimension of 6 is not divided by 4, the number of devices along 't'"
         in refusal.message
     )
+
+
+# --- examples that are grouped ----------------------------------------------------------------------------------------
+
+
+def test_groups_of_examples_are_not_where_a_departure_begins() -> None:
+    program = """
+def main():
+    @functools.partial(jax.shard_map, mesh=mesh, in_specs=(P(), P("d"), P("d")), out_specs=P(), check_vma=False)
+    def step(w, x, mask):
+        def objective(w):
+            groups = x.reshape(2, -1, 4)
+            h = jnp.stack([jnp.tanh(group @ w) for group in groups])
+            values = h.reshape(-1, 4).sum(axis=-1)
+            {loss}
+            return loss
+        return lax.psum(jax.grad(objective)(w), "d")
+
+    rows = jnp.arange(16.0)
+    step(jnp.eye(4), jnp.sin(jnp.outer(rows, jnp.arange(1.0, 5.0))), (rows < 11).astype(jnp.float32))
+
+if __name__ == "__main__":
+    main()
+"""
+    right = 'loss = jnp.sum(values * mask) / lax.psum(mask.sum(), "d")'
+    assert judged_as_program(HEAD + program.format(loss=right)).departures == ()
+    wrong = "loss = jnp.sum(values * mask) / (mask.sum() + 1)"
+    text = HEAD + program.format(loss=wrong)
+    (departure,) = judged_as_program(text).departures
+    line = departure.culprit.step.value.key[0].place[0]
+    assert text.splitlines()[line - 1].strip() == wrong
