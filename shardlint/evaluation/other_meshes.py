@@ -53,14 +53,7 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
     """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
     reason = "its size cannot be changed"
     resized: OtherRun | None = None
-    for setting in settings(declared, axis):
-        if program.allowance.is_spent:
-            return TOO_MANY_STEPS
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        if not _is_changed_alone(axis, declared, outcome):
-            continue
+    for setting, outcome in _changed_runs(program, declared, axis):
         tied = None
         if rings.left_out(outcome.machine, axis) != rings.left_out(
             declared.machine, axis
@@ -80,9 +73,36 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
             resized = resized or OtherRun(
                 setting, outcome, True, is_resized=True, is_tied=tied is not None
             )
+    if program.allowance.is_spent:
+        return TOO_MANY_STEPS
     if resized is None:
         return reason
     return _with_another_number(program, declared, resized, axis) or resized
+
+
+def _changed_runs(
+    program: Program, declared: Outcome, axis: str
+) -> Iterator[tuple[Setting, Outcome]]:
+    """The runs with another size of an axis alone. Only where there is none can a number that is that of all devices by
+    chance not be mistaken for one that the mesh is made of."""
+    is_found = False
+    for setting in settings(declared, axis):
+        if program.allowance.is_spent:
+            return
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        if _is_changed_alone(axis, declared, outcome):
+            is_found = True
+            yield setting, outcome
+    for setting in () if is_found else _with_totals(declared, axis):
+        if program.allowance.is_spent:
+            return
+        outcome = program.run(
+            setting.devices, setting.literals, until=differs_from(declared)
+        )
+        if _is_changed_alone(axis, declared, outcome):
+            yield setting, outcome
 
 
 def _with_ring_lengths(
@@ -147,10 +167,7 @@ def settings(declared: Outcome, axis: str) -> Iterator[Setting]:
     for that, programs may take another way."""
     size = declared.sizes[axis]
     where = declared.origin(axis)
-    sizes = [2 * size, 1]
-    if size > 2 and size % 2 == 0:
-        sizes.insert(0, size // 2)
-    for other in sizes:
+    for other in _other_sizes(size):
         devices = DEVICES * other // size
         if where is None:
             yield Setting(devices, {})
@@ -159,20 +176,29 @@ def settings(declared: Outcome, axis: str) -> Iterator[Setting]:
         else:
             yield Setting(max(devices, 1), {where: other})
             yield Setting(DEVICES, {where: other})
-        yield from _with_totals(declared, axis, other)
 
 
-def _with_totals(declared: Outcome, axis: str, size: int) -> Iterator[Setting]:
+def _with_totals(declared: Outcome, axis: str) -> Iterator[Setting]:
     """The settings in which one more number that is written in the program stands for that of all its devices."""
     where = declared.origin(axis)
-    origin = {} if where is None else {where: size}
     whole = declared.devices_used
-    total = whole * size // declared.sizes[axis]
-    if whole == declared.sizes[axis] or total < 1:
+    size = declared.sizes[axis]
+    if whole == size:
         return
-    for place, value in declared.written.items():
-        if value == whole and place not in origin:
-            yield Setting(max(DEVICES, total), {**origin, place: total})
+    for other in _other_sizes(size):
+        origin = {} if where is None else {where: other}
+        total = whole * other // size
+        for place, value in declared.written.items():
+            if value == whole and place not in origin and total:
+                yield Setting(max(DEVICES, total), {**origin, place: total})
+
+
+def _other_sizes(size: int) -> list[int]:
+    """The sizes to try instead of that of an axis."""
+    sizes = [2 * size, 1]
+    if size > 2 and size % 2 == 0:
+        sizes.insert(0, size // 2)
+    return sizes
 
 
 def is_meant(program: Program, declared: Outcome, other: OtherRun, axis: str) -> bool:
