@@ -19,6 +19,7 @@ from shardtypes import _stats, messages
 from shardtypes.errors import ShapeError, ShardTypeError
 from shardtypes.jit_border import install_in_time
 from shardtypes.lang import Dim, Shape, Size
+from shardtypes.lang.messages import stands_for, within_several
 from shardtypes.logical_axes import rules_in_force as rules
 from shardtypes.meshes import View
 from shardtypes.scopes import Binding, Deferred, Site, Table
@@ -269,22 +270,46 @@ class ArraySpec:
                 table.variadics[name] = middle
                 table.places["*" + name] = (site, at)
             elif bound != middle:
-                message = messages.size_differs(
-                    at, f"*{name}", middle, self.text, messages.describe(value)
-                )
-                raise ShapeError(message, site, clash={"*" + name})
+                self._several_error(name, bound, middle, value, site)
         return (
             self.plan[:at]
             + ((ANYTHING, None, self.shape.dims[at]),) * count
             + self.plan[at + 1 :]
         )
 
+    def _several_error(
+        self,
+        name: str,
+        want: tuple[Any, ...],
+        got: tuple[Any, ...],
+        value: Any,
+        site: Site,
+    ) -> None:
+        """Other dimensions in the place of ``*name`` than before."""
+        __tracebackhide__ = True
+        actual = messages.describe(value)
+        if len(want) != len(got):
+            rank = str(self.rank - 1 + len(want))
+            message = messages.wrong_rank(
+                rank, self.rank - 1 + len(got), self.text, actual
+            )
+            raise ShapeError(message, site, clash={"*" + name})
+        first = next(i for i, size in enumerate(want) if size != got[i])
+        message = messages.size_differs(
+            (self.variadic or 0) + first,
+            within_several(want[first], name),
+            got[first],
+            self.text,
+            actual,
+        )
+        raise ShapeError(message, site, clash={"*" + name})
+
     def _size_error(
         self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site
     ) -> None:
         __tracebackhide__ = True
         message = messages.size_differs(
-            dim, f"{name} = {want}", got, self.text, messages.describe(value)
+            dim, stands_for(name, want), got, self.text, messages.describe(value)
         )
         raise ShapeError(message, site, clash={name})
 
@@ -332,7 +357,9 @@ def _computed(size: Size, table: Table) -> Any:
 
 def _shown(size: Size, value: Any) -> str:
     return (
-        f"{size} = {value}" if value is not None else f"{size}, which divides by zero"
+        stands_for(size, value)
+        if value is not None
+        else f"{size}, which divides by zero"
     )
 
 

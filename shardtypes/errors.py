@@ -11,6 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from shardtypes.lang import ShapeSyntaxError
+from shardtypes.lang.messages import stands_for
 from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class ShardTypeError(TypeCheckError):
         lines = [text, *(f"  {bound}" for bound in elsewhere)]
         if own:
             lines.append(
-                f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here"
+                f"  {', '.join(stands_for(b.name, b.size) for b in own)}, bound here"
             )
         advice = self._advice_on_names() if self.clash else self.advice
         if advice:

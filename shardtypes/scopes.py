@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from shardtypes.errors import ShardTypeError
 from shardtypes.lang import Size
+from shardtypes.lang.messages import stands_for
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,7 +70,7 @@ class Bound:
     place: Binding
 
     def __str__(self) -> str:
-        return f"{self.name} = {self.size}, bound by {self.place}"
+        return f"{stands_for(self.name, self.size)}, bound by {self.place}"
 
 
 @dataclass(frozen=True, slots=True)
