@@ -224,7 +224,7 @@ def test_any_number_of_dimensions_wherever_the_function_runs() -> None:
 
 
 def test_a_symbol_is_not_said_to_be_itself() -> None:
-    @dataclass
+    @dataclasses.dataclass
     class Rows:
         heads: int = 4
 
