@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from shardtypes import _stats
 from shardtypes.lang import ShapeSyntaxError
 from shardtypes.lang.messages import stands_for
 from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
@@ -74,6 +75,7 @@ class ShardTypeError(TypeCheckError):
     def left_call(self, older: Collection[str]) -> None:
         """Note that the call in which this was found ends; ``older`` are the names that were bound before it."""
         if self._shared is None:
+            _stats.count("failed")
             self._shared = not self.clash.isdisjoint(older)
 
     def __str__(self) -> str:
