@@ -31,6 +31,11 @@ _OF_PLACES = frozenset(
 )
 _WHOLE = ("int", "uint", "bool")
 _COUNTS = frozenset({"cumsum"})
+_EXTREMES = frozenset(
+    "max min reduce_max reduce_min reduce_and reduce_or and or argmax argmin cummax cummin pmax pmin sort top_k clamp"
+    " scatter_max scatter_min reduce reduce_window reduce_window_max reduce_window_min while cond".split()
+)
+"""Operations that take the largest or the least of something, or may do."""
 _PICKS = frozenset({"dynamic_slice", "gather"})
 
 
@@ -140,6 +145,19 @@ class Walk:
         if operand not in self._found:
             self._found[operand] = self._look(operand)
         return self._found[operand]
+
+    def told(self, operand: Operand) -> Related | None:
+        """How a value is related to the one of one device, for people. That the devices' numbers have
+        one device's as their least, or add up to it as a mask does, means nothing: nothing took a least, or a part."""
+        _, relation = self.standing(operand)
+        if relation is None or relation.monoid is None:
+            return relation
+        if self._axes_of_place(operand):
+            return relation.by_number()
+        if relation.monoid not in ("min", "max"):
+            return relation
+        ways = {step.primitive for step in self.all_makers(operand)}
+        return relation if ways & _EXTREMES else relation.by_number()
 
     def _look(self, name: Name) -> tuple[Standing, Related | None]:
         # an argument of a loop's body: what comes in first
@@ -346,9 +364,7 @@ class Walk:
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
                 step = self._producers[first]
-                relations = tuple(
-                    self.standing(operand)[1] for operand in step.operands
-                )
+                relations = tuple(map(self.told, step.operands))
                 before = next(
                     (
                         one
@@ -469,6 +485,18 @@ class Walk:
             float(other.factor), float(relation.factor)
         )
 
+    def all_makers(self, operand: Operand) -> Iterator[Step]:
+        """All operations that a value was made by, on the devices."""
+        left, seen = [operand], set[Operand]()
+        while left:
+            one = left.pop()
+            if isinstance(one, Constant) or one in seen:
+                continue
+            seen.add(one)
+            if one in self._producers:
+                yield self._producers[one]
+            left += self._sources.get(one, [])
+
     def makers(self, operands: Iterable[Operand]) -> Iterator[Step]:
         """The operations that made the operands, and theirs, nearest first."""
         left, seen = list(operands), set[Operand]()
@@ -480,15 +508,6 @@ class Walk:
             if one in self._producers:
                 yield self._producers[one]
             left += self._sources.get(one, [])
-
-    def is_float(self, operand: Operand) -> bool:
-        """Whether a value is neither an integer nor a boolean."""
-        dtype = (
-            operand.dtype
-            if isinstance(operand, Constant)
-            else self.many.types[operand].dtype
-        )
-        return not str(dtype).startswith(_WHOLE)
 
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
