@@ -85,11 +85,10 @@ class Related:
 
     def by_number(self) -> Related:
         """With the parts as what depends on the devices' numbers."""
-        over = tuple(
-            (axis, VARYING if found.kind == "part" else found)
-            for axis, found in self.over
-        )
-        return replace(self, over=over, factor=1)
+        over = dict(self.over)
+        for axis in self.parts:
+            over[axis] = VARYING
+        return replace(self, over=tuple(over.items()), factor=1)
 
     def without(self, axes: Iterable[str]) -> Related:
         gone = set(axes)

@@ -156,8 +156,10 @@ class Walk:
             return relation.by_number()
         if relation.monoid not in ("min", "max"):
             return relation
-        ways = {step.primitive for step in self.all_makers(operand)}
-        return relation if ways & _EXTREMES else relation.by_number()
+        for step in self.makers([operand], math.inf):
+            if step.primitive in _EXTREMES:
+                return relation
+        return relation.by_number()
 
     def _look(self, name: Name) -> tuple[Standing, Related | None]:
         # an argument of a loop's body: what comes in first
@@ -485,22 +487,10 @@ class Walk:
             float(other.factor), float(relation.factor)
         )
 
-    def all_makers(self, operand: Operand) -> Iterator[Step]:
-        """All operations that a value was made by, on the devices."""
-        left, seen = [operand], set[Operand]()
-        while left:
-            one = left.pop()
-            if isinstance(one, Constant) or one in seen:
-                continue
-            seen.add(one)
-            if one in self._producers:
-                yield self._producers[one]
-            left += self._sources.get(one, [])
-
-    def makers(self, operands: Iterable[Operand]) -> Iterator[Step]:
-        """The operations that made the operands, and theirs, nearest first."""
+    def makers(self, operands: Iterable[Operand], most: float = 50) -> Iterator[Step]:
+        """The operations that made the operands, and theirs, nearest first: those of so many values at most."""
         left, seen = list(operands), set[Operand]()
-        while left and len(seen) < 50:
+        while left and len(seen) < most:
             one = left.pop(0)
             if isinstance(one, Constant) or one in seen:
                 continue

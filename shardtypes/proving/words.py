@@ -289,7 +289,8 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
             name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first")
         )
     if any(one.numbered for one in rest):
-        return applied_to(name, list(dict.fromkeys(_words(one, sizes) for one in rest)))
+        texts = dict.fromkeys(_words(one, sizes) for one in rest)
+        return applied_to(name, [*texts])
     split = [one for one in found.operands if one is not None and one.split]
     if split:
         axes = [
