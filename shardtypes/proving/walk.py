@@ -32,8 +32,33 @@ _OF_PLACES = frozenset(
 _WHOLE = ("int", "uint", "bool")
 _COUNTS = frozenset({"cumsum"})
 _EXTREMES = frozenset(
-    "max min reduce_max reduce_min reduce_and reduce_or and or argmax argmin cummax cummin pmax pmin sort top_k clamp"
-    " scatter_max scatter_min reduce reduce_window reduce_window_max reduce_window_min while cond".split()
+    {
+        "max",
+        "min",
+        "reduce_max",
+        "reduce_min",
+        "reduce_and",
+        "reduce_or",
+        "and",
+        "or",
+        "argmax",
+        "argmin",
+        "cummax",
+        "cummin",
+        "pmax",
+        "pmin",
+        "sort",
+        "top_k",
+        "clamp",
+        "scatter_max",
+        "scatter_min",
+        "reduce",
+        "reduce_window",
+        "reduce_window_max",
+        "reduce_window_min",
+        "while",
+        "cond",
+    }
 )
 """Operations that take the largest or the least of something, or may do."""
 _PICKS = frozenset({"dynamic_slice", "gather"})
