@@ -246,7 +246,9 @@ class Run:
             self._workers.append(counted)
 
     def pytest_terminal_summary(
-        self, terminalreporter: pytest.TerminalReporter
+        self,
+        terminalreporter: pytest.TerminalReporter,
+        exitstatus: int,
     ) -> None:
         """Print what was checked, over all workers, and write the report."""
         if hasattr(self.config, "workerinput") or self.config.option.collectonly:
@@ -271,7 +273,10 @@ class Run:
             )
         for text in self.facts.leaks:
             terminalreporter.line(f"undone for the tests after it: {text}")
-        for line in summary.lines(total, self.hook.packages, self.config.rootpath):
+        session = terminalreporter._session
+        stopped = session is not None and bool(session.shouldfail or session.shouldstop)
+        ran = summary.how_much_ran(exitstatus, stopped)
+        for line in summary.lines(total, self.hook.packages, self.config.rootpath, ran):
             terminalreporter.line(line)
         for line in () if self.laws is None else self.laws.lines():
             terminalreporter.line(line)
@@ -283,7 +288,6 @@ class Run:
             )
         except report.NotWritten as error:
             terminalreporter.line(str(error), red=True)
-            session = terminalreporter._session
             if session is not None and session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 

@@ -4,25 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from pathlib import Path
+
+import pytest
 
 from pytest_shardtypes.coverage import Coverage
 from shardtypes.switches import switched_off
 
 LISTED = 20
+FAILED = "failed"  # the checks that did not hold, among those that are counted
 COULD_NOT_TELL = "could not tell"  # how such a verdict begins
 # how that of a function that may depend on the mesh begins
 NOT_COMPARED = "not compared"
 NOT_TOLD = (COULD_NOT_TELL, NOT_COMPARED)
 
 
-def lines(coverage: Coverage, packages: Sequence[str], root: Path) -> Iterator[str]:
+class Ran(Enum):
+    """How much of a run took place."""
+
+    ALL = "all that was selected"
+    #: collecting failed, or it was stopped: by -x, by Ctrl-C
+    PART = "a part"
+    NOTHING = "no test"
+
+
+def how_much_ran(exitstatus: int, stopped: bool) -> Ran:
+    """By how the run ended, and whether it was told to stop."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        return Ran.NOTHING
+    early = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
+    return Ran.PART if stopped or exitstatus in early else Ran.ALL
+
+
+def lines(
+    coverage: Coverage, packages: Sequence[str], root: Path, ran: Ran = Ran.ALL
+) -> Iterator[str]:
     """What a run checked in ``packages`` and what it did not, a line each. ``root`` shortens the names of files."""
     checks = ", ".join(
         f"{count} {kind}"
         for kind, count in sorted(coverage.checks.items(), reverse=True)
+        if kind != FAILED
     )
-    yield f"checks run: {checks or _none(coverage, packages)}"
+    failed = coverage.checks.get(FAILED, 0)
+    if failed:
+        checks = f"{checks}, {failed} {FAILED}" if checks else f"{failed} {FAILED}"
+    yield f"checks run: {checks or _none(coverage, packages, ran)}"
+    if ran is Ran.PART:
+        yield "the run ended early: what is missing here may be in tests that did not run"
     for reason, count in sorted(coverage.not_possible.items()):
         yield f"not possible, {count} times: {reason}"
     if coverage.traced:
@@ -92,10 +121,14 @@ def _place(place: str, root: Path) -> str:
     )
 
 
-def _none(coverage: Coverage, packages: Sequence[str]) -> str:
+def _none(coverage: Coverage, packages: Sequence[str], ran: Ran) -> str:
     """Why nothing was checked, and what to do."""
     if switched_off():
         return "none: SHARDTYPES=0 in the environment turns them off"
+    if ran is Ran.NOTHING:
+        return "none: no test ran"
+    if ran is Ran.PART:
+        return "none: the run ended before a test called an annotated function"
     names = ", ".join(packages)
     if not packages:
         return "none: no package in the root directory; name yours with --shardtypes-packages"

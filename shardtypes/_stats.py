@@ -121,7 +121,7 @@ def _merge(counters: _Counters | None) -> None:
 
 
 def count(kind: str, amount: int = 1) -> None:
-    """Count a check that was made: ``shape`` or ``sharding``."""
+    """Count a check that was made: ``shape`` or ``sharding`` that fits, or one that ``failed``."""
     if _counts():
         with _lock:
             _counters.checks[kind] += amount

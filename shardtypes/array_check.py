@@ -28,6 +28,7 @@ from shardtypes.errors import ShapeError, ShardTypeError
 from shardtypes.frames import table_of_caller
 from shardtypes.jit_border import install_in_time
 from shardtypes.lang import Dim, Shape, Size
+from shardtypes.lang.messages import stands_for, within_several
 from shardtypes.logical_rules import rules_in_force as rules
 from shardtypes.meshes import View, current_view
 from shardtypes.scopes import Deferred, Table
@@ -216,22 +217,46 @@ class ArraySpec(DeclaredArray):
                 table.variadics[name] = middle
                 table.places["*" + name] = (site, at)
             elif bound != middle:
-                message = messages.size_differs(
-                    at, f"*{name}", middle, self.text, describe(value)
-                )
-                raise ShapeError(message, site, clash={"*" + name})
+                self._several_error(name, bound, middle, value, site)
         return (
             self.plan[:at]
             + ((ANYTHING, None, self.shape.dims[at]),) * count
             + self.plan[at + 1 :]
         )
 
+    def _several_error(
+        self,
+        name: str,
+        want: tuple[Any, ...],
+        got: tuple[Any, ...],
+        value: Any,
+        site: Site,
+    ) -> None:
+        """Other dimensions in the place of ``*name`` than before."""
+        __tracebackhide__ = True
+        actual = describe(value)
+        if len(want) != len(got):
+            rank = str(self.rank - 1 + len(want))
+            message = messages.wrong_rank(
+                rank, self.rank - 1 + len(got), self.text, actual
+            )
+            raise ShapeError(message, site, clash={"*" + name})
+        first = next(i for i, size in enumerate(want) if size != got[i])
+        message = messages.size_differs(
+            (self.variadic or 0) + first,
+            within_several(want[first], name),
+            got[first],
+            self.text,
+            actual,
+        )
+        raise ShapeError(message, site, clash={"*" + name})
+
     def _size_error(
         self, dim: int, name: str, want: Any, got: Any, value: Any, site: Site
     ) -> None:
         __tracebackhide__ = True
         message = messages.size_differs(
-            dim, f"{name} = {want}", got, self.text, describe(value)
+            dim, stands_for(name, want), got, self.text, describe(value)
         )
         raise ShapeError(message, site, clash={name})
 
@@ -279,7 +304,9 @@ def _computed(size: Size, table: Table) -> Any:
 
 def _shown(size: Size, value: Any) -> str:
     return (
-        f"{size} = {value}" if value is not None else f"{size}, which divides by zero"
+        stands_for(size, value)
+        if value is not None
+        else f"{size}, which divides by zero"
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import linecache
+import re
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +20,12 @@ from shardtypes.fields import is_generated
 
 # Makes the checked form of a plain function.
 Wrap = Callable[[Any], Any]
+
+# A line in which something may be assigned to.
+_ASSIGNS = re.compile("(?<![=!<>])=(?!=)")
+_OF_ATTRIBUTES = frozenset(
+    "__getattr__ __getattribute__ __setattr__ __delattr__ __del__ __repr__ __hash__ __eq__".split()
+)
 
 # Objects that call the function in them with what they are given, and give back its result.
 _KEEPS_SIGNATURE = {
@@ -301,7 +309,7 @@ def _class(target: type, wrap: Wrap) -> type:
 
 
 def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:
-    """The functions in a member of a class that were written there and have annotations."""
+    """The functions in a member of a class that were written there and have annotations, or assign to what may have."""
     if isinstance(member, property):
         parts = [member.fget, member.fset, member.fdel]
     elif isinstance(member, (classmethod, staticmethod)):
@@ -321,9 +329,20 @@ def _annotated_functions(member: Any, owner: type) -> list[types.FunctionType]:
         if isinstance(function, types.FunctionType)
         and function.__module__ == owner.__module__
         and function.__qualname__.startswith(f"{owner.__qualname__}.")
-        and function.__annotations__
         and not is_generated(function)
+        and (function.__annotations__ or _may_assign(function))
     ]
+
+
+def _may_assign(function: types.FunctionType) -> bool:
+    """Whether a function without annotations may assign to an annotated variable or attribute: by its text, for Python
+    keeps no annotations of variables. Methods that are in the way of every attribute are left as they are."""
+    if function.__name__ in _OF_ATTRIBUTES:
+        return False
+    code = function.__code__
+    lines = [line for *_, line in code.co_lines() if line is not None]
+    text = linecache.getlines(code.co_filename, function.__globals__)
+    return any(_ASSIGNS.search(line) for line in text[min(lines) - 1 : max(lines)])
 
 
 def _hidden_functions(member: Any, owner: type) -> list[types.FunctionType]:

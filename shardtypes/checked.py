@@ -364,9 +364,10 @@ def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> 
     annotations = getattr(inspect.unwrap(function), "__annotations__", {})
     names = mentioned_names(annotations, defined if defined is not None else frame)
     checks = _Checks(function, fresh, names, defining_table(defined))
-    _stats.declare_function(
-        f"{getattr(function, '__module__', '')}.{checks.display}", _place(function)
-    )
+    if annotations:
+        _stats.declare_function(
+            f"{getattr(function, '__module__', '')}.{checks.display}", _place(function)
+        )
     if inspect.iscoroutinefunction(function):
         made = _wrap_coroutine(checks)
     elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

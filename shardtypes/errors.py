@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from shardtypes import _stats
 from shardtypes.lang import ShapeSyntaxError
+from shardtypes.lang.messages import stands_for
 from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
 from shardtypes.sites import Bound, Site
 
@@ -72,6 +74,7 @@ class ShardTypeError(TypeCheckError):
     def left_call(self, older: Collection[str]) -> None:
         """Note that the call in which this was found ends; ``older`` are the names that were bound before it."""
         if self._shared is None:
+            _stats.count("failed")
             self._shared = not self.clash.isdisjoint(older)
 
     def __str__(self) -> str:
@@ -97,7 +100,7 @@ class ShardTypeError(TypeCheckError):
         lines = [text, *(f"  {bound}" for bound in elsewhere)]
         if own:
             lines.append(
-                f"  {', '.join(f'{b.name} = {b.size}' for b in own)}, bound here"
+                f"  {', '.join(stands_for(b.name, b.size) for b in own)}, bound here"
             )
         advice = self._advice_on_names() if self.clash else self.advice
         if advice:

@@ -111,7 +111,14 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
             on_shard,
             mesh=mesh,
             in_specs=specs,
-            out_specs=_spec(function, "the result", hints["return"]),
+            out_specs=_spec(
+                function,
+                "the result",
+                hints["return"],
+                _alike(
+                    hints["return"], [(hints[n], bound.arguments[n]) for n in names]
+                ),
+            ),
             **rest,
         )
         return mapped(*values)
@@ -130,6 +137,17 @@ def _spec(function: Any, role: str, annotation: Any, example: Any = None) -> Any
         raise TypeError(
             f"typed_shard_map({display_name(function)}): {role}: {error}"
         ) from None
+
+
+def _alike(annotation: Any, given: list[tuple[Any, Any]]) -> Any:
+    """A value of the structure of a result, where a parameter is of the same type: the gradients of a list of layers
+    are as many."""
+    for declared, value in given:
+        if declared == annotation:
+            return value
+    if typing.get_origin(annotation) is tuple:
+        return tuple(_alike(part, given) for part in typing.get_args(annotation))
+    return None
 
 
 def _with_reduced(specs: Any, value: Any, manual: frozenset[str]) -> Any:

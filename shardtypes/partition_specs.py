@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import types
 import typing
@@ -26,6 +27,9 @@ from shardtypes.spec import partition_spec
 def spec_of(shape: Shape) -> PartitionSpec:
     """The PartitionSpec of an annotation under the logical rules in force. ``ValueError`` for an open rank."""
     return partition_spec(shape, resolve_axes(shape))
+
+
+_CONTAINERS = (list, tuple, dict)
 
 
 def _prefix(container: type, item: Any) -> Any:
@@ -89,7 +93,7 @@ def map_type(
         and base is not str
         and args
     ):
-        return many(base, map_type(args[-1], leaf, f"{path}[*]", None, many))
+        return _map_items(base, args[-1], leaf, path, example, many)
     raise TypeError(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
@@ -118,6 +122,30 @@ def _map_tree(
     if isinstance(tree, dict):
         return type(tree)(zip(keys, parts, strict=True))
     return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+
+
+def _map_items(
+    base: type,
+    item: Any,
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    example: Any,
+    many: Callable[[type, Any], Any],
+) -> Any:
+    """A container of any number of items. What stands for all items is a prefix of a list of arrays, but not of a list
+    of dataclasses: there each item of the example has its own."""
+    is_array = array_annotation(meaning(item)) is not None
+    if many is not _prefix or is_array or not isinstance(example, _CONTAINERS):
+        return many(base, map_type(item, leaf, f"{path}[*]", None, many))
+    if isinstance(example, dict):
+        made = copy.copy(example)  # also where it is one of a class of its own
+        for key, value in example.items():
+            made[key] = map_type(item, leaf, f"{path}[{key!r}]", value, many)
+        return made
+    parts = enumerate(example)
+    return type(example)(
+        map_type(item, leaf, f"{path}[{at}]", value, many) for at, value in parts
+    )
 
 
 def _static_value(cls: type, name: str, example: Any) -> Any:
@@ -162,7 +190,7 @@ def _map_tuple(
             f"{path or 'the type'}: {_show(annotation)} has no array type; write tuple[f32['…'], …]"
         )
     if len(args) == 2 and args[1] is Ellipsis:
-        return many(base, item(0, args[0], f"{path}[*]"))
+        return _map_items(base, args[0], leaf, path, example, many)
     return tuple(item(i, a, f"{path}[{i}]") for i, a in enumerate(args) if a != ())
 
 
@@ -175,8 +203,9 @@ def _show(annotation: Any) -> str:
 def make_partition_specs(annotation: Any, example: Any = None) -> Any:
     """A tree of the type's structure with a ``PartitionSpec`` for each array, one entry a dimension.
 
-    The types ``list[T]``, ``dict[str, T]`` and ``tuple[T, ...]`` give one spec for all their items, as JAX's tree
-    prefixes allow; dicts, lists and tuples of types give one for each. Raises ``TypeError`` naming the part of the type
+    The types ``list[T]``, ``dict[str, T]`` and ``tuple[T, ...]`` of arrays give one spec for all their items, as JAX's
+    tree prefixes allow, and of dataclasses the one of an item, or with an ``example`` as many as that has; dicts, lists
+    and tuples of types give one for each. Raises ``TypeError`` naming the part of the type
     that has no array annotation. Static fields are those of ``example``, a value of the type, else their defaults.
     """
     return map_type(
@@ -184,7 +213,7 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
     )
 
 
-def make_shardings(annotation: Any, mesh: Any = None) -> Any:
+def make_shardings(annotation: Any, mesh: Any = None, example: Any = None) -> Any:
     """As ``make_partition_specs``, with a ``NamedSharding`` on the mesh in force (or ``mesh``) for each array.
 
     Raises ``ValueError`` without a mesh, for an axis that it does not have, and for a sum that is pending over an axis
@@ -210,7 +239,7 @@ def make_shardings(annotation: Any, mesh: Any = None) -> Any:
             raise ValueError(f"{array}: {messages.pending_over_automatic(automatic)}")
         return NamedSharding(mesh, spec_of(shape))
 
-    return map_type(annotation, leaf)
+    return map_type(annotation, leaf, example=example)
 
 
 def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) -> bool:

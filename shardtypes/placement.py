@@ -25,8 +25,8 @@ def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:
     throughout the tree. Raises ``ShapeError`` for another dtype, rank or size than declared, and ``ValueError`` for a
     size that the axes do not divide.
     """
-    shardings = make_shardings(annotation, mesh)
-    types = map_type(annotation, lambda array: array)
+    shardings = make_shardings(annotation, mesh, x)
+    types = map_type(annotation, lambda array: array, example=x)
     table, view = Table(), current_view()
 
     def check_and_place(

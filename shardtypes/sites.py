@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from shardtypes.lang.messages import stands_for
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -49,4 +51,4 @@ class Bound:
     place: Binding
 
     def __str__(self) -> str:
-        return f"{self.name} = {self.size}, bound by {self.place}"
+        return f"{stands_for(self.name, self.size)}, bound by {self.place}"

@@ -37,7 +37,7 @@ from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
 from shardtypes.function_names import display_name
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
-from shardtypes.lang.messages import axes_text, mesh_without_axis
+from shardtypes.lang.messages import axes_text, listed, mesh_without_axis
 from shardtypes.meshes import axes_of_type, mesh_sizes
 from shardtypes.trace_arguments import (
     Argument,
@@ -183,16 +183,31 @@ def _trace_call(
     ]
     if len({verdict.ok for verdict in verdicts}) == 1:
         return max(verdicts, key=lambda verdict: not verdict.proved)
-    odd = next(
-        (at for at, verdict in enumerate(verdicts) if verdict.ok is not verdicts[0].ok),
-        0,
+    # where the function itself refuses so many dimensions, it must not be called with them
+    run = [v for v in verdicts if v.ok is not None or not refuses(v.error)]
+    found, ok = next(v for v in verdicts if v.ok is not verdicts[0].ok), None
+    if run and all(map(_is_broken, run)):
+        found, ok = run[0], False
+    more = next(
+        m for m, v in zip(_MORE_DIMENSIONS, verdicts, strict=True) if v is found
     )
-    words = f"{name} where `...` is {_MORE_DIMENSIONS[odd]}"
-    return replace(
-        verdicts[odd],
-        ok=None,
-        reason=f"{words}: {verdicts[odd].reason.removeprefix(name + ': ')}",
-    )
+    words = f"{name} where {_open_dimensions(shapes)} is {more}"
+    reason = f"{words}: {found.reason.removeprefix(name + ': ')}"
+    return replace(found, ok=ok, reason=reason)
+
+
+def _is_broken(verdict: Verdict) -> bool:
+    """Whether the function runs, and an annotation does not hold."""
+    return verdict.ok is False and isinstance(verdict.error, TypeCheckError)
+
+
+def _open_dimensions(shapes: list[Shape]) -> str:
+    """```*batch```, or ```...```: what stands for any number of dimensions."""
+    names = {
+        dim.name for shape in shapes for dim in shape.dims if dim.kind == "variadic"
+    }
+    written = sorted("..." if name is None else f"*{name}" for name in names)
+    return listed([f"`{name}`" for name in written])
 
 
 def _surrounded(
@@ -351,7 +366,8 @@ def _where(search: Search) -> str:
     if search.proved_where:
         steps = map(format_witness, search.proved_where)
         return f"all sizes where {', and where '.join(steps)}"
-    tried = "; ".join(format_witness(sizes) for sizes in held[:2]) or "the sizes given"
+    two = dict.fromkeys(format_witness(sizes) for sizes in held[:2])
+    tried = "; ".join(two) or "the sizes given"
     if search.looped:
         numbers = ", ".join(sorted(search.looped))
         return f"{tried} (for all sizes it cannot be told: numbers were used for {numbers})"

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from mypy.nodes import BytesExpr, CallExpr, Context, RefExpr, StrExpr, TypeAlias
+from collections.abc import Iterator
+
+from mypy.nodes import (
+    BytesExpr,
+    CallExpr,
+    Context,
+    Expression,
+    IndexExpr,
+    MemberExpr,
+    OperatorAssignmentStmt,
+    RefExpr,
+    StrExpr,
+    SymbolNode,
+    TypeAlias,
+    Var,
+)
 from mypy.plugin import (
     CheckerPluginInterface,
     FunctionContext,
@@ -10,16 +25,19 @@ from mypy.plugin import (
     MethodSigContext,
 )
 from mypy.types import (
+    AnyType,
     CallableType,
     FunctionLike,
     Instance,
     Overloaded,
     Type,
+    TypeOfAny,
     UninhabitedType,
     get_proper_type,
 )
 
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
+from shardlint.mypy_plugin.displays import displayed
 from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import (
     ArrayForm,
@@ -31,8 +49,10 @@ from shardlint.mypy_plugin.forms import (
 )
 from shardlint.mypy_plugin.matching import match
 from shardlint.mypy_plugin.scopes import known_sizes
-from shardlint.mypy_plugin.variables import Variables
+from shardlint.mypy_plugin.variables import Variables, recorded_type
 from shardtypes.lang import Bindings, Size, format_shape
+
+ITEM = "Incompatible item"
 
 
 def call_signature(
@@ -40,6 +60,7 @@ def call_signature(
     forms: Forms,
     report: Reporter,
     variables: Variables,
+    place: str = "",
 ) -> FunctionLike:
     """The callee's signature with this call's sizes in its result; arguments that do not fit are reported."""
     signature = _constructed(ctx.context, ctx.default_signature, ctx.api, forms)
@@ -53,11 +74,10 @@ def call_signature(
     for index, (formal, args) in enumerate(
         zip(signature.arg_types, ctx.args, strict=False)
     ):
-        for arg in args if formals[index] else ():
-            actual = variables.value_type(
-                ctx.api, arg, ctx.api.get_expression_type(arg)
-            )
-            problem = match(formal, actual, bindings, known)
+        given = _displayed(ctx.api, formal, args if formals[index] else [])
+        for expected, arg, declared in given:
+            actual = variables.value_type(ctx.api, arg, declared)
+            problem = match(expected, actual, bindings, known)
             if problem is None:
                 continue
             if overloaded:
@@ -67,7 +87,7 @@ def call_signature(
             report(
                 ctx.api,
                 problem.rule or "ST202",
-                problem.message(_place(signature, index)),
+                problem.message(place or _place(signature, index)),
                 arg,
                 problem.code,
             )
@@ -76,14 +96,53 @@ def call_signature(
     )
 
 
+def put_signature(
+    ctx: MethodSigContext, forms: Forms, report: Reporter, variables: Variables
+) -> FunctionLike:
+    """A method that puts something into a list, a dict or the like: its items are what its annotation says. Where none
+    says it, mypy made the type of what was put in first, and arrays of any shape may follow."""
+    holder = _holder(ctx.context)
+    held = holder.node if isinstance(holder, RefExpr) else None
+    if isinstance(holder, MemberExpr) and held is None:
+        held = _attribute(ctx.api, holder)
+    if not isinstance(held, Var) or held.is_inferred:
+        return ctx.default_signature
+    return call_signature(ctx, forms, report, variables, ITEM)
+
+
+def _holder(context: Context) -> Expression | None:
+    """``parts`` in ``parts.append(x)``, ``parts["a"].append(x)``, ``parts[0] = x`` and ``parts += [x]``."""
+    found: Context | None = context
+    if isinstance(context, CallExpr):
+        callee = context.callee
+        found = callee.expr if isinstance(callee, MemberExpr) else None
+    elif isinstance(context, OperatorAssignmentStmt):
+        found = context.lvalue
+    while isinstance(found, IndexExpr):
+        found = found.base
+    return found if isinstance(found, Expression) else None
+
+
+def _attribute(api: CheckerPluginInterface, node: MemberExpr) -> SymbolNode | None:
+    """What an attribute of an object was declared as."""
+    owner = get_proper_type(recorded_type(api, node.expr))
+    found = owner.type.get(node.name) if isinstance(owner, Instance) else None
+    return None if found is None else found.node
+
+
+def _displayed(
+    api: CheckerPluginInterface, formal: Type, args: list[Expression]
+) -> Iterator[tuple[Type, Expression, Type]]:
+    """The arguments, those that are displays item by item, with what is expected of each and what it is."""
+    for arg in args:
+        whole = api.get_expression_type(arg)  # mypy keeps the types of its parts
+        for expected, part in displayed(formal, arg):
+            actual = whole if part is arg else recorded_type(api, part)
+            yield expected, part, actual or AnyType(TypeOfAny.special_form)
+
+
 def _is_overloaded(call: Context, api: CheckerPluginInterface) -> bool:
-    # TypeChecker has it, the plugin interface does not say so
-    lookup = getattr(api, "lookup_type_or_none", None)
-    callee = (
-        lookup(call.callee)
-        if isinstance(call, CallExpr) and lookup is not None
-        else None
-    )
+    callee = recorded_type(api, call.callee) if isinstance(call, CallExpr) else None
     return isinstance(get_proper_type(callee), Overloaded)
 
 

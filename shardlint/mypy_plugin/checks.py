@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import CallExpr, Context, Expression, RefExpr, StrExpr, TypeInfo
+from mypy.nodes import CallExpr, Context, Expression, OpExpr, RefExpr, StrExpr, TypeInfo
 from mypy.plugin import CheckerPluginInterface, FunctionContext
 from mypy.types import (
     AnyType,
@@ -13,14 +13,15 @@ from mypy.types import (
     Type,
     TypeOfAny,
     TypeVarType,
+    UnionType,
     get_proper_type,
 )
 
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
-from shardlint.mypy_plugin.forms import arrays_in, without_shapes
+from shardlint.mypy_plugin.forms import arrays_in, read_array, without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_sizes
-from shardlint.mypy_plugin.variables import Variables
+from shardlint.mypy_plugin.variables import Variables, recorded_type
 
 _REMEMBERED = 256
 
@@ -37,6 +38,12 @@ class PromiseChecks:
         """The value of a ``return`` in a function that promises an array."""
         return self._check(
             ctx, "ST201", "Incompatible return value", errorcodes.RETURN_VALUE
+        )
+
+    def yielded(self, ctx: FunctionContext) -> Type:
+        """The value of a ``yield`` in a generator of arrays."""
+        return self._check(
+            ctx, "ST201", "Incompatible yielded value", errorcodes.RETURN_VALUE
         )
 
     def assigned(self, ctx: FunctionContext) -> Type:
@@ -80,11 +87,10 @@ class PromiseChecks:
         actual = self._variables.value_type(ctx.api, value, actual)
         if expected is None:
             return actual
-        made = constructed(ctx.api, value)
-        actual = actual if made is None else made
+        made = constructed(ctx.api, value) or self._filled(ctx.api, expected, value)
         known = known_sizes(ctx.api)
         problem = match(
-            expected, actual, bindings_for(known.names), known, promise=True
+            expected, made or actual, bindings_for(known.names), known, promise=True
         )
         if problem is not None:
             self._report(
@@ -98,6 +104,19 @@ class PromiseChecks:
         )
         return expected if failed else actual
 
+    def _filled(
+        self, api: CheckerPluginInterface, expected: Type, value: Expression | None
+    ) -> Type | None:
+        """The type of ``list(…)`` or ``[x] * 2`` by what is in it: mypy leaves that open where anything is expected."""
+        if not isinstance(value, (CallExpr, OpExpr)) or not holds_arrays(expected):
+            return None
+        # TypeChecker has it, the plugin interface does not say so
+        messages = getattr(api, "msg", None)
+        if messages is None:
+            return None
+        with messages.filter_errors():  # what is wrong there has been reported
+            return api.get_expression_type(value)
+
     def _promise(self, ctx: FunctionContext) -> Type | None:
         """The declared type. mypy drops the errors of a first attempt and tries again without an expected type."""
         expected = ctx.api.type_context[-1] if ctx.api.type_context else None
@@ -109,20 +128,25 @@ class PromiseChecks:
         return expected
 
 
+def holds_arrays(typ: Type) -> bool:
+    """Whether a type is one of containers of arrays, not of arrays alone."""
+    proper = get_proper_type(typ)
+    if isinstance(proper, UnionType):
+        return any(holds_arrays(item) for item in proper.items)
+    return read_array(proper) is None and any(True for _ in arrays_in(proper))
+
+
 def constructed(
     api: CheckerPluginInterface, node: Expression | None
 ) -> Instance | None:
     """The type of ``Box(x)`` as its arguments tell it: mypy takes the type variables from what is expected there."""
-    # TypeChecker has it, the plugin interface does not say so
-    lookup = getattr(api, "lookup_type_or_none", None)
     cls = (
         node.callee.node
         if isinstance(node, CallExpr) and isinstance(node.callee, RefExpr)
         else None
     )
     if (
-        lookup is None
-        or not isinstance(node, CallExpr)
+        not isinstance(node, CallExpr)
         or not isinstance(cls, TypeInfo)
         or not cls.type_vars
     ):
@@ -133,7 +157,7 @@ def constructed(
         return None
     found: dict[str, Type] = {}
     for formal, arg in zip(signature.arg_types[1:], node.args, strict=False):
-        variable, given = get_proper_type(formal), lookup(arg)
+        variable, given = get_proper_type(formal), recorded_type(api, arg)
         if (
             isinstance(variable, TypeVarType)
             and given is not None

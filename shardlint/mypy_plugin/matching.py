@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mypy.errorcodes import ErrorCode
+from mypy.maptype import map_instance_to_supertype
 from mypy.types import (
     AnyType,
     Instance,
@@ -13,6 +14,7 @@ from mypy.types import (
     Type,
     TypeAliasType,
     UnionType,
+    UnpackType,
     get_proper_type,
 )
 
@@ -109,18 +111,21 @@ def _match_union(
 
 
 def _paired(want: ProperType, got: ProperType) -> list[tuple[Type, Type]]:
-    if (
-        isinstance(want, TupleType)
-        and isinstance(got, TupleType)
-        and len(want.items) == len(got.items)
-    ):
-        return list(zip(want.items, got.items, strict=True))
-    if (
-        isinstance(want, Instance)
-        and isinstance(got, Instance)
-        and want.type == got.type
-    ):
-        return list(zip(want.args, got.args, strict=False))
+    """The parts of two types that belong together. A list is a sequence, and so is a tuple."""
+    if isinstance(want, TupleType):
+        items = got.items if isinstance(got, TupleType) else []
+        same = len(want.items) == len(items)
+        return list(zip(want.items, items, strict=True)) if same else []
+    if not isinstance(want, Instance):
+        return []
+    if isinstance(got, TupleType):
+        one = len(want.args) == 1
+        is_one = one and got.partial_fallback.type.has_base(want.type.fullname)
+        items = [item for item in got.items if not isinstance(item, UnpackType)]
+        return [(want.args[0], item) for item in items] if is_one else []
+    if isinstance(got, Instance) and got.type.has_base(want.type.fullname):
+        as_wanted = map_instance_to_supertype(got, want.type)
+        return list(zip(want.args, as_wanted.args, strict=False))
     return []
 
 

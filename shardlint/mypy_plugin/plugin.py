@@ -56,6 +56,7 @@ from shardlint.mypy_plugin.names import (
     REVEALED,
     STACKED,
     STATIC,
+    YIELDED,
 )
 from shardlint.mypy_plugin.operations import Operations, public_name
 from shardlint.mypy_plugin.rewrite import fail_in, rewrite
@@ -77,6 +78,12 @@ UNTOUCHED = (
     "collections.",
     "functools.",
 )
+PUTS = frozenset(
+    "append appendleft extend extendleft insert add update setdefault __setitem__ __iadd__ __ior__".split()
+)
+"""Methods of the standard library's containers that put something in."""
+TYPED_DICTS = ("._TypedDict", ".TypedDict")
+"""mypy has hooks of its own for these."""
 
 
 class ShardtypesPlugin(Plugin):
@@ -210,9 +217,18 @@ class ShardtypesPlugin(Plugin):
     def get_method_signature_hook(
         self, fullname: str
     ) -> Callable[[MethodSigContext], FunctionLike] | None:
-        if fullname.startswith(UNTOUCHED):
+        if not fullname.startswith(UNTOUCHED):
+            return self._signature_hook(fullname)
+        owner, _, name = fullname.rpartition(".")
+        if name not in PUTS or owner.endswith(TYPED_DICTS):
             return None
-        return self._signature_hook(fullname)
+        hook = partial(
+            calls.put_signature,
+            forms=self.forms,
+            report=self.report,
+            variables=self.variables,
+        )
+        return self.guard.signature(hook, fullname)
 
     def _signature_hook(
         self, fullname: str
@@ -231,6 +247,7 @@ class ShardtypesPlugin(Plugin):
         own: dict[str, Callable[[FunctionContext], Type]] = {
             RETURNED: self.checks.returned,
             ASSIGNED: self.checks.assigned,
+            YIELDED: self.checks.yielded,
             CALLED: self.checks.called,
             REVEALED: self.checks.revealed,
             ANNOTATION: partial(annotation_value, report=self.report),

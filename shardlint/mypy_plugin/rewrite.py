@@ -11,19 +11,26 @@ from collections.abc import Iterable, Sequence
 
 from mypy.nodes import (
     ARG_POS,
+    AssignmentExpr,
     AssignmentStmt,
+    AwaitExpr,
     Block,
     BytesExpr,
     CallExpr,
     ClassDef,
+    ComparisonExpr,
     ConditionalExpr,
     Decorator,
+    DictExpr,
+    DictionaryComprehension,
     Expression,
     ExpressionStmt,
     FuncDef,
     FuncItem,
+    GeneratorExpr,
     ImportFrom,
     IndexExpr,
+    ListComprehension,
     ListExpr,
     MemberExpr,
     MypyFile,
@@ -31,11 +38,15 @@ from mypy.nodes import (
     OpExpr,
     OverloadedFuncDef,
     ReturnStmt,
+    SetComprehension,
+    SetExpr,
     Statement,
     StrExpr,
     TempNode,
     TupleExpr,
     TypeAliasStmt,
+    UnaryExpr,
+    YieldExpr,
 )
 from mypy.types import (
     CallableArgument,
@@ -63,9 +74,28 @@ from shardlint.mypy_plugin.names import (
     RETURNED,
     REVEALED,
     STATIC,
+    YIELDED,
 )
 
-_FUNCTIONS = (RETURNED, ASSIGNED, CALLED, REVEALED, ANNOTATION, CONSTRUCTOR, FAILED)
+_VALUES = (
+    AssignmentExpr,
+    AwaitExpr,
+    CallExpr,
+    ComparisonExpr,
+    IndexExpr,
+    MemberExpr,
+    OpExpr,
+)
+_FUNCTIONS = (
+    RETURNED,
+    YIELDED,
+    ASSIGNED,
+    CALLED,
+    REVEALED,
+    ANNOTATION,
+    CONSTRUCTOR,
+    FAILED,
+)
 
 
 def local_name(qualname: str) -> str:
@@ -119,6 +149,10 @@ class _Walk:
         self.heads = heads
         # the names that the functions around have bound so far
         self.bound: list[set[str]] = []
+        # and those of them that an annotation, a single one so far, says something of
+        self.declared: list[set[str]] = []
+        # what the function around says that it returns
+        self.result: Type | None = None
         self.wrapped = False
 
     # Types
@@ -218,6 +252,7 @@ class _Walk:
             or not self.type(node.type)
         ):
             return None
+        self.declared[-1].discard(target.name)
         own = f"_shardtypes_{target.name}_{node.line}"
         node.lvalues = [NameExpr(own)]
         made = AssignmentStmt([NameExpr(target.name)], NameExpr(own))
@@ -231,6 +266,8 @@ class _Walk:
             self.statements(node.body, inside_function, returns)
 
     def statement(self, node: Statement, inside_function: bool, returns: bool) -> None:
+        if returns:
+            self.yields(node)
         if isinstance(node, FuncDef):
             self.function(node)
         elif isinstance(node, Decorator):
@@ -254,13 +291,19 @@ class _Walk:
         elif isinstance(node, ReturnStmt):
             if node.expr is not None:
                 self.expression(node.expr)
-                if returns:
+                if returns or _may_be_typed_dict(self.result, node.expr):
                     node.expr = self.wrap(node.expr, RETURNED)
         elif isinstance(node, ExpressionStmt):
             self.expression(node.expr)
         else:
             for inner in walking.blocks(node):
                 self.block(inner, inside_function, returns)
+
+    def yields(self, node: Statement) -> None:
+        for expression in walking.expressions(node):
+            for part in walking.below(expression):
+                if isinstance(part, YieldExpr) and part.expr is not None:
+                    part.expr = self.wrap(part.expr, YIELDED)
 
     def class_body(self, node: ClassDef) -> None:
         for statement in node.defs.body:
@@ -272,17 +315,29 @@ class _Walk:
 
     def function(self, node: FuncItem) -> None:
         returns = False
+        around = self.result
+        self.result = None
         if isinstance(node.type, CallableType):
+            self.result = node.type.ret_type
             self.types(node.type.arg_types)
             returns = self.type(node.type.ret_type)
         for argument in node.arguments:
-            self.type(argument.type_annotation)
+            is_array = self.type(argument.type_annotation)
+            if is_array and argument.initializer is not None:
+                argument.initializer = self.wrap(argument.initializer, ASSIGNED)
         self.bound.append({argument.variable.name for argument in node.arguments})
+        self.declared.append(set())
         self.block(node.body, True, returns)
         self.bound.pop()
+        self.declared.pop()
+        self.result = around
 
     def assignment(self, node: AssignmentStmt, wrap: bool) -> None:
         is_array = self.type(node.type)
+        if is_array and wrap and self.declared:
+            self.declared[-1].update(
+                t.name for t in node.lvalues if isinstance(t, NameExpr)
+            )
         if isinstance(node.rvalue, TempNode):
             return
         if (
@@ -293,14 +348,17 @@ class _Walk:
             self.heads.aliases.update(
                 t.name for t in node.lvalues if isinstance(t, NameExpr)
             )
-        elif is_array and wrap:
+        elif wrap and (is_array or _may_be_typed_dict(node.type, node.rvalue)):
             node.rvalue = self.wrap(node.rvalue, ASSIGNED)
         elif wrap and self.bound and node.type is None:
-            node.rvalue = self.to_fields(node.lvalues, self.read(node.rvalue))
+            node.rvalue = self.to_declared(node.lvalues, self.read(node.rvalue))
 
-    def to_fields(self, targets: Sequence[Expression], value: Expression) -> Expression:
-        """The value with what is assigned to a field of an object passed through the check."""
-        if all(isinstance(target, MemberExpr) for target in targets):
+    def to_declared(
+        self, targets: Sequence[Expression], value: Expression
+    ) -> Expression:
+        """The value with what is assigned to a field of an object, or to an annotated variable, passed through the
+        check."""
+        if all(self.is_declared(target) for target in targets):
             return value if _may_be_empty(value) else self.wrap(value, ASSIGNED)
         pairs = targets[0] if len(targets) == 1 else None
         if (
@@ -309,8 +367,13 @@ class _Walk:
             and len(pairs.items) == len(value.items)
         ):
             items = zip(pairs.items, value.items, strict=True)
-            value.items = [self.to_fields([target], item) for target, item in items]
+            value.items = [self.to_declared([target], item) for target, item in items]
         return value
+
+    def is_declared(self, target: Expression) -> bool:
+        if isinstance(target, NameExpr):
+            return target.name in self.declared[-1]
+        return isinstance(target, MemberExpr)
 
     def read(self, node: Expression) -> Expression:
         """The expression with the names in it, alone or in displays, passed through a hook that knows their values."""
@@ -335,20 +398,27 @@ class _Walk:
                         node.args[0] = self.pass_through(node.args[0], REVEALED)
 
     def wrap(self, node: Expression, function: str) -> Expression:
-        """The expression passed through a function of the stub: each item of a tuple, each branch of a choice."""
-        if isinstance(node, TupleExpr):
+        """The expression passed through a function of the stub: each item of a display, what a comprehension makes,
+        each branch of a choice. mypy hands what is expected of the whole on to these."""
+        if isinstance(node, (TupleExpr, ListExpr, SetExpr)):
             node.items = [self.wrap(item, function) for item in node.items]
-            return node
-        if isinstance(node, ConditionalExpr):
+        elif isinstance(node, DictExpr):
+            node.items = [
+                (key, value if key is None else self.wrap(value, function))
+                for key, value in node.items
+            ]
+        elif isinstance(node, (ListComprehension, SetComprehension)):
+            self.wrap(node.generator, function)
+        elif isinstance(node, GeneratorExpr):
+            node.left_expr = self.wrap(node.left_expr, function)
+        elif isinstance(node, DictionaryComprehension):
+            node.value = self.wrap(node.value, function)
+        elif isinstance(node, ConditionalExpr):
             node.if_expr = self.wrap(node.if_expr, function)
             node.else_expr = self.wrap(node.else_expr, function)
-            return node
-        if not isinstance(node, (NameExpr, MemberExpr, IndexExpr, OpExpr, CallExpr)):
-            # displays and lambdas need the expected type, None and constants are no arrays
-            return node
-        if isinstance(node, NameExpr) and node.name in ("None", "NotImplemented"):
-            return node
-        return self.pass_through(node, function)
+        elif _may_be_array(node):
+            return self.pass_through(node, function)
+        return node
 
     def pass_through(self, node: Expression, function: str) -> CallExpr:
         return self.stub_call(node, function, [node])
@@ -384,6 +454,21 @@ class _Walk:
 def _may_be_empty(node: Expression) -> bool:
     """Whether it may be ``dict()``: the type of a field that begins so is inferred from what is put into it."""
     return isinstance(node, CallExpr) and not node.args
+
+
+def _may_be_array(node: Expression) -> bool:
+    """Whether the value may be an array, or hold some. Lambdas and constants need the expected type."""
+    if isinstance(node, UnaryExpr):
+        return _may_be_array(node.expr)
+    if isinstance(node, NameExpr):
+        return node.name not in ("None", "NotImplemented")
+    return isinstance(node, _VALUES)
+
+
+def _may_be_typed_dict(annotation: Type | None, value: Expression) -> bool:
+    """Whether a class of that name may say what the items of a display are."""
+    is_name = isinstance(annotation, UnboundType) and not annotation.args
+    return is_name and isinstance(value, DictExpr)
 
 
 def _is_reveal(node: CallExpr) -> bool:

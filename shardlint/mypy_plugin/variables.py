@@ -17,6 +17,14 @@ from shardlint.mypy_plugin.scopes import enclosing_functions
 _REMEMBERED = 4096
 
 
+def recorded_type(api: CheckerPluginInterface, node: Expression) -> Type | None:
+    """The type that mypy found last for an expression."""
+    # TypeChecker has it, the plugin interface does not say so
+    lookup = getattr(api, "lookup_type_or_none", None)
+    found: Type | None = None if lookup is None else lookup(node)
+    return found
+
+
 class Variables:
     """Looks types of variables up in mypy's own record of assignments."""
 

@@ -50,6 +50,16 @@ def expected_got(what: str, want: str, got: str, detail: str = "") -> str:
     return f"{text}: {detail}" if detail else text
 
 
+def stands_for(name: object, size: object) -> str:
+    """``M = 12``: a name with its size; the name alone where a symbol of that name is all that is known of it."""
+    return str(name) if str(name) == str(size) else f"{name} = {size}"
+
+
+def within_several(size: object, name: str) -> str:
+    """``3 (in *batch)``: a size of one of the dimensions that a name stands for."""
+    return f"{size} (in *{name})"
+
+
 def wrong_size(dim: int, want: str, got: str) -> str:
     """``dimension 1 is F, expected M``."""
     return f"dimension {dim} is {got}, expected {want}"

@@ -9,7 +9,12 @@ from typing import Literal
 from shardtypes.lang.facts import Different, Facts, compare, find_witness
 from shardtypes.lang.format import format_shape
 from shardtypes.lang.frozen import frozen
-from shardtypes.lang.messages import wrong_rank, wrong_size
+from shardtypes.lang.messages import (
+    stands_for,
+    within_several,
+    wrong_rank,
+    wrong_size,
+)
 from shardtypes.lang.size import Size
 from shardtypes.lang.syntax import Dim, Shape
 
@@ -172,7 +177,11 @@ def _same(
             verdict = compare(a, b, facts)
             if isinstance(verdict, Different):
                 return Mismatch(
-                    "size", start + index, f"{a} (in *{name})", str(b), verdict.witness
+                    "size",
+                    start + index,
+                    within_several(a, name),
+                    str(b),
+                    verdict.witness,
                 )
     return None
 
@@ -204,7 +213,7 @@ def _match(
         if found is None:
             return None
         witness = found
-    shown = str(dim.size) if want == dim.size else f"{dim.size} = {want}"
+    shown = stands_for(dim.size, want)
     return Mismatch("size", index, shown, format_shape([got]), witness)
 
 
@@ -227,7 +236,7 @@ def _solve(
         return None
     if name not in known.symbols:  # its factor is 0
         return (
-            Mismatch("size", index, f"{dim.size} = {known}", str(got))
+            Mismatch("size", index, stands_for(dim.size, known), str(got))
             if (known - got).constant
             else None
         )

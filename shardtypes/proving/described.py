@@ -55,8 +55,8 @@ def _of_operands(walk: Walk, found: Culprit) -> Iterator[tuple[Place, str]]:
             continue
         if relation.right and not relation.split:
             continue
-        if relation.monoid in ("min", "max") and not walk.is_float(operand):
-            continue  # the first device has the number that one device has
+        if relation.numbered and found.step.inside:
+            continue  # a loop may well count by the devices' numbers
         yield from _history(walk, found.step, operand, relation)
 
 

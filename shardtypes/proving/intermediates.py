@@ -155,7 +155,7 @@ def _seen(walk: Walk | None, name: Name) -> tuple[bool, Related | None]:
     """Whether the numbers of a value could be compared, and in which relation they are."""
     if walk is None:
         return False, None
-    standing, relation = walk.standing(name)
+    standing, relation = walk.standing(name)[0], walk.told(name)
     return standing != "unpaired", relation
 
 

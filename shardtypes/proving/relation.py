@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from shardtypes.lang.messages import axes_text, device_mean, partial_sum
-from shardtypes.semantics.relation import SAME, Monoid, Relation, part, split
+from shardtypes.semantics.relation import SAME, VARYING, Monoid, Relation, part, split
 
 _MONOIDS = {
-    "max": "a maximum of each device's own",
-    "min": "a minimum of each device's own",
-    "prod": "a product of each device's own",
-    "or": "an or of each device's own",
-    "and": "an and of each device's own",
+    "max": "a per-device maximum",
+    "min": "a per-device minimum",
+    "prod": "a per-device product",
+    "or": "a per-device disjunction",
+    "and": "a per-device conjunction",
 }
 
 
@@ -59,6 +59,11 @@ class Related:
         return tuple(axis for axis, found in self.over if found.kind == "part")
 
     @property
+    def numbered(self) -> tuple[str, ...]:
+        """The axes along which the value is made of the devices' numbers: there is nothing to combine."""
+        return tuple(axis for axis, found in self.over if found.kind == "varying")
+
+    @property
     def monoid(self) -> Monoid | None:
         return next(
             (found.monoid for _, found in self.over if found.kind == "part"), None
@@ -72,10 +77,18 @@ class Related:
     @property
     def right(self) -> bool:
         """Whether every device holds just what it should."""
-        return self.zero or (self.complete and self.factor == 1)
+        complete = self.complete and not self.numbered
+        return self.zero or (complete and self.factor == 1)
 
     def times(self, factor: Fraction | float) -> Related:
         return self if self.zero else replace(self, factor=self.factor * factor)
+
+    def by_number(self) -> Related:
+        """With the parts as what depends on the devices' numbers."""
+        over = dict(self.over)
+        for axis in self.parts:
+            over[axis] = VARYING
+        return replace(self, over=tuple(over.items()), factor=1)
 
     def without(self, axes: Iterable[str]) -> Related:
         gone = set(axes)
@@ -92,6 +105,8 @@ class Related:
             texts.append(f"sharded over {axes_text(axes)} along dimension {dim}")
         if self.parts:
             texts.append(_combined(self, sizes))
+        if self.numbered:
+            texts.append(f"different on each device along {axes_text(self.numbered)}")
         if self.held_on:
             texts.append(f"held by one device along {axes_text(self.held_on)} alone")
         text = " and ".join(texts) or "replicated"

@@ -31,6 +31,36 @@ _OF_PLACES = frozenset(
 )
 _WHOLE = ("int", "uint", "bool")
 _COUNTS = frozenset({"cumsum"})
+_EXTREMES = frozenset(
+    {
+        "max",
+        "min",
+        "reduce_max",
+        "reduce_min",
+        "reduce_and",
+        "reduce_or",
+        "and",
+        "or",
+        "argmax",
+        "argmin",
+        "cummax",
+        "cummin",
+        "pmax",
+        "pmin",
+        "sort",
+        "top_k",
+        "clamp",
+        "scatter_max",
+        "scatter_min",
+        "reduce",
+        "reduce_window",
+        "reduce_window_max",
+        "reduce_window_min",
+        "while",
+        "cond",
+    }
+)
+"""Operations that take the largest or the least of something, or may do."""
 _PICKS = frozenset({"dynamic_slice", "gather"})
 
 
@@ -140,6 +170,21 @@ class Walk:
         if operand not in self._found:
             self._found[operand] = self._look(operand)
         return self._found[operand]
+
+    def told(self, operand: Operand) -> Related | None:
+        """How a value is related to the one of one device, for people. That the devices' numbers have
+        one device's as their least, or add up to it as a mask does, means nothing: nothing took a least, or a part."""
+        _, relation = self.standing(operand)
+        if relation is None or relation.monoid is None:
+            return relation
+        if self._axes_of_place(operand):
+            return relation.by_number()
+        if relation.monoid not in ("min", "max"):
+            return relation
+        for step in self.makers([operand], math.inf):
+            if step.primitive in _EXTREMES:
+                return relation
+        return relation.by_number()
 
     def _look(self, name: Name) -> tuple[Standing, Related | None]:
         # an argument of a loop's body: what comes in first
@@ -346,9 +391,7 @@ class Walk:
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
                 step = self._producers[first]
-                relations = tuple(
-                    self.standing(operand)[1] for operand in step.operands
-                )
+                relations = tuple(map(self.told, step.operands))
                 before = next(
                     (
                         one
@@ -469,10 +512,10 @@ class Walk:
             float(other.factor), float(relation.factor)
         )
 
-    def makers(self, operands: Iterable[Operand]) -> Iterator[Step]:
-        """The operations that made the operands, and theirs, nearest first."""
+    def makers(self, operands: Iterable[Operand], most: float = 50) -> Iterator[Step]:
+        """The operations that made the operands, and theirs, nearest first: those of so many values at most."""
         left, seen = list(operands), set[Operand]()
-        while left and len(seen) < 50:
+        while left and len(seen) < most:
             one = left.pop(0)
             if isinstance(one, Constant) or one in seen:
                 continue
@@ -480,15 +523,6 @@ class Walk:
             if one in self._producers:
                 yield self._producers[one]
             left += self._sources.get(one, [])
-
-    def is_float(self, operand: Operand) -> bool:
-        """Whether a value is neither an integer nor a boolean."""
-        dtype = (
-            operand.dtype
-            if isinstance(operand, Constant)
-            else self.many.types[operand].dtype
-        )
-        return not str(dtype).startswith(_WHOLE)
 
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""

@@ -149,6 +149,8 @@ def _returned(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
     parts = [axis for axis in relation.parts if axis in missing]
     if parts:
         return f"{what} is {relation.words(sizes)} but is returned as replicated: {_remedy(relation)}"
+    if any(axis in missing for axis in relation.numbered):
+        return f"{what} is {relation.words(sizes)} but is returned as replicated"
     split = [axis for axis in missing if relation[axis].kind == "split"]
     if split:
         return f"{what} {returned_as_replicated(split)}"
@@ -286,6 +288,9 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
         return applied_to(
             name, [_part_words(awaiting[0], sizes)], _remedy(awaiting[0], " first")
         )
+    if any(one.numbered for one in rest):
+        own = dict.fromkeys(_words(one, sizes) for one in rest)
+        return applied_to(name, [*own])
     split = [one for one in found.operands if one is not None and one.split]
     if split:
         axes = [

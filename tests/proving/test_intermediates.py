@@ -80,7 +80,7 @@ def test_factors_and_other_parts_are_remarks() -> None:
     assert (mean.array, mean.remark) == ("f32[{U:t}]", "a per-device mean along 't'")
     assert (largest.array, largest.remark) == (
         "f32[]",
-        "a maximum of each device's own along 't'",
+        "a per-device maximum along 't'",
     )
 
 

@@ -63,6 +63,71 @@ def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
         found.raise_if_failed()
 
 
+def _shifted(x: jax.Array) -> jax.Array:
+    return x + lax.axis_index("t")
+
+
+def _weighed(x: jax.Array) -> jax.Array:
+    return jnp.sum(x) * (lax.axis_index("t") + 1)
+
+
+def _totalled(x: jax.Array) -> jax.Array:
+    return x + lax.psum(lax.axis_index("t"), "t")
+
+
+def _chosen(x: jax.Array) -> jax.Array:
+    return jnp.where(lax.axis_index("t") == 0, x, 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("body", "spec", "words"),
+    [
+        pytest.param(
+            _shifted,
+            P(),
+            "result 1 of shard_map is different on each device along 't' but is returned as replicated",
+            id="shifted",
+        ),
+        pytest.param(
+            _shifted,
+            P("t"),
+            "`+` is applied to what is sharded over 't' along dimension 0 and what is different on each device along "
+            "'t'",
+            id="shifted shards",
+        ),
+        pytest.param(
+            _weighed,
+            P(),
+            "result 1 of shard_map is different on each device along 't' but is returned as replicated",
+            id="weighed",
+        ),
+        pytest.param(
+            _totalled,
+            P(),
+            "lax.psum is applied to what is different on each device along 't'",
+            id="totalled",
+        ),
+        pytest.param(
+            _chosen,
+            P("t"),
+            "lax.select is applied to what is different on each device along 't' and what is sharded over 't' along "
+            "dimension 0",
+            id="chosen",
+        ),
+    ],
+)
+def test_the_number_of_a_device_is_no_partial_result(
+    body: Any, spec: P, words: str
+) -> None:
+    """Its least is what one device has, and a mask of it adds up to that; nobody is told to reduce them."""
+    mapped = jax.shard_map(
+        body, mesh=MESH, in_specs=spec, out_specs=spec, check_vma=False
+    )
+    found = prove(mapped, array(8, 16))
+    assert found.ok is False and found.culprit is not None
+    assert found.culprit.what == words
+
+
 def test_the_numbers_are_those_of_the_program() -> None:
     found = prove(
         WRONG["sum_of_means"].made(MESH),

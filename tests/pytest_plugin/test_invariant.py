@@ -116,7 +116,7 @@ CULPRITS = {
     "softmax": (
         "*'t'*off by *",
         "return jax.nn.softmax(x)",
-        "`-` is applied to a maximum of each device's own along 't' and *: call lax.pmax(…, 't') first",
+        "`-` is applied to a per-device maximum along 't' and *: call lax.pmax(…, 't') first",
     ),
     "local_mean": (
         "*'t'*result['loss'] is * times *",
@@ -131,7 +131,7 @@ CULPRITS = {
     "largest": (
         "*'t'*",
         "'largest': *",
-        "result 1 of shard_map is a maximum of each device's own along 't' *: call lax.pmax(…, 't')",
+        "result 1 of shard_map is a per-device maximum along 't' *: call lax.pmax(…, 't')",
     ),
     "bare": (
         "*'t'*, result is 4 times *",

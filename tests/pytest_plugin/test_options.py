@@ -239,6 +239,73 @@ def test_every_option_from_the_configuration(
     assert (pytester.path / "out/deep/report.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("-k", "first"), ["checks run: 1 failed"], id="all raise"),
+        pytest.param(("-k", "right"), ["checks run: 3 shape"], id="none raises"),
+        pytest.param((), ["checks run: 4 shape, 3 failed"], id="some raise"),
+        pytest.param(
+            ("-n", "2"), ["checks run: 4 shape, 3 failed"], id="in two workers"
+        ),
+        pytest.param(
+            ("-x",),
+            ["checks run: 1 failed", "the run ended early: *"],
+            id="stopped",
+        ),
+        pytest.param(
+            ("test_broken.py", "test_model.py"),
+            [
+                "checks run: none: the run ended before a test called an annotated function",
+                "the run ended early: *",
+            ],
+            id="not collected",
+        ),
+        pytest.param(
+            ("-k", "absent"), ["checks run: none: no test ran"], id="nothing selected"
+        ),
+    ],
+)
+@pytest.mark.once
+def test_the_numbers_of_a_run_with_failures(
+    pytester: pytest.Pytester, run: Run, arguments: tuple[str, ...], said: list[str]
+) -> None:
+    """Checks that raise are checks; a run that ended early does not say that something lacks a test."""
+    pytester.makepyfile(
+        model="""
+        from shardtypes import f32
+
+        def mlp(x: f32["B M"], w: f32["M F"]) -> f32["B F"]:
+            return x @ w
+        """,
+        test_model="""
+        import jax.numpy as jnp
+        import pytest
+        from model import mlp
+        from shardtypes import ShardTypeError
+
+        def test_first():
+            mlp(jnp.ones((2, 3, 4)), jnp.ones((3, 4)))
+
+        def test_second():
+            mlp(jnp.ones((2, 3)), jnp.ones((5, 4)))
+
+        def test_expected():
+            with pytest.raises(ShardTypeError):
+                mlp(jnp.ones(2), jnp.ones((3, 4)))
+
+        def test_right():
+            mlp(jnp.ones((2, 3)), jnp.ones((3, 4)))
+        """,
+    )
+    pytester.path.joinpath("test_broken.py").write_text("import nothing_of_that_name")
+    if "test_broken.py" not in arguments:
+        arguments = (*arguments, "test_model.py")
+    result = run("--shardtypes", "--no-shardtypes-trace", *arguments)
+    result.stdout.fnmatch_lines(said)
+    assert result.stdout.str().count("ended early") == (len(said) - 1)
+
+
 def test_off_costs_nothing_and_changes_nothing(
     pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

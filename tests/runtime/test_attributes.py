@@ -139,3 +139,57 @@ def test_checks_that_are_off_let_it_pass(tmp_path: Path) -> None:
     made = module.Plain(w=W, b=B)
     with st.enabled(False):
         module.put(made, jnp.ones(()))
+
+
+METHODS = """
+from __future__ import annotations
+import dataclasses
+import jax.numpy as jnp
+from shardtypes import f32
+
+@checked
+@dataclasses.dataclass
+class Cache:
+    keys: f32['4']
+
+    def reset(self):
+        self.keys = jnp.zeros(4)
+
+    def grow(self):
+        self.keys = jnp.zeros(5)
+
+    def local(self):
+        size: f32['4'] = jnp.zeros(5)
+
+    @property
+    def grown(self):
+        self.keys = jnp.zeros(5)
+
+    def __eq__(self, other):
+        same = self is other
+        return same
+
+@checked
+class Plain:
+    keys: f32['4']
+
+    def __init__(self, size):
+        self.keys = jnp.zeros(size)
+"""
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_methods_without_annotations_assign_too(tmp_path: Path, way: str) -> None:
+    module = load(tmp_path, METHODS, way)
+    cache = module.Cache(jnp.zeros(4))
+    cache.reset()
+    assert cache == cache
+    module.Plain(4)
+    for call in (
+        cache.grow,
+        cache.local,
+        lambda: cache.grown,
+        lambda: module.Plain(5),
+    ):
+        with pytest.raises(st.ShapeError, match="dimension 0 is 5, expected 4"):
+            call()

@@ -65,7 +65,7 @@ SHAPES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "variadic": (
         variadic,
         (X, X[:3]),
-        "parameter 'y': dimension 0 is (3,), expected *xs",
+        "parameter 'y': dimension 0 is 3, expected 8 (in *xs)",
         "f32[3, 12]",
     ),
     "dtype": (dtype, (X,), "parameter 'x': dtype is f32, expected i32", "f32[8, 12]"),

@@ -206,6 +206,43 @@ def test_what_was_supposed_is_said() -> None:
     assert verdict.ok is None and verdict.reason.startswith("of_two where `...` is ")
 
 
+def test_any_number_of_dimensions_wherever_the_function_runs() -> None:
+    """Of a scalar it cannot take anything; of all else it breaks its promise."""
+
+    def first(x: f32["*shape"]) -> f32["*shape"]:
+        return x[..., 0]
+
+    def of_rows(x: f32["*shape"]) -> f32["*shape"]:
+        return x if x.ndim > 1 else x[..., 0]
+
+    verdict = trace(first)
+    assert verdict.ok is False
+    assert verdict.reason.splitlines()[0] == (
+        "first where `*shape` is (5,): first: the result: rank is 0, expected 1"
+    )
+    assert trace(of_rows).ok is None
+
+
+@dataclasses.dataclass
+class Rows:
+    width: int = 8
+
+
+def test_a_symbol_is_not_said_to_be_itself() -> None:
+    def padded(x: f32["B M"], sizes: Rows) -> f32["B M"]:
+        y: f32["B M"] = jnp.zeros((x.shape[0], sizes.width))
+        return x + y.sum()
+
+    def open_rows(x: f32["*rows M"], sizes: Rows) -> f32["*rows M"]:
+        y: f32["K M"] = jnp.zeros((2, sizes.width))
+        return x + y.sum()
+
+    reason = trace(padded).reason
+    assert "variable 'y': dimension 1 is 8, expected M)" in reason
+    assert "expected M = 13" in reason
+    assert "holds for M=8 (" in trace(open_rows).reason
+
+
 def test_a_guess_proves_nothing() -> None:
     def cut(x: f32["B M"], n: int) -> f32["B M"]:
         return x[:, :n]
