@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import LARGE, MARK, Resolver
+from shardlint.evaluation.guards import (
+    LARGE,
+    MARK,
+    Resolver,
+    entries_made,
+    refuse_size,
+)
 from shardlint.evaluation.outside import KNOWN, guarded, provide
 from shardlint.evaluation.python import methods
 from shardtypes.lang import dtypes
@@ -222,10 +228,28 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 "random.RandomState",
             ):
                 raise NotEvaluable("an array beyond all bounds")
+        arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
+        if len(arrays) > 1:
+            refuse_size(_entries(name, function, arrays))
         value = function(*args, **kwargs)
         return computed(value, *args) if isinstance(value, np.number) else value
 
     return call
+
+
+_OUTER = frozenset("outer kron tensordot einsum meshgrid".split())
+"""Functions whose results may have as many entries as their operands multiplied."""
+
+
+def _entries(name: str, function: Any, arrays: Sequence[Any]) -> int:
+    """At most how many entries a function makes of arrays; 0 where it makes no more than they have."""
+    if name in _OUTER:
+        return math.prod(array.size for array in arrays)
+    if name in ("matmul", "dot"):
+        return entries_made("@", *arrays[:2])
+    if name == "where" or isinstance(function, np.ufunc):
+        return max(entries_made("+", arrays[0], array) for array in arrays[1:])
+    return 0
 
 
 def _prod(a: Any, *args: Any, **kwargs: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,9 @@ from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.local_sizes import computed
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
+ENTRIES_OF_NUMPY = (
+    10_000  # of an array of NumPy's own, of which there is one for all devices
+)
 ITEM = "[]"
 """What gave a value that is an item of something."""
 TOO_MANY_STEPS = "too many steps"
@@ -170,7 +174,7 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     """``left op right``, within bounds."""
     if not isinstance(left, Array) and not isinstance(right, Array):
         _bounded(name.rstrip("="), left, right)
-        return _OPERATORS[name](left, right)
+        return within_bounds(_OPERATORS[name](left, right))
     try:
         value = changed(Where(path, place), _OPERATORS[name])(left, right)
     except SizesDiffer as error:
@@ -188,6 +192,8 @@ def _blame(error: SizesDiffer, given: Sequence[Any]) -> None:
 
 def _bounded(name: str, left: Any, right: Any) -> None:
     """Refuse what would take all memory or time: powers, shifts, and sequences many times over."""
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        refuse_size(entries_made(name, left, right))
     if isinstance(left, int) and isinstance(right, int):
         digits = left.bit_length()
         too_large = (name == "**" and digits * abs(right) > 10_000) or (
@@ -211,6 +217,34 @@ def _bounded(name: str, left: Any, right: Any) -> None:
         too_large = False
     if too_large:
         raise NotEvaluable("a number, a string or a sequence beyond all bounds")
+
+
+def within_bounds(value: Any) -> Any:
+    """A value, unless it is an array of NumPy's beyond all bounds: the program's steps bound how many there are."""
+    if isinstance(value, np.ndarray):
+        refuse_size(value.size)
+        tick(value.size // ENTRIES_OF_NUMPY)
+    return value
+
+
+def refuse_size(entries: int) -> None:
+    """Raises NotEvaluable for an array of so many entries if these are too many."""
+    if entries > 10 * LARGE:
+        raise NotEvaluable("an array beyond all bounds")
+
+
+def entries_made(name: str, left: Any, right: Any) -> int:
+    """How many entries an operator makes of two arrays; 0 where NumPy will refuse them."""
+    a, b = np.shape(left), np.shape(right)
+    if name == "@":
+        if len(a) < 2 or len(b) < 2:
+            return max(math.prod(a), math.prod(b))
+        a, b = (*a[:-1], 1), (*b[:-2], 1, b[-1])
+    try:
+        shape: tuple[int, ...] = np.broadcast_shapes(a, b)
+    except ValueError:
+        return 0
+    return math.prod(shape)
 
 
 def _digits(text: str) -> list[str]:
@@ -301,7 +335,9 @@ def mapped_call() -> AbstractContextManager[None]:
 
 def item(path: str, place: Place, value: Any) -> Any:
     """``value``, which is an item of something."""
-    return note(path, place, ITEM, value, ()) if isinstance(value, Array) else value
+    if isinstance(value, Array):
+        return note(path, place, ITEM, value, ())
+    return within_bounds(value)
 
 
 def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -> Any:
@@ -312,6 +348,7 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
     if isinstance(value, Array) and value.value is not None:
         entries = sum(int(np.size(part)) for part in value.value.parts)
         tick(entries // ENTRIES)
+    within_bounds(value)
     if run.changes:
         change = run.changes.get(Where(path, place))
         value = value if change is None else change.value(value)

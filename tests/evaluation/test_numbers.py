@@ -96,6 +96,13 @@ HOSTILE = {
     "string": "'a' * 10 ** 12",
     "list": "[0] * 10 ** 12",
     "array": "import numpy as np\nnp.zeros((10 ** 6, 10 ** 6))",
+    "outer sum": "import numpy as np\nx = np.zeros(10 ** 6)\nx[:, None] + x",
+    "outer product": "import numpy as np\nx = np.zeros(10 ** 6)\nx[:, None] @ x[None]",
+    "np.outer": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.outer(x, x)",
+    "np.add": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.add(x[:, None], x)",
+    "meshgrid": "import numpy as np\nx = np.zeros(10 ** 4)\nnp.meshgrid(x, x, x)",
+    "indexing": "import numpy as np\ni = np.zeros(5_000, int)\nnp.zeros((9, 9))[i[:, None], i]",
+    "many arrays": "import numpy as np\n[np.zeros(10 ** 6) for _ in range(10 ** 4)]",
     "jax array": "import jax.numpy as jnp\njnp.zeros((10 ** 6, 10 ** 6)).sum().item()",
     "recursion": "def f():\n    return f()\nf()",
 }
