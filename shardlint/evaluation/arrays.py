@@ -17,7 +17,7 @@ from shardlint.evaluation.guards import (
     refuse_size,
 )
 from shardlint.evaluation.outside import KNOWN, guarded, provide
-from shardlint.evaluation.python import methods
+from shardlint.evaluation.python import methods, plain_class
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.local_sizes import axes_of, computed, plain
@@ -228,6 +228,8 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 "random.RandomState",
             ):
                 raise NotEvaluable("an array beyond all bounds")
+        args = tuple(map(plain_class, args))
+        kwargs = {key: plain_class(arg) for key, arg in kwargs.items()}
         arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
         if len(arrays) > 1:
             refuse_size(_entries(name, function, arrays))
@@ -285,7 +287,10 @@ _HIDDEN = frozenset(
 def of_numpy(value: Any, name: str) -> Any:
     if name.startswith("_") or name in _HIDDEN:
         raise NotEvaluable(f"the attribute {name} of an array of NumPy")
-    return getattr(value, name)
+    found = getattr(value, name)
+    if name != "astype":
+        return found
+    return lambda dtype, **options: found(plain_class(dtype), **options)
 
 
 def register(resolver: Resolver) -> None:

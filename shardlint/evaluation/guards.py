@@ -235,13 +235,14 @@ def refuse_size(entries: int) -> None:
 
 def entries_made(name: str, left: Any, right: Any) -> int:
     """How many entries an operator makes of two arrays; 0 where NumPy will refuse them."""
-    a, b = np.shape(left), np.shape(right)
+    a: tuple[int, ...] = np.shape(left)
+    b: tuple[int, ...] = np.shape(right)
     if name == "@":
         if len(a) < 2 or len(b) < 2:
             return max(math.prod(a), math.prod(b))
         a, b = (*a[:-1], 1), (*b[:-2], 1, b[-1])
     try:
-        shape: tuple[int, ...] = np.broadcast_shapes(a, b)
+        shape = np.broadcast_shapes(a, b)
     except ValueError:
         return 0
     return math.prod(shape)

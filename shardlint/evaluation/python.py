@@ -81,6 +81,11 @@ class _Sequence(type):
         return (cls.plain,)
 
 
+def plain_class(value: Any) -> Any:
+    """The class that a guarded constructor stands for: ``int`` as a dtype. Anything else is itself."""
+    return value.plain if isinstance(value, _Sequence) else value
+
+
 def _len(value: Any) -> int:
     """``len``, which keeps what is known of local sizes."""
     length = len(value)

@@ -390,3 +390,21 @@ if __name__ == "__main__":
     (departure,) = judged_as_program(text).departures
     line = departure.culprit.step.value.key[0].place[0]
     assert text.splitlines()[line - 1].strip() == wrong
+
+
+def test_classes_of_python_are_dtypes() -> None:
+    program = """
+import numpy as np
+
+def main():
+    order = np.arange(16)[::-1].astype(int)
+    places = np.zeros(16, int) + order
+    flags = np.ones(16, dtype=bool)
+    x = np.asarray(np.linspace(0, 1, 48).reshape(16, 3), float)[places][flags]
+    make(2.0)(jnp.asarray(x))
+
+if __name__ == "__main__":
+    main()
+"""
+    judgement = judged_as_program(HEAD + STEP.format(loss=RIGHT) + program)
+    assert judgement.reasons == () and judgement.compared == ("d", "t")
