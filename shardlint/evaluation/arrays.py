@@ -10,7 +10,6 @@ import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import (
-    LARGE,
     MARK,
     Resolver,
     entries_made,
@@ -215,6 +214,10 @@ def _found(name: str) -> Any:
     return value
 
 
+_SEEDED = frozenset("random.default_rng random.seed random.RandomState".split())
+"""Functions whose numbers are no sizes."""
+
+
 def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy that refuses to make something beyond all bounds."""
 
@@ -222,12 +225,8 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         for arg in (*args, *kwargs.values()):
             sizes = arg if isinstance(arg, (tuple, list)) else (arg,)
             numbers = [abs(size) for size in sizes if type(size) is int]
-            if math.prod(numbers) > 10 * LARGE and name not in (
-                "random.default_rng",
-                "random.seed",
-                "random.RandomState",
-            ):
-                raise NotEvaluable("an array beyond all bounds")
+            if name not in _SEEDED:
+                refuse_size(math.prod(numbers))
         args = tuple(map(plain_class, args))
         kwargs = {key: plain_class(arg) for key, arg in kwargs.items()}
         arrays = [arg for arg in args if isinstance(arg, np.ndarray)]

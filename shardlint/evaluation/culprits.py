@@ -258,24 +258,21 @@ class Trace:
 
     def before(self, step: Step) -> tuple[Step, ...]:
         """What a value was computed from; where that cannot be compared, what it was computed from in turn."""
-        found: dict[int, Step] = {}
-        seen: set[int] = set()
-        waiting = list(step.value.sources)
-        while waiting:
-            number = waiting.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            one = self.step(number)
-            if one.state == "unknown":
-                waiting.extend(one.value.sources)
-            else:
-                found[number] = one
-        return tuple(found[number] for number in sorted(found))
+        reached = self.many.led(
+            step.value.sources, lambda one: self.step(one.number).state == "unknown"
+        )
+        steps = (self.step(number) for number in sorted(reached))
+        return tuple(one for one in steps if one.state != "unknown")
 
     def ancestors(self, sources: Iterable[int]) -> set[int]:
         """The values with these numbers, and all that they were computed from."""
         return self.many.led(sources)
+
+    def _computed_from(self, numbers: set[int]) -> Iterator[Recorded]:
+        """What was computed from the values with these numbers, in order; also from those that are added on the way."""
+        for one in self.many.values[min(numbers, default=0) + 1 :]:
+            if not numbers.isdisjoint(one.sources):
+                yield one
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
@@ -306,9 +303,7 @@ class Trace:
         if not _is_reordered(operands[0].value.array, step.value.array):
             return False
         of_it = {step.value.number}
-        for one in self.many.values[step.value.number + 1 :]:
-            if of_it.isdisjoint(one.sources):
-                continue
+        for one in self._computed_from(of_it):
             after = self.step(one.number)
             if _is_split(after):
                 return True
@@ -383,21 +378,17 @@ class Trace:
 
     def _lost(self, sources: Iterable[int]) -> list[Step]:
         """What led to a value and is not the same in both runs, in the order in which it was computed."""
-        seen: set[int] = set()
-        found: list[Step] = []
-        waiting = list(sources)
-        while waiting:
-            number = waiting.pop()
-            if number in seen:
-                continue
-            seen.add(number)
-            step = self.step(number)
-            if step.state == "holds" or self._is_average(step):
-                continue
-            if step.state != "unknown":
-                found.append(step)
-            waiting.extend(step.value.sources)
-        return sorted(found, key=lambda step: step.value.number)
+        reached = self.many.led(sources, lambda one: self._is_lost(one.number))
+        return [
+            self.step(number)
+            for number in sorted(reached)
+            if self._is_lost(number) and self.step(number).state != "unknown"
+        ]
+
+    def _is_lost(self, number: int) -> bool:
+        """Whether a value is not the same in both runs, or not known to be; but for averages that are meant."""
+        step = self.step(number)
+        return step.state != "holds" and not self._is_average(step)
 
     def _is_average(self, step: Step) -> bool:
         """Whether a step averages what each device has by itself, as trainers do that take steps of their own: that is
@@ -448,9 +439,7 @@ class Trace:
     def is_undone(self, sources: Iterable[int]) -> bool:
         """Whether the program takes a factor out again that a value is off by: divides it by a number."""
         off = set(sources)
-        for one in self.many.values[min(off, default=0) + 1 :]:
-            if off.isdisjoint(one.sources):
-                continue
+        for one in self._computed_from(off):
             step = self.step(one.number)
             if step.state == "off":
                 off.add(one.number)
@@ -466,9 +455,7 @@ class Trace:
         """Whether a value that is off by a factor is put together with others that are right, so that no later factor
         makes up for it."""
         off = {number}
-        for one in self.many.values[number + 1 :]:
-            if off.isdisjoint(one.sources):
-                continue
+        for one in self._computed_from(off):
             step = self.step(one.number)
             if step.state == "off":
                 off.add(one.number)
@@ -484,9 +471,7 @@ class Trace:
         """Whether a value that all devices have alike, or what was computed from it alone, is contracted with an array
         along the dimension that is sharded: as if it were that device's part of a value that goes with the array."""
         alike = {number}
-        for one in self.many.values[number + 1 :]:
-            if alike.isdisjoint(one.sources):
-                continue
+        for one in self._computed_from(alike):
             if not _varies_along(one.array, self.axis):
                 alike.add(one.number)
                 continue

@@ -85,24 +85,19 @@ def _changed_runs(
 ) -> Iterator[tuple[Setting, Outcome]]:
     """The runs with another size of an axis alone. Only where there is none can a number that is that of all devices by
     chance not be mistaken for one that the mesh is made of."""
-    is_found = False
-    for setting in settings(declared, axis):
-        if program.allowance.is_spent:
+    for tried in (settings(declared, axis), _with_totals(declared, axis)):
+        is_found = False
+        for setting in tried:
+            if program.allowance.is_spent:
+                return
+            outcome = program.run(
+                setting.devices, setting.literals, until=differs_from(declared)
+            )
+            if _is_changed_alone(axis, declared, outcome):
+                is_found = True
+                yield setting, outcome
+        if is_found:
             return
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        if _is_changed_alone(axis, declared, outcome):
-            is_found = True
-            yield setting, outcome
-    for setting in () if is_found else _with_totals(declared, axis):
-        if program.allowance.is_spent:
-            return
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        if _is_changed_alone(axis, declared, outcome):
-            yield setting, outcome
 
 
 def _with_ring_lengths(

@@ -212,29 +212,23 @@ class ShardtypesPlugin(Plugin):
     ) -> Callable[[FunctionSigContext], FunctionLike] | None:
         if fullname.startswith((*UNTOUCHED, STATIC)):
             return None
-        return self._signature_hook(fullname)
+        return self._signature_hook(fullname, calls.call_signature)
 
     def get_method_signature_hook(
         self, fullname: str
     ) -> Callable[[MethodSigContext], FunctionLike] | None:
         if not fullname.startswith(UNTOUCHED):
-            return self._signature_hook(fullname)
+            return self._signature_hook(fullname, calls.call_signature)
         owner, _, name = fullname.rpartition(".")
         if name not in PUTS or owner.endswith(TYPED_DICTS):
             return None
-        hook = partial(
-            calls.put_signature,
-            forms=self.forms,
-            report=self.report,
-            variables=self.variables,
-        )
-        return self.guard.signature(hook, fullname)
+        return self._signature_hook(fullname, calls.put_signature)
 
     def _signature_hook(
-        self, fullname: str
+        self, fullname: str, signature: Callable[..., FunctionLike]
     ) -> Callable[[FunctionSigContext | MethodSigContext], FunctionLike]:
         hook = partial(
-            calls.call_signature,
+            signature,
             forms=self.forms,
             report=self.report,
             variables=self.variables,
