@@ -146,7 +146,7 @@ class _Lowering(Expressions):
         at, name_at = self.at(node), self.at(node.name)
         decorators = tuple(self.expression(d.decorator) for d in node.decorators)
         params = self.params(node.params)
-        returns = self.expression(node.returns.annotation) if node.returns else None
+        returns = self.annotation(node.returns.annotation) if node.returns else None
         self.yields.append(False)
         body = self.block(node.body)
         generator = self.yields.pop()
@@ -184,7 +184,7 @@ class _Lowering(Expressions):
         at = self.at(node)
         target, annotation = (
             self.expression(node.target),
-            self.expression(node.annotation.annotation),
+            self.annotation(node.annotation.annotation),
         )
         return ir.AnnAssign(
             at, target, annotation, self.expression(node.value) if node.value else None

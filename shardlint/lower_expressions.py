@@ -68,9 +68,11 @@ class Expressions:
         self.tables = tables
         self.nodes: list[cst.CSTNode | None] = []
         self.yields = [False]
+        # what is in quotes stands where these are
+        self.quoted: cst.SimpleString | None = None
 
     def at(self, node: cst.CSTNode) -> int:
-        self.nodes.append(node if self.keep_nodes else None)
+        self.nodes.append((self.quoted or node) if self.keep_nodes else None)
         return shared_number(len(self.nodes) - 1)
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:
@@ -86,10 +88,27 @@ class Expressions:
     def param(self, node: cst.Param, kind: str) -> ir.Param:
         at = self.at(node.name)
         annotation = (
-            self.expression(node.annotation.annotation) if node.annotation else None
+            self.annotation(node.annotation.annotation) if node.annotation else None
         )
         default = self.expression(node.default) if node.default else None
         return ir.Param(at, intern(node.name.value), kind, annotation, default)
+
+    def annotation(self, node: cst.BaseExpression) -> ir.Expr:
+        """An annotation; of one in quotes what is in them, if that is Python."""
+        if not isinstance(node, cst.SimpleString):
+            return self.expression(node)
+        text = _text(node)
+        if not isinstance(text, str) or ("[" not in text and "|" not in text):
+            return self.string(node)
+        try:
+            quoted = cst.parse_expression(text.strip())
+        except cst.ParserSyntaxError:
+            return self.string(node)
+        self.quoted = node
+        try:
+            return self.expression(quoted)
+        finally:
+            self.quoted = None
 
     def expression(self, node: cst.CSTNode) -> ir.Expr:
         handler = _EXPRESSIONS.get(type(node))

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from shardlint import ir, messages
 from shardlint.engine import (
     classes,
+    declared,
     enforcement,
     expected_errors,
     mutation,
@@ -20,7 +21,7 @@ from shardlint.engine import (
     statements,
     strings,
 )
-from shardlint.engine.annotations import resolve
+from shardlint.engine.annotations import resolve, yielded_type
 from shardlint.engine.arguments import parameter_value
 from shardlint.engine.evaluator import Evaluator
 from shardlint.engine.frames import Frame
@@ -371,6 +372,8 @@ class run:
                 known |= strings.names_in(it, type_)
             if isinstance(type_, ArrayType) and rank is not None:
                 _open_rank(frame, type_, rank)
+            if param.default is not None:
+                declared.check_default(it, frame, param, type_)
             value = parameter_value(it, frame, param, type_)
             if isinstance(type_, ArrayType) and rank is not None and alone:
                 value = _told_apart(value, type_)
@@ -396,9 +399,7 @@ class run:
         enforcement.check_jitted(it, frame, node)
         frame.named = frozenset(frame.bindings.sizes) | known
         frame.view, frame.region = it.view, region
-        promise = resolve(it, node.returns, module)
-        if says_something(promise) and not node.is_generator:
-            frame.promise = promise
+        _promise(it, frame, node)
         it.stack.append((module, -1, node))
         try:
             statements.block(it, frame, node.body)
@@ -486,6 +487,16 @@ def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
                 # for kauldron, '*B' of one dimension is 'B'
                 sizes = [Size.symbol(name)]
             frame.bindings.bind_variadic(name, tuple(sizes))
+
+
+def _promise(it: Interpreter, frame: Frame, node: ir.Function) -> None:
+    """Note in the frame what the function's annotation says of its result, or of what it yields."""
+    if node.is_generator:
+        frame.promised_items = yielded_type(it, node.returns, frame.module)
+        return
+    promise = resolve(it, node.returns, frame.module)
+    if says_something(promise):
+        frame.promise = promise
 
 
 def _is_anonymous(type_: Type) -> bool:

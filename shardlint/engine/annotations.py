@@ -15,6 +15,7 @@ from shardlint.engine.types import (
     SequenceType,
     Type,
     UnionType,
+    says_something,
 )
 from shardlint.values import ClassValue, ExternalValue, ModuleValue
 from shardtypes.lang import Dialect, Shape, ShapeSyntaxError, parse
@@ -31,6 +32,14 @@ _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array",
 _SCALARS = {"int", "float", "bool", "str", "complex"}
 _SEQUENCES = {"tuple": "tuple", "Tuple": "tuple", "list": "list", "List": "list", "Sequence": "list",
               "Iterable": "list", "Collection": "list"}  # fmt: skip
+_YIELDING = {
+    "Iterator",
+    "Iterable",
+    "Generator",
+    "AsyncIterator",
+    "AsyncIterable",
+    "AsyncGenerator",
+}
 _MAPPINGS = {"dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict"}
 _DEPTH = 12
 
@@ -141,7 +150,7 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
         return _union((resolve(it, items[0], module, depth + 1), ScalarType("None")))
     if last == "Union":
         return _union(tuple(resolve(it, item, module, depth + 1) for item in items))
-    if last in ("Final", "ClassVar", "Required") and items:
+    if last in ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly") and items:
         return resolve(it, items[0], module, depth + 1)
     if last in _SEQUENCES:
         kind = _SEQUENCES[last]
@@ -165,6 +174,20 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     if isinstance(found, ClassValue):
         return ClassType(found)
     return AnyType("annotation not understood")
+
+
+def yielded_type(it: Interpreter, expr: ir.Expr | None, module: str) -> Type | None:
+    """What ``Iterator[T]``, as a generator's result, says of each value; None where it says no array's shape."""
+    if not isinstance(expr, ir.Subscript):
+        return None
+    found = it.resolve_static(expr.obj, module)
+    name = found.qualname if isinstance(found, ExternalValue) else ""
+    if name.rpartition(".")[2] not in _YIELDING:
+        return None
+    index = expr.index
+    first = index.items[0] if isinstance(index, ir.Sequence) else index
+    type_ = resolve(it, first, module)
+    return type_ if says_something(type_) else None
 
 
 def _is_any_length(items: tuple[Type, ...]) -> bool:

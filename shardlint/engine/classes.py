@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import instances, matching, registration
+from shardlint.engine import instances, matching, registration, typed_dicts
 from shardlint.engine.annotations import without_prefix
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
@@ -361,6 +361,9 @@ def construct(
     prefix: tuple[Dim, ...] = (),
 ) -> Value:
     """``Cls(…)`` of a dataclass: each argument is checked against its field. ``prefix`` is in front of every field."""
+    record = typed_dicts.made(cls, args, kwargs)
+    if record is not None:
+        return record
     if find_method(cls, "__init__") is not None or not cls.is_dataclass:
         if prefix:
             return Unknown(f"a stacked {cls.name}")

@@ -12,6 +12,7 @@ from shardlint.engine import (
     calls,
     classes,
     custom_rules,
+    declared,
     iteration,
     lists,
     sharding,
@@ -139,6 +140,8 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return _ternary(it, frame, expr)
         case ir.Walrus(target=target, value=inner):
             value = evaluate(it, frame, inner)
+            if target in frame.local_types:
+                value = declared.assigned(it, frame, target, value, inner.at)
             frame.bind(target, value)
             see(it, frame, (expr.at, target), value)
             return value
@@ -160,11 +163,21 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return _format([evaluate(it, frame, part) for part in parts])
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
-            if expr.what == "Yield":
-                frame.yielded.append(
-                    inside[0] if len(inside) == 1 else Unknown(expr.what)
-                )
-            return Unknown(expr.what)
+            return _without_value(it, frame, expr, inside)
+
+
+def _without_value(
+    it: Interpreter, frame: Frame, expr: ir.Opaque, parts: list[Value]
+) -> Value:
+    if expr.what == "Await" and isinstance(parts[0], ArrayValue):
+        # an array itself cannot be awaited: it is what the coroutine returns
+        return parts[0]
+    if expr.what == "Yield" and len(parts) == 1:
+        frame.yielded.append(parts[0])
+        declared.yielded(it, frame, parts[0], expr.parts[0].at)
+    elif expr.what == "Yield":
+        frame.yielded.append(Unknown(expr.what))
+    return Unknown(expr.what)
 
 
 def _dotted(expr: ir.Expr) -> str:

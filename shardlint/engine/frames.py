@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from shardlint import ir
 from shardlint.engine.regions import Region
 from shardlint.engine.types import Type
 from shardlint.logical_rules import RuleList
@@ -62,7 +61,10 @@ class Frame:
     in_place: bool = False
     checking: bool = False
     named: frozenset[str] = frozenset()
-    declared: dict[str, ir.Expr] = field(default_factory=dict)
+    # by name: annotations of locals that hold for what these are assigned later
+    local_types: dict[str, Type] = field(default_factory=dict)
+    # of a generator: what each value that it yields is annotated as
+    promised_items: Type | None = None
     jumps: list[dict[str, Value]] = field(default_factory=list)
     breaks: list[dict[str, Value]] = field(default_factory=list)
     yielded: list[Value] = field(default_factory=list)
@@ -96,6 +98,10 @@ class Frame:
             return
         if not (isinstance(before, _CALLED) and isinstance(value, _CALLED)):
             self._changed.append(name)
+
+    def is_bound_again(self, name: str) -> bool:
+        """Whether a name was bound to something else than it first held."""
+        return name in self._changed
 
     def open_to(self, names: Iterable[str]) -> None:
         """A function that is defined here calls these names ``nonlocal``: whenever it runs, they may become others."""

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
+from shardlint.engine import typed_dicts
 from shardlint.engine.field_types import field_types
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
@@ -136,6 +137,8 @@ def instantiate(
             return Literal(None)
         case ScalarType(kind=kind):
             return ScalarValue(kind)
+        case ClassType(cls=cls) if typed_dicts.is_typed_dict(cls):
+            return _typed_dict(it, type_, bindings, new, depth)
         case ClassType() if depth < _DEPTH:
             return _instance(it, type_, bindings, new, depth)
         case SequenceType(items=items):
@@ -237,6 +240,24 @@ def _promised(
     )
 
 
+def _typed_dict(
+    it: Interpreter,
+    type_: ClassType,
+    bindings: Bindings,
+    new: Callable[[str], Size],
+    depth: int,
+) -> Value:
+    if depth >= _DEPTH or not typed_dicts.has_every_key(type_.cls):
+        return Unknown("a typed dict, some of whose keys may be absent")
+    types = field_types(it, type_.cls, type_.prefix).items()
+    return DictValue(
+        tuple(
+            (name, instantiate(it, one, bindings, new, depth + 1))
+            for name, one in types
+        )
+    )
+
+
 def _instance(
     it: Interpreter,
     type_: ClassType,
@@ -302,7 +323,7 @@ def check(
     depth: int = 0,
 ) -> Problem | None:
     """Match a value against an annotation, binding the names it meets first."""
-    parts = _parts(type_, value, what)
+    parts = _parts(it, type_, value, what)
     if parts is not None:
         for name, one, item in parts:
             found = check(it, one, item, bindings, facts, name, depth + 1)
@@ -336,7 +357,7 @@ def check(
 
 
 def _parts(
-    type_: Type, value: Value, what: str
+    it: Interpreter, type_: Type, value: Value, what: str
 ) -> list[tuple[str, Type, Value]] | None:
     """The items of a container, each with its type and what messages call it; None for anything else."""
     match type_, value:
@@ -360,6 +381,15 @@ def _parts(
             return [(f"{what}, any item", one, item)]
         case MappingType(value=one), DictValue(items=pairs):
             return [(f"{what}[{key!r}]", one, item) for key, item in pairs]
+        case ClassType(cls=cls), DictValue(items=pairs) if typed_dicts.is_typed_dict(
+            cls
+        ):
+            known = field_types(it, cls, type_.prefix)
+            return [
+                (f"{what}[{key!r}]", known[key], item)
+                for key, item in pairs
+                if isinstance(key, str) and key in known
+            ]
         case _:
             return None
 

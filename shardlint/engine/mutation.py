@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.changes import MUTATORS, mutated_names
-from shardlint.engine import containers
+from shardlint.engine import containers, declared
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.containers import CHANGED
 from shardlint.engine.frames import Frame
@@ -64,6 +64,7 @@ def note(
     ):
         if not isinstance(func.receiver, (SequenceValue, DictValue, CollectionValue)):
             return None
+        declared.called(it, frame, expr, func.name, args)
         found = containers.call(func.receiver, func.name, args, kwargs)
         after, result = (CHANGED, None) if found is None else found
         replaced(it, frame, [(func.receiver, after)])

@@ -10,6 +10,7 @@ from shardlint.engine import (
     attributes,
     classes,
     containers,
+    declared,
     expected_errors,
     iteration,
     matching,
@@ -28,7 +29,7 @@ from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import boundaries, manual_exit, placements
 from shardlint.engine.shown import see
 from shardlint.engine.trees import named_items
-from shardlint.engine.types import AnyType, ArrayType, ScalarType
+from shardlint.engine.types import AnyType, ArrayType, ScalarType, Type
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -81,14 +82,7 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.AnnAssign():
             _annotated(it, frame, node)
         case ir.AugAssign():
-            held = evaluate(it, frame, node.target)
-            value = binary(
-                it, frame, node.op, held, evaluate(it, frame, node.value), node.at
-            )
-            if isinstance(held, SequenceValue) and held.kind == "list":
-                # under its other names, too
-                objects.replaced(it, frame, [(held, value)])
-            assign(it, frame, node.target, value)
+            _augmented(it, frame, node)
         case ir.ExprStmt():
             _discarded(it, frame, node.value)
             evaluate(it, frame, node.value)
@@ -153,6 +147,22 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
     return False
 
 
+def _augmented(it: Interpreter, frame: Frame, node: ir.AugAssign) -> None:
+    held = evaluate(it, frame, node.target)
+    other = evaluate(it, frame, node.value)
+    value = binary(it, frame, node.op, held, other, node.at)
+    if isinstance(held, SequenceValue) and held.kind == "list":
+        # under its other names, too
+        objects.replaced(it, frame, [(held, value)])
+    if isinstance(held, ArrayValue) or not isinstance(node.target, ir.Name):
+        assign(it, frame, node.target, value)
+        return
+    # a list keeps the items that it has: those that it is given are looked at
+    declared.extended(it, frame, node.target, other, node.value.at)
+    frame.bind(node.target.id, value)
+    see(it, frame, (node.target.at, node.target.id), value)
+
+
 def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> None:
     if frame.parent is None:
         return  # module-level imports are the project's business
@@ -175,10 +185,10 @@ def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> N
 def _define(it: Interpreter, frame: Frame, node: ir.Function) -> None:
 
     if frame.parent is not None:
-        declared = (
+        open_names = (
             one for one in nodes_of(node.body, ir.Declare) if one.what == "nonlocal"
         )
-        frame.open_to(name for one in declared for name in one.names)
+        frame.open_to(name for one in open_names for name in one.names)
     function = FunctionValue(
         node, frame.module, frame, None, node.name, defaults(it, frame, node.params)
     )
@@ -195,6 +205,9 @@ def assign(
     """Bind a target: a name, a sequence of targets, an attribute or an item."""
     match target:
         case ir.Name(id=name):
+            if name in frame.local_types:
+                at = target.at if source is None else source.at
+                value = declared.assigned(it, frame, name, value, at)
             frame.bind(name, value)
             see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
@@ -213,6 +226,9 @@ def assign(
             attributes.assign(it, frame, owner, name, value, target.at)
         case ir.Subscript(obj=obj):
             held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
+            if not isinstance(target.index, ir.Slice):
+                at = target.at if source is None else source.at
+                declared.put(it, frame, obj, value, at, key)
             if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
                 objects.replaced(
                     it, frame, [(held, containers.with_item(held, key, value))]
@@ -309,9 +325,19 @@ def _unpack(
 
 def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     type_ = resolve(it, node.annotation, frame.module)
-    if node.value is None:
-        return
-    value = evaluate(it, frame, node.value)
+    if isinstance(node.target, ir.Name):
+        # the value is held against it below
+        frame.local_types.pop(node.target.id, None)
+    if node.value is not None:
+        _assign_annotated(it, frame, node, type_, node.value)
+    if isinstance(node.target, ir.Name):
+        declared.declare(frame, node.target.id, type_)
+
+
+def _assign_annotated(
+    it: Interpreter, frame: Frame, node: ir.AnnAssign, type_: Type, given: ir.Expr
+) -> None:
+    value = evaluate(it, frame, given)
     name = node.target.id if isinstance(node.target, ir.Name) else "the attribute"
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
         assign(it, frame, node.target, value)
@@ -319,9 +345,7 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     mark = frame.bindings.mark()
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
-        it.report(
-            frame, found.code or "ST203", node.value.at, found.message, found.witness
-        )
+        it.report(frame, found.code or "ST203", given.at, found.message, found.witness)
         frame.bindings.rollback(mark)
         promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
         # either may be meant: what both agree on is known

@@ -113,6 +113,19 @@ def says_something(type_: Type) -> bool:
             return False
 
 
+def shape_dialects(type_: Type) -> frozenset[str]:
+    """The dialects of the shape strings that it writes itself, those of fields of classes aside."""
+    match type_:
+        case ArrayType(shape=shape):
+            return frozenset() if shape is None else frozenset({shape.dialect})
+        case SequenceType(items=items) | UnionType(items=items):
+            return frozenset().union(*map(shape_dialects, items))
+        case RepeatedType(item=item) | MappingType(value=item):
+            return shape_dialects(item)
+        case _:
+            return frozenset()
+
+
 def has_own_scope(type_: Type) -> bool:
     """Whether a field of this type is checked where its instance is made, and not in the scope of a function that is
     given the instance: jaxtyping's arrays, which no function looks for in an instance."""
