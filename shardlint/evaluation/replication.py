@@ -1,4 +1,4 @@
-"""``flax.jax_utils`` and ``flax.training.common_utils`` in guarded code: copies for ``pmap``, and one of them."""
+"""Copies for ``pmap``, and one of them, in guarded code: of JAX and flax."""
 
 from __future__ import annotations
 
@@ -32,6 +32,18 @@ def replicate(tree: Any, devices: Any = None, axis_name: Any = None) -> Any:
         return known("jax.numpy.broadcast_to")(array, (count, *array.dims))
 
     return map_leaves(copies, tree)
+
+
+@provide("jax.device_put_replicated")
+def device_put_replicated(x: Any, devices: Any) -> Any:
+    """One copy for each device; JAX up to 0.9 has it."""
+    return replicate(x, devices)
+
+
+@provide("jax.device_put_sharded")
+def device_put_sharded(shards: list[Any], devices: Any) -> Any:
+    """A tree for each device, as one tree of arrays with a dimension more; JAX up to 0.9 has it."""
+    return stack_forest(shards)
 
 
 @provide(UNREPLICATE)

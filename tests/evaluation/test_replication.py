@@ -68,3 +68,13 @@ def test_each_device_has_a_key() -> None:
         guards.running(guards.Run(10_000)),
     ):
         assert known(name)(key(0)).dims[0] == 8
+
+
+def test_copies_and_parts_as_jax_placed_them() -> None:
+    """JAX up to 0.9 had these two; flax's ``replicate`` gives what the first gave."""
+    devices = list(range(8))
+    copies = evaluated("jax.device_put_replicated", (TREE, devices))
+    jax.tree.map(np.testing.assert_array_equal, copies, jax_utils.replicate(TREE))
+    parts = [{"x": ROWS + device} for device in devices]
+    found = evaluated("jax.device_put_sharded", (parts, devices))
+    np.testing.assert_array_equal(found["x"], np.stack([one["x"] for one in parts]))
