@@ -65,7 +65,8 @@ class Departure:
 
     The two numbers of ``difference`` are an entry with the first and with the second of ``counts`` devices, or the
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
-    ``is_shared`` that all devices are to have the same, ``is_alike`` that they do.
+    ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
+    each device draws for itself.
     """
 
     axis: str
@@ -76,6 +77,7 @@ class Departure:
     is_factor: bool
     is_shared: bool
     is_alike: bool
+    is_own: bool
     evidence: Evidence = field(compare=False, repr=False)
 
     @property
@@ -221,6 +223,7 @@ def _departing_result(
         is_factor=is_off,
         is_shared=is_shared,
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
+        is_own=parting.is_own(difference),
         evidence=evidence,
     )
 

@@ -62,7 +62,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     reasons: list[str] = []
     for axis in axes:
         departure = _along(program, declared, axis)
-        if departure == OWN:
+        if _may_be_of_draws(departure):
             without = replace(program, without=frozenset({axis}))
             departure = _along(without, without.run(DEVICES), axis)
         if isinstance(departure, str):
@@ -83,6 +83,11 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         tuple(one for one in _drifting(program, declared) if one.axis not in reported),
         has_run=True,
     )
+
+
+def _may_be_of_draws(departure: Departure | str | None) -> bool:
+    """Whether results may depart by what each device draws for itself, and by nothing else."""
+    return departure == OWN or (isinstance(departure, Departure) and departure.is_own)
 
 
 def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:

@@ -637,3 +637,61 @@ def test_rows_over_two_axes_are_followed(rows: str, axis: str) -> None:
     assert found.axis == axis
     where = found.culprit.step.value.key[0]
     assert bias in wrong.splitlines()[where.place[0] - 1]
+
+
+DROPOUT = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax.sharding import PartitionSpec as P
+
+PARTS = 2
+
+
+def layer(w, x, key):
+    keep = random.bernoulli(key, 0.9, x.shape)
+    return jnp.where(keep, x / 0.9, 0.0) @ w
+
+
+def objective(w, x, key):
+    parts = x.reshape(PARTS, x.shape[0] // PARTS, x.shape[1])
+
+    def tick(total, t):
+        return total, layer(w, parts[t], random.fold_in(key, t))
+
+    _, ys = lax.scan(jax.checkpoint(tick), 0.0, jnp.arange(PARTS))
+    return jnp.sum(ys**2) / 48
+
+
+def train_step(w, x, key):
+    key = random.fold_in(key, lax.axis_index("data"))
+    loss, grads = jax.value_and_grad(objective)(w, x, key)
+    return w - 0.1 * {gradients}, lax.psum(loss, "data")
+
+
+def main():
+    mesh = jax.make_mesh((2,), ("data",))
+    w = random.normal(random.key(0), (4, 4))
+    step = jax.shard_map(
+        train_step, mesh=mesh, in_specs=(P(), P("data"), P()), out_specs=(P(), P()), check_vma=False
+    )
+    x = np.random.default_rng(0).normal(size=(48, 4))
+    return step(w, x, random.key(1))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_what_each_device_drops_by_itself_in_parts_of_a_batch_is_meant() -> None:
+    right = DROPOUT.replace("{gradients}", 'lax.psum(grads, "data")')
+    assert judged(right) == Judgement((), ("data",), ())
+
+
+def test_a_mistake_beside_what_each_device_drops_by_itself_is_found() -> None:
+    wrong = DROPOUT.replace("{gradients}", 'lax.pmean(grads, "data")')
+    (departure,) = judged(wrong).departures
+    line = departure.culprit.step.value.key[0].place[0]
+    assert "lax.pmean" in wrong.splitlines()[line - 1]
