@@ -231,7 +231,7 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         kwargs = {key: plain_class(arg) for key, arg in kwargs.items()}
         arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
         if len(arrays) > 1:
-            refuse_size(_entries(name, function, arrays))
+            refuse_size(_entries(name, function, arrays, args))
         value = function(*args, **kwargs)
         return computed(value, *args) if isinstance(value, np.number) else value
 
@@ -242,8 +242,12 @@ _OUTER = frozenset("outer kron tensordot einsum meshgrid".split())
 """Functions whose results may have as many entries as their operands multiplied."""
 
 
-def _entries(name: str, function: Any, arrays: Sequence[Any]) -> int:
+def _entries(
+    name: str, function: Any, arrays: Sequence[Any], args: Sequence[Any]
+) -> int:
     """At most how many entries a function makes of arrays; 0 where it makes no more than they have."""
+    if name == "einsum" and isinstance(args[0], str) and "." not in args[0]:
+        return _entries_of_einsum(args[0], arrays)
     if name in _OUTER:
         return math.prod(array.size for array in arrays)
     if name in ("matmul", "dot"):
@@ -251,6 +255,15 @@ def _entries(name: str, function: Any, arrays: Sequence[Any]) -> int:
     if name == "where" or isinstance(function, np.ufunc):
         return max(entries_made("+", arrays[0], array) for array in arrays[1:])
     return 0
+
+
+def _entries_of_einsum(subscripts: str, arrays: Sequence[Any]) -> int:
+    """How many products ``numpy.einsum`` adds up; its result has no more entries."""
+    sizes: dict[str, int] = {}
+    operands = subscripts.replace(" ", "").partition("->")[0].split(",")
+    for letters, array in zip(operands, arrays, strict=False):
+        sizes.update(zip(letters, array.shape, strict=False))
+    return math.prod(sizes.values())
 
 
 def _prod(a: Any, *args: Any, **kwargs: Any) -> Any:

@@ -22,6 +22,7 @@ from shardlint.evaluation.relations import close, without_padding
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
+from shardtypes.semantics.local_sizes import with_ample_capacities
 from shardtypes.semantics.primitives.random import without_own_draws
 from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
@@ -98,8 +99,8 @@ class Allowance:
 @dataclass(frozen=True)
 class Program:
     """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
-    comparison. Along the axes ``without`` no device draws random numbers of its own; with ``rounds`` false, nothing is
-    rounded."""
+    comparison. Along the axes ``without`` no device draws random numbers of its own, and with ``ample`` capacities no
+    device leaves out what it has no room for; with ``rounds`` false, nothing is rounded."""
 
     find: modules.Find
     entry: Entry
@@ -107,6 +108,7 @@ class Program:
     before: Entry | None = None
     allowance: Allowance = field(default_factory=lambda: Allowance(ALLOWANCE))
     without: frozenset[str] = frozenset()
+    ample: bool = False
     rounds: bool = True
 
     def run(
@@ -138,6 +140,7 @@ class Program:
             meshes.on_machine(machine),
             running(run),
             draws,
+            with_ample_capacities(self.without if self.ample else frozenset()),
             without_rounding(not self.rounds),
             np.errstate(all="ignore"),
         ):

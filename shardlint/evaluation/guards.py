@@ -20,7 +20,7 @@ from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.recording import Place, Recorder, Where
 from shardtypes.semantics.array import Array, SizesDiffer
-from shardtypes.semantics.local_sizes import computed
+from shardtypes.semantics.local_sizes import computed, operated
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ENTRIES_OF_NUMPY = (
@@ -173,8 +173,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     """``left op right``, within bounds."""
     if not isinstance(left, Array) and not isinstance(right, Array):
-        _bounded(name.rstrip("="), left, right)
-        return within_bounds(_OPERATORS[name](left, right))
+        symbol = name.rstrip("=")
+        _bounded(symbol, left, right)
+        value = operated(symbol, left, right)
+        if value is NotImplemented:
+            value = _OPERATORS[name](left, right)
+        return within_bounds(value)
     try:
         value = changed(Where(path, place), _OPERATORS[name])(left, right)
     except SizesDiffer as error:

@@ -62,9 +62,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     reasons: list[str] = []
     for axis in axes:
         departure = _along(program, declared, axis)
-        if _may_be_of_draws(departure):
-            without = replace(program, without=frozenset({axis}))
-            departure = _along(without, without.run(DEVICES), axis)
+        if _may_be_own(departure):
+            departure = _without_own(program, axis)
         if isinstance(departure, str):
             reasons.append(f"{axis}: {departure}")
             continue
@@ -85,9 +84,25 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     )
 
 
-def _may_be_of_draws(departure: Departure | str | None) -> bool:
-    """Whether results may depart by what each device draws for itself, and by nothing else."""
+def _may_be_own(departure: Departure | str | None) -> bool:
+    """Whether results may depart by what each device has for itself, and by nothing else."""
     return departure == OWN or (isinstance(departure, Departure) and departure.is_own)
+
+
+def _without_own(program: Program, axis: str) -> Departure | str | None:
+    """Where a program departs, each device of which draws nothing for itself, and has room for everything; why it is
+    not known if it departs only with the room that it has."""
+    without = replace(program, without=frozenset({axis}))
+    drawn = without.run(DEVICES)
+    departure = _along(without, drawn, axis)
+    if not _may_be_own(departure):
+        return departure
+    ample = replace(without, ample=True)
+    declared = ample.run(DEVICES)
+    if len(declared.regions) < len(drawn.regions):
+        return OWN  # a number that is no capacity was left undivided
+    found = _along(ample, declared, axis)
+    return OWN if _may_be_own(found) else found
 
 
 def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:

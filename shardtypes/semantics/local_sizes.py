@@ -7,34 +7,64 @@ depend on the number of devices. A product of sizes, or a fraction, is a count.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 
 class LocalInt(int):
-    """An int that depends on the number of devices along ``axes``."""
+    """An int that depends on the number of devices along ``axes``. One is ``ample`` where a division of a local size was
+    left out, see ``with_ample_capacities``."""
 
     axes: frozenset[str]
     capacity: bool
+    ample: bool
 
     def __new__(
-        cls, value: int, axes: frozenset[str], capacity: bool = False
+        cls,
+        value: int,
+        axes: frozenset[str],
+        capacity: bool = False,
+        ample: bool = False,
     ) -> LocalInt:
         made = super().__new__(cls, value)
         made.axes = axes
         made.capacity = capacity
+        made.ample = ample
         return made
 
 
 class LocalFloat(float):
-    """A float that depends on the number of devices along ``axes``."""
+    """A float that depends on the number of devices along ``axes``, and may be ``ample`` as a ``LocalInt``."""
 
     axes: frozenset[str]
+    ample: bool
 
-    def __new__(cls, value: float, axes: frozenset[str]) -> LocalFloat:
+    def __new__(
+        cls, value: float, axes: frozenset[str], ample: bool = False
+    ) -> LocalFloat:
         made = super().__new__(cls, value)
         made.axes = axes
+        made.ample = ample
         return made
+
+
+_ample: ContextVar[frozenset[str]] = ContextVar(
+    "shardtypes_ample_capacities", default=frozenset()
+)
+
+
+@contextmanager
+def with_ample_capacities(axes: frozenset[str]) -> Iterator[None]:
+    """In the block, the program does not divide a local size along these axes by other numbers: a capacity that it
+    computes of it is as large as what it is a share of, so that there is room for everything on any number of devices.
+    """
+    token = _ample.set(axes)
+    try:
+        yield
+    finally:
+        _ample.reset(token)
 
 
 class DeviceCount(int):
@@ -65,13 +95,19 @@ def capacity_axes(*values: Any) -> frozenset[str]:
     )
 
 
-def local(value: Any, axes: frozenset[str], capacity: bool) -> Any:
+def local(value: Any, axes: frozenset[str], capacity: bool, ample: bool = False) -> Any:
     """A number that depends on the number of devices along some axes; anything else as it is."""
     if not axes or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return LocalInt(int.__int__(value), axes, capacity)
-    return LocalFloat(value, axes) if isinstance(value, float) else value
+        return LocalInt(int.__int__(value), axes, capacity and not ample, ample)
+    return LocalFloat(value, axes, ample) if isinstance(value, float) else value
+
+
+def _is_ample(*values: Any) -> bool:
+    return any(
+        isinstance(value, (LocalInt, LocalFloat)) and value.ample for value in values
+    )
 
 
 def sharded(size: Any, axes: frozenset[str]) -> Any:
@@ -103,7 +139,9 @@ def whole(value: Any) -> Any:
     number = int(value)
     if isinstance(value, LocalInt):
         return value
-    return local(number, value.axes, True) if isinstance(value, LocalFloat) else number
+    if not isinstance(value, LocalFloat):
+        return number
+    return local(number, value.axes, True, value.ample)
 
 
 def counted(value: Any) -> Any:
@@ -123,15 +161,20 @@ def computed(value: Any, *given: Any) -> Any:
 
 
 def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
-    plain = getattr(base, name)
+    plain = getattr(base, f"__{name}__")
 
     def operate(self: Any, *others: Any) -> Any:
-        result = plain(self, *others)
         axes = axes_of(self, *others)
+        result = plain(self, *others)
+        if result is NotImplemented and any(type(one) is float for one in others):
+            # of a whole number with a fraction, which Python leaves to the fraction
+            result = getattr(float, f"__{name}__")(float(self), *others)
         capacity = divides or bool(capacity_axes(self, *others))
+        ample = _is_ample(self, *others)
         results = result if isinstance(result, tuple) else (result,)
         made = tuple(
-            local(one, axes, capacity) if axes else counted(one) for one in results
+            local(one, axes, capacity, ample) if axes else counted(one)
+            for one in results
         )
         return made if isinstance(result, tuple) else made[0]
 
@@ -142,8 +185,32 @@ _KEEPING = "add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv".sp
 _DIVIDING = "floordiv rfloordiv mod rmod divmod rdivmod".split()
 for _cls, _base in ((LocalInt, int), (LocalFloat, float), (DeviceCount, int)):
     for _name in (*_KEEPING, *_DIVIDING):
-        setattr(
-            _cls, f"__{_name}__", _forwarding(f"__{_name}__", _base, _name in _DIVIDING)
-        )
+        setattr(_cls, f"__{_name}__", _forwarding(_name, _base, _name in _DIVIDING))
 for _name in ("ceil", "floor", "trunc", "round"):
-    setattr(LocalFloat, f"__{_name}__", _forwarding(f"__{_name}__", float, True))
+    setattr(LocalFloat, f"__{_name}__", _forwarding(_name, float, True))
+
+
+_REFLECTED = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow"}  # fmt: skip
+
+
+def operated(symbol: str, left: Any, right: Any) -> Any:
+    """``left symbol right``, as a program computes it, where one of them knows of devices and Python would forget that,
+    or where a capacity is to be ample; NotImplemented for any others."""
+    if symbol in ("/", "//") and _is_left_undivided(left, right):
+        whole = float(left) if symbol == "/" else int(left)
+        return local(whole, axes_of(left), False, True)
+    name = _REFLECTED.get(symbol)
+    if name is None or not isinstance(right, _KNOWING):
+        return NotImplemented
+    if isinstance(left, _KNOWING) or not isinstance(left, (int, float)):
+        return NotImplemented
+    return getattr(right, f"__r{name}__")(left)
+
+
+def _is_left_undivided(value: Any, divisor: Any) -> bool:
+    """Whether a share of a local size is to be as large as the whole; of what two local sizes are to each other, none
+    is a share."""
+    return not axes_of(divisor) and not _ample.get().isdisjoint(axes_of(value))
+
+
+_KNOWING = (LocalInt, LocalFloat, DeviceCount)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -65,6 +66,7 @@ class Primitive:
     shape: ShapeRule
     dtype: DtypeRule
     evaluate: Evaluation
+    stacked: Evaluation | None
     pull: Pull | PullSeveral | None
     results: int | Callable[[Params], int]
     relate: (
@@ -103,6 +105,7 @@ def declare(
     letters: LetterRule,
     values: Values | Callable[[Params], Values],
     evaluate: Evaluation,
+    stacked: Evaluation | None = None,
     shape: ShapeRule | None = None,
     dtype: DtypeRule | None = None,
     pull: Pull | None = None,
@@ -117,7 +120,8 @@ def declare(
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
     part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
-    which axes a result is meant to be each device's own.
+    which axes a result is meant to be each device's own. ``stacked`` evaluates for all devices at once: all its operands
+    and its result have one dimension more in front.
     """
     shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
     return _kept(
@@ -128,6 +132,7 @@ def declare(
             shape,
             dtype,
             evaluate,
+            stacked,
             pull,
             1,
             relate,
@@ -163,6 +168,7 @@ def declare_several(
             shape,
             dtype,
             evaluate,
+            None,
             pull,
             results,
             None,
@@ -344,7 +350,9 @@ def _values(
         result = primitive.evaluate(*numbers, **params)
         return result if primitive.several else [result]  # type: ignore[return-value]  # one array
 
-    return on_devices(evaluate, values, count)
+    if primitive.stacked is None:
+        return on_devices(evaluate, values, count)
+    return on_devices(evaluate, values, count, partial(primitive.stacked, **params))
 
 
 def _refuse_different_sizes(

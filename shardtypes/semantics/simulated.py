@@ -7,6 +7,7 @@ those of a mesh, so that a function is evaluated for all examples, and on all de
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,10 +33,11 @@ def is_of_examples(axis: Axis) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulated:
-    """One array on simulated devices: ``parts`` are row-major over ``axes``, which are in order of their names."""
+    """One array on simulated devices: ``parts`` are row-major over ``axes``, which are in order of their names. They
+    may be one array with a dimension of all devices in front."""
 
     axes: tuple[Axis, ...]
-    parts: tuple[Numbers | complex, ...]
+    parts: tuple[Numbers | complex, ...] | Numbers
 
     @staticmethod
     def everywhere(numbers: Numbers | complex) -> Simulated:
@@ -115,12 +117,15 @@ def on_devices(
     function: Callable[..., Sequence[Numbers]],
     operands: Sequence[Simulated],
     results: int,
+    stacked: Callable[..., Numbers] | None = None,
 ) -> tuple[Simulated, ...]:
-    """Evaluate a function on each device's operands."""
+    """Evaluate a function on each device's operands. One with a single result may be given ``stacked``, too: it takes
+    and gives arrays with a dimension of all devices in front."""
     axes = merged([operand.axes for operand in operands if operand.axes])
-    count = 1
-    for _, size in axes:
-        count *= size
+    count = math.prod(size for _, size in axes)
+    if stacked is not None and count > 1:
+        together = [_stacked(operand, axes, count) for operand in operands]
+        return (Simulated(axes, np.asarray(stacked(*together))),)
     aligned = [_aligned(operand, axes, count) for operand in operands]
     found: list[list[Numbers]] = [[] for _ in range(results)]
     for i in range(count):
@@ -128,6 +133,23 @@ def on_devices(
         for kept, result in zip(found, made, strict=True):
             kept.append(np.asarray(result))
     return tuple(Simulated(axes, tuple(parts)) for parts in found)
+
+
+def _stacked(value: Simulated, axes: tuple[Axis, ...], count: int) -> Numbers:
+    """What all devices along some axes hold, in order, in one array."""
+    if not value.axes:
+        (part,) = value.parts
+        return np.broadcast_to(part, (count, *np.shape(part)))
+    parts = np.asarray(value.parts)
+    if value.axes == axes:
+        return parts
+    dims = parts.shape[1:]
+    own = dict(value.axes)
+    sizes = [own.get(name, 1) for name, _ in axes]
+    spread = np.broadcast_to(
+        parts.reshape(*sizes, *dims), (*(size for _, size in axes), *dims)
+    )
+    return spread.reshape(count, *dims)
 
 
 def _aligned(value: Simulated, axes: tuple[Axis, ...], count: int) -> Sequence[Numbers]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.local_sizes import capacity_axes
+from shardtypes.semantics.local_sizes import capacity_axes, whole
 from shardtypes.semantics.primitives.elementwise import convert_element_type, truncate
 from shardtypes.semantics.primitives.structure import (
     broadcast_in_dim,
@@ -214,8 +214,8 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape argument: an int or several."""
     if isinstance(shape, (tuple, list)):
-        return tuple(int(size) for size in shape)
-    return (int(shape),)
+        return tuple(whole(size) for size in shape)
+    return (whole(shape),)
 
 
 def sizes_of(array: Array) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -102,7 +103,7 @@ def _number(x: Any) -> float:
 
 @lowering(f"{_LAX}.iota")
 def lax_iota(dtype: Any, size: int) -> Array:
-    return iota(shape=(int(size),), dimension=0, dtype=dtype_name(dtype))
+    return iota(shape=(whole(size),), dimension=0, dtype=dtype_name(dtype))
 
 
 @lowering(f"{_LAX}.broadcasted_iota")
@@ -128,7 +129,7 @@ def linspace(
     low, high = asarray(start, float), asarray(stop, float)
     parts = max(num - 1, 1) if endpoint else num
     fractions = multiply(
-        iota(shape=(int(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1)
+        iota(shape=(whole(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1)
     )
     wide = expand_dims(fractions, axes=tuple(range(1, 1 + max(low.rank, high.rank))))
     made = add(low, multiply(high - low, wide))

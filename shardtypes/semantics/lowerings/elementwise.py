@@ -8,6 +8,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -577,7 +578,7 @@ def one_hot(
         raise Unsupported("one_hot of floats that are no positions")
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(
-        iota(shape=(int(num_classes),), dimension=0, dtype="int32"),
+        iota(shape=(whole(num_classes),), dimension=0, dtype="int32"),
         array.dtype or "int32",
     )
     made = asarray(e.eq(wide, classes), dtype)

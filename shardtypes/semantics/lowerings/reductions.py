@@ -7,6 +7,7 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -562,8 +563,8 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
         count=3,
     )
     return [
-        slice_in_dim(found, 0, int(k), axis=dimension),
-        slice_in_dim(where_, 0, int(k), axis=dimension),
+        slice_in_dim(found, 0, whole(k), axis=dimension),
+        slice_in_dim(where_, 0, whole(k), axis=dimension),
     ]
 
 

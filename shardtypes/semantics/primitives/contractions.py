@@ -72,6 +72,12 @@ def _evaluate(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
     return np.einsum(x, a, y, b, result)
 
 
+def _stacked(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
+    a, b, result = _subscripts((x[0], y[0]), dimension_numbers)
+    devices = x.ndim + y.ndim
+    return np.einsum(x, [devices, *a], y, [devices, *b], [devices, *result])
+
+
 def _pull(
     cotangent: Array,
     operands: Sequence[Array],
@@ -128,5 +134,6 @@ dot_general: Primitive = declare(
     letters=_letters,
     values=Values(each=frozenset({0, 1}), monoid="sum"),
     evaluate=_evaluate,
+    stacked=_stacked,
     pull=_pull,
 )

@@ -115,9 +115,24 @@ def elementwise(
         shape=broadcast_shape,
         values=values,
         evaluate=evaluate,
+        stacked=_for_all_devices(evaluate),
         dtype=dtype,
         pull=pull,
     )
+
+
+def _for_all_devices(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on arrays with a dimension of all devices in front, which is the same of each."""
+
+    def stacked(*arrays: Any, **params: Any) -> Any:
+        rank = max(array.ndim for array in arrays)
+        aligned = [
+            array.reshape(len(array), *(1,) * (rank - array.ndim), *array.shape[1:])
+            for array in arrays
+        ]
+        return evaluate(*aligned, **params)
+
+    return stacked
 
 
 def _is_complex(array: Array) -> bool:

@@ -98,8 +98,14 @@ def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     return varying | axes_of(*params["shape"])
 
 
+def _with_dimensions(key: Any, shape: Sequence[int]) -> Any:
+    """The keys of all devices, beside numbers of this shape."""
+    return key.reshape(len(key), *(1,) * len(shape), 2)
+
+
 _bits_of_key = declare(
     "random_bits",
+    stacked=lambda key, shape: _bits(_with_dimensions(key, shape), shape=shape),
     letters=_of_shape,
     shape=_drawn_shape,
     values=_DRAWN,
@@ -139,6 +145,7 @@ def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
 
 random_split = declare(
     "random_split",
+    stacked=lambda key, shape: _split(_with_dimensions(key, shape), shape=shape),
     letters=_keys_of_shape,
     shape=_split_shape,
     values=_DRAWN,
@@ -146,6 +153,7 @@ random_split = declare(
 )
 random_fold_in = declare(
     "random_fold_in",
+    stacked=_folded,
     letters=lambda operands, params: Letters(
         (plain("k", operands[0]), ()), (plain("k", operands[0]),)
     ),

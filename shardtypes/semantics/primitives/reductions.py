@@ -17,6 +17,7 @@ from shardtypes.semantics.primitives.elementwise import (
     mul,
 )
 from shardtypes.semantics.primitives.structure import (
+    behind,
     broadcast_in_dim,
     iota,
     plain,
@@ -93,6 +94,7 @@ def _reduction(
         shape=_reduced_shape,
         values=values,
         evaluate=evaluate,
+        stacked=lambda x, axes: evaluate(x, axes=behind(axes)),
         pull=pull,
     )
 

@@ -15,6 +15,12 @@ from shardtypes.semantics.primitive import PRIMITIVES, Primitive, declare
 from shardtypes.semantics.primitives.elementwise import number, sub
 from shardtypes.semantics.values import Values
 
+
+def behind(axes: Sequence[int]) -> tuple[int, ...]:
+    """The same dimensions of an array that has one more in front."""
+    return tuple(axis + 1 for axis in axes)
+
+
 _MOVED = Values(jointly=frozenset({0}), monotone=(1,), moves=True)
 
 
@@ -103,6 +109,11 @@ broadcast_in_dim: Primitive = declare(
     shape=_shape_given,
     values=_MOVED,
     evaluate=_broadcast,
+    stacked=lambda x, shape, broadcast_dimensions: _broadcast(
+        x,
+        shape=(len(x), *shape),
+        broadcast_dimensions=(0, *behind(broadcast_dimensions)),
+    ),
     pull=_pull_broadcast,
 )
 
@@ -173,6 +184,11 @@ def _reshaped(x: Any, new_sizes: Sequence[int]) -> Any:
     return np.reshape(x, tuple(new_sizes))
 
 
+def _reshaped_everywhere(x: Any, new_sizes: Sequence[int]) -> Any:
+    _reshaped(x[0], new_sizes)  # raises for one device
+    return np.reshape(x, (len(x), *new_sizes))
+
+
 def _pull_reshape(
     cotangent: Array,
     operands: Sequence[Array],
@@ -188,6 +204,7 @@ reshape: Primitive = declare(
     shape=lambda operands, params, letters: [tuple(params["new_sizes"])],
     values=_MOVED,
     evaluate=_reshaped,
+    stacked=_reshaped_everywhere,
     pull=_pull_reshape,
 )
 
@@ -216,6 +233,7 @@ squeeze: Primitive = declare(
     shape=_squeezed_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.squeeze(x, axis=tuple(axes)),
+    stacked=lambda x, axes: np.squeeze(x, axis=behind(axes)),
     pull=lambda cotangent, operands, results, params: [
         expand_dims(cotangent, axes=params["axes"])
     ],
@@ -245,6 +263,7 @@ expand_dims: Primitive = declare(
     shape=_expanded_shape,
     values=_MOVED,
     evaluate=lambda x, axes: np.expand_dims(x, axis=tuple(axes)),
+    stacked=lambda x, axes: np.expand_dims(x, axis=behind(axes)),
     pull=lambda cotangent, operands, results, params: [
         squeeze(cotangent, axes=params["axes"])
     ],
@@ -268,6 +287,7 @@ transpose: Primitive = declare(
     ],
     values=_MOVED,
     evaluate=lambda x, permutation: np.transpose(x, permutation),
+    stacked=lambda x, permutation: np.transpose(x, (0, *behind(permutation))),
     pull=lambda cotangent, operands, results, params: [
         transpose(cotangent, permutation=_inverse(params["permutation"]))
     ],
@@ -286,6 +306,7 @@ rev: Primitive = declare(
     values=_MOVED,
     shape=lambda operands, params, letters: [operands[0].dims],
     evaluate=lambda x, dimensions: np.flip(x, axis=tuple(dimensions)),
+    stacked=lambda x, dimensions: np.flip(x, axis=behind(dimensions)),
     pull=lambda cotangent, operands, results, params: [
         rev(cotangent, dimensions=params["dimensions"])
     ],
@@ -359,6 +380,9 @@ concatenate: Primitive = declare(
     shape=_concatenated_shape,
     values=_joined,
     evaluate=lambda *arrays, dimension, count: np.concatenate(arrays, axis=dimension),
+    stacked=lambda *arrays, dimension, count: np.concatenate(
+        arrays, axis=dimension + 1
+    ),
     pull=_pull_concatenate,
 )
 
