@@ -24,14 +24,17 @@ from typing import Any, Literal
 import pytest
 
 from pytest_shardtypes import handed_options
+from pytest_shardtypes.fair_clock import FairClock
 from pytest_shardtypes.rank import Rank
 
 MARK = "processes"
+# All of these are seconds of a FairClock.
 TEST_SECONDS = 120.0
 START_SECONDS = 180.0
 # How long the others get once one has failed or is gone.
 GRACE_SECONDS = 5.0
 END_SECONDS = 20.0
+_POLL_SECONDS = 0.05
 _LAST_LINES = 25
 
 
@@ -124,12 +127,14 @@ class Group:
                 self.members.append(self._start(rank, _command(config, devices, nodes)))
         finally:
             os.close(reading)
+        self._clock = FairClock([member.process.pid for member in self.members])
 
     def wait(self, node: str, seconds: float) -> None:
         """Until all have run a test, or one has not and the others had their time."""
-        end = time.monotonic() + START_SECONDS
+        now = self._clock.seconds
+        end = now() + START_SECONDS
         begun = shortened = False
-        while time.monotonic() < end:
+        while now() < end:
             gone = [member.process.poll() is not None for member in self.members]
             for member in self.members:
                 member.update(self._config)
@@ -138,7 +143,7 @@ class Group:
                 and not shortened
                 and all(member.ready for member in self.members)
             ):
-                end, begun = time.monotonic() + seconds, True
+                end, begun = now() + seconds, True
             unfinished = [not member.has_finished(node) for member in self.members]
             if not any(unfinished):
                 return
@@ -148,16 +153,15 @@ class Group:
             if not shortened and (
                 lost or any(member.has_failed(node) for member in self.members)
             ):
-                end, shortened = min(end, time.monotonic() + GRACE_SECONDS), True
-            time.sleep(0.05)
+                end, shortened = min(end, now() + GRACE_SECONDS), True
+            time.sleep(_POLL_SECONDS)
 
     def end(self, seconds: float = 0.0) -> list[dict[str, Any]]:
         """Let the processes finish for so long, end those that have not, and return what they counted."""
         try:
-            until = time.monotonic() + seconds
-            for member in self.members:
-                with suppress(subprocess.TimeoutExpired):
-                    member.process.wait(max(0.0, until - time.monotonic()))
+            until = self._clock.seconds() + seconds
+            while self._runs() and self._clock.seconds() < until:
+                time.sleep(_POLL_SECONDS)
         finally:  # also where the user does not want to wait
             self._kill()
         for member in self.members:
@@ -168,6 +172,9 @@ class Group:
         return [
             member.coverage for member in self.members if member.coverage is not None
         ]
+
+    def _runs(self) -> bool:
+        return any(member.process.poll() is None for member in self.members)
 
     def _kill(self) -> None:
         """Each process with what its tests started; one that is gone may have left that."""

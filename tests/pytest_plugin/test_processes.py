@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Run, until
+from .conftest import ROOT, Run, until, until_gone
 
 TESTS = """
 import os, signal, subprocess, time
@@ -179,8 +179,31 @@ def test_nothing_is_left_when_the_first_process_ends(
         ranks = [entry.name for entry in started.iterdir()]
         assert list(temporary.glob("shardtypes-*"))
         parent.send_signal(how)
-    until(lambda: not any(Path("/proc", rank).exists() for rank in ranks))
+    until_gone(ranks)
     assert not list(temporary.glob("shardtypes-*"))
+
+
+LATE = """
+import jax, pathlib, pytest, time
+
+@pytest.mark.processes
+def test_that_one_takes_longer_for():
+    if jax.process_index() == 1:
+        time.sleep(1)
+        pathlib.Path("late").touch()
+
+@pytest.mark.processes
+def test_that_all_begin_together():
+    assert pathlib.Path("late").exists()
+"""
+
+
+def test_all_processes_begin_each_test_together(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    """The first communication of those that come to it 30 s apart fails."""
+    pytester.makepyfile(LATE)
+    run("--shardtypes", "--shardtypes-processes=2").assert_outcomes(passed=2)
 
 
 INTERRUPTED_AGAIN = """
