@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import textwrap
 import typing
@@ -11,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from shardtypes.array_text import without_mesh
@@ -26,6 +28,7 @@ from shardtypes.partition_specs import map_type
 from shardtypes.pictures import picture
 from shardtypes.sharding_comparison import claims, compare_named
 from shardtypes.switches import enabled
+from shardtypes.trace_forms import innermost
 
 if TYPE_CHECKING:
     from shardtypes.proving import Intermediate
@@ -149,10 +152,14 @@ def _largest_first(rows: tuple[Row, ...]) -> list[Row]:
 def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Compile a function for these arguments: how each argument and result is sharded, and which collectives run.
 
-    ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. Nothing is run.
+    ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. What else they are
+    or hold (numbers, strings, functions, objects) stays what it is where ``f`` is not jitted. Nothing is run.
     Axis names are those of the mesh in force, else of the mesh of the arguments or results.
     """
-    jitted: Any = f if hasattr(f, "lower") else jax.jit(f)
+    jitted: Any = f
+    if not hasattr(f, "lower"):
+        of_arrays, args, kwargs = _of_arrays(f, args, kwargs)
+        jitted = jax.jit(of_arrays)
     with without_questions():
         compiled = jitted.lower(*args, **kwargs).compile()
     mesh = current_mesh()
@@ -179,7 +186,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         ]
         if isinstance(found, Layout)
     ]
-    intermediates, unfollowed = _followed(f, args, kwargs, concrete)
+    intermediates, unfollowed = _followed(jitted, args, kwargs, concrete)
     return Explanation(
         display_name(f),
         format_mesh(concrete),
@@ -189,6 +196,33 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         intermediates,
         unfollowed,
     )
+
+
+def _of_arrays(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """The function of the arrays in its arguments alone, and the arguments with None in place of all else."""
+    leaves, structure = jax.tree.flatten((args, kwargs))
+
+    @functools.wraps(f)
+    def of_arrays(*args: Any, **kwargs: Any) -> Any:
+        arrays = iter(jax.tree.leaves((args, kwargs)))
+        whole = [next(arrays) if _is_array(leaf) else leaf for leaf in leaves]
+        all_args, all_kwargs = jax.tree.unflatten(structure, whole)
+        return jax.tree.map(_if_traced, f(*all_args, **all_kwargs))
+
+    arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
+    return of_arrays, *jax.tree.unflatten(structure, arrays)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic))
+
+
+def _if_traced(leaf: Any) -> Any:
+    """A part of a result, None where it is nothing that a compiled function returns."""
+    is_number = isinstance(leaf, (bool, int, float, complex))
+    return leaf if is_number or _is_array(leaf) else None
 
 
 def _followed(
@@ -230,9 +264,10 @@ def _argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
 
 
 def _hints(f: Any) -> dict[str, Any]:
+    inner = innermost(f)
     try:
         return typing.get_type_hints(
-            inspect.unwrap(f), _globals(f), _closure(f), include_extras=True
+            inner, _globals(inner), _closure(inner), include_extras=True
         )
     except NameError:
         # what an annotation names cannot be found: the layouts can be told all the same

@@ -19,6 +19,7 @@ from shardtypes.grouped_results import GroupedResults
 from shardtypes.layouts import axes_of_spec
 from shardtypes.meshes import Sums, current_mesh, make_spec
 from shardtypes.partition_specs import has_open_structure, map_type, spec_of
+from shardtypes.trace_forms import innermost
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STATIC = (int, float, str, bool)
@@ -55,9 +56,9 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     @functools.lru_cache(maxsize=1)
     def annotations() -> dict[str, Any]:
-        inner = inspect.unwrap(function)
+        inner = innermost(function)
         hints = typing.get_type_hints(
-            inner, _globals(function), _closure(function), include_extras=True
+            inner, _globals(inner), _closure(inner), include_extras=True
         )
         for name, parameter in signature.parameters.items():
             if name not in hints:

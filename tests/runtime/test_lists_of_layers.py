@@ -3,6 +3,7 @@ list of dataclasses, so each item has its own."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -183,3 +184,11 @@ def test_optional_arguments(auto_mesh: Mesh) -> None:
     for one, wanted in ((None, 9.0), (Biased(w), 13.0)):
         found = st.typed_shard_map(sums, mesh=auto_mesh)(x, one, more)
         assert jnp.array_equal(found, jnp.full((2, 8), wanted))
+
+
+def test_functions_of_which_a_part_is_given(auto_mesh: Mesh) -> None:
+    x = jnp.arange(32.0).reshape(8, 4)
+    in_three = functools.partial(in_list, count=3)
+    found = st.typed_shard_map(in_three, mesh=auto_mesh)(x)
+    assert len(found) == 3
+    assert jnp.array_equal(found[2].v, x * 2)
