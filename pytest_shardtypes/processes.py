@@ -14,9 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -160,7 +161,7 @@ class Group:
         """Let the processes finish for so long, end those that have not, and return what they counted."""
         try:
             until = self._clock.seconds() + seconds
-            while self._runs() and self._clock.seconds() < until:
+            while seconds and self._runs() and self._clock.seconds() < until:
                 time.sleep(_POLL_SECONDS)
         finally:  # also where the user does not want to wait
             self._kill()
@@ -244,7 +245,8 @@ class Processes:
         try:
             return (yield)
         except (KeyboardInterrupt, pytest.exit.Exception):
-            self._end(0.0)
+            with interrupts_later():
+                self._end(0.0)
             raise
 
     def pytest_sessionfinish(self) -> None:
@@ -267,6 +269,24 @@ class Processes:
         group, self._group = self._group, None
         if group is not None:
             self.coverage += group.end(seconds)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Let a Ctrl-C that comes meanwhile count afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if before is None or not is_main:  # it interrupts something else
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _merged(

@@ -6,9 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+
+from pytest_shardtypes.processes import interrupts_later
 
 from .conftest import ROOT, Run, until, until_gone
 
@@ -266,6 +269,36 @@ def test_a_second_interrupt_waits_for_nobody_either(
     result = run("--shardtypes", "--shardtypes-processes=2", "-s")
     result.stdout.fnmatch_lines(["*still waited for: 0"])
     assert len(list(started.iterdir())) == 2
+
+
+def test_an_interrupt_does_not_keep_processes_from_being_ended() -> None:
+    done = []
+
+    def interrupted() -> None:
+        with interrupts_later():
+            signal.raise_signal(signal.SIGINT)
+            done.append("ended")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["ended"]
+    with interrupts_later():
+        done.append("without")
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_another_thread_ends_processes_as_well() -> None:
+    done = []
+
+    def end() -> None:
+        with interrupts_later():
+            done.append("ended")
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert done == ["ended"]
 
 
 @pytest.mark.once
