@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import textwrap
 import typing
@@ -12,9 +11,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import jax
-import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from shardtypes.array_arguments import of_array_arguments
 from shardtypes.array_text import without_mesh
 from shardtypes.checked import _closure, _globals
 from shardtypes.collectives import Collective, collectives_of
@@ -149,7 +148,7 @@ def _largest_first(rows: tuple[Row, ...]) -> list[Row]:
     return sorted(rows, key=lambda row: (not row.replicated, -row.bytes_per_device))
 
 
-def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+def explain(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
     """Compile a function for these arguments: how each argument and result is sharded, and which collectives run.
 
     ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. What else they are
@@ -158,7 +157,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """
     jitted: Any = f
     if not hasattr(f, "lower"):
-        of_arrays, args, kwargs = _of_arrays(f, args, kwargs)
+        of_arrays, args, kwargs = of_array_arguments(f, args, kwargs)
         jitted = jax.jit(of_arrays)
     with without_questions():
         compiled = jitted.lower(*args, **kwargs).compile()
@@ -198,33 +197,6 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     )
 
 
-def _of_arrays(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """The function of the arrays in its arguments alone, and the arguments with None in place of all else."""
-    leaves, structure = jax.tree.flatten((args, kwargs))
-
-    @functools.wraps(f)
-    def of_arrays(*args: Any, **kwargs: Any) -> Any:
-        arrays = iter(jax.tree.leaves((args, kwargs)))
-        whole = [next(arrays) if _is_array(leaf) else leaf for leaf in leaves]
-        all_args, all_kwargs = jax.tree.unflatten(structure, whole)
-        return jax.tree.map(_if_traced, f(*all_args, **all_kwargs))
-
-    arrays = [leaf if _is_array(leaf) else None for leaf in leaves]
-    return of_arrays, *jax.tree.unflatten(structure, arrays)
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct, np.ndarray, np.generic))
-
-
-def _if_traced(leaf: Any) -> Any:
-    """A part of a result, None where it is nothing that a compiled function returns."""
-    is_number = isinstance(leaf, (bool, int, float, complex))
-    return leaf if is_number or _is_array(leaf) else None
-
-
 def _followed(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mesh: Any
 ) -> tuple[tuple[Intermediate, ...], str]:
@@ -233,7 +205,7 @@ def _followed(
 
     try:
         with enabled(False):
-            return follow(f, *args, mesh=mesh, **kwargs), ""
+            return follow(f, args, kwargs, mesh), ""
     except Exception as error:  # noqa: BLE001 - the function compiles: what fails is following it on one device, and is said
         return (), f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
