@@ -95,15 +95,7 @@ def map_type(
     if annotation is None or annotation is type(None):
         return None
     if origin in (typing.Union, types.UnionType):
-        if example is None and type(None) in args:
-            return None
-        members = _fitting([a for a in args if a is not type(None)], example)
-        results = [map_type(a, leaf, path, example, many) for a in members]
-        if all(r == results[0] for r in results[1:]):
-            return many(type(None), results[0]) if type(None) in args else results[0]
-        raise TypeError(
-            f"{where}: the members of {annotation} are sharded differently, so none can be chosen"
-        )
+        return _map_union(annotation, leaf, path, example, many)
     if isinstance(base, type) and issubclass(base, tuple):
         return _map_tuple(base, args, leaf, path, annotation, example, many)
     if (
@@ -117,6 +109,27 @@ def map_type(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
     )
+
+
+def _map_union(
+    annotation: Any,
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    example: Any,
+    many: Callable[[type, Any], Any],
+) -> Any:
+    """Of the member that the example is of; without one of any, if all have the same."""
+    args = typing.get_args(annotation)
+    optional = type(None) in args
+    if optional and example is None:
+        return None
+    members = _fitting([a for a in args if a is not type(None)], example)
+    results = [map_type(a, leaf, path, example, many) for a in members]
+    if any(result != results[0] for result in results[1:]):
+        raise TypeError(
+            f"{path or 'the type'}: the members of {annotation} are sharded differently, so none can be chosen"
+        )
+    return many(type(None), results[0]) if optional else results[0]
 
 
 def _fitting(members: list[Any], example: Any) -> list[Any]:
