@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from pytest_shardtypes.golden import GoldenFiles
 from shardtypes import hlo
+from shardtypes.array_arguments import of_array_arguments
 from shardtypes.collectives import Collective as Collective
 from shardtypes.collectives import collectives_of
 from shardtypes.compiled import without_questions
@@ -26,20 +27,22 @@ COUNTED = tuple(sorted({*hlo.KINDS.values(), *ALIASES}))
 
 
 def collectives(
-    f: Callable[..., Any], *args: Any, **kwargs: Any
+    f: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> tuple[Collective, ...]:
     """Compile ``f`` for these arguments (without running it) and list its collectives, in the module's order.
 
-    The axes are those of the mesh in force, else of the mesh of the arguments.
+    Arguments that are no arrays stay what they are. The axes are those of the mesh in force, else of the mesh of the
+    arguments.
     """
     return _compile(f, *args, **kwargs)[0]
 
 
 def _compile(
-    f: Callable[..., Any], *args: Any, **kwargs: Any
+    f: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> tuple[tuple[Collective, ...], Mesh | None]:
+    of_arrays, arrays, named = of_array_arguments(f, args, kwargs)
     with without_questions():
-        compiled = jax.jit(f).lower(*args, **kwargs).compile()
+        compiled = jax.jit(of_arrays).lower(*arrays, **named).compile()
     mesh = (
         _mesh_in_force()
         or _mesh_of(jax.tree.leaves((args, kwargs)))
@@ -50,6 +53,7 @@ def _compile(
 
 def assert_collectives(
     f: Callable[..., Any],
+    /,
     *args: Any,
     golden: str | None = None,
     files: GoldenFiles | None = None,

@@ -114,7 +114,7 @@ def collectives(
     """``collectives(f, *args)``: the communication that the compiler put in, with axes, bytes and source lines."""
 
     def found(
-        f: Callable[..., Any], *args: Any, **kwargs: Any
+        f: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> tuple[compiled.Collective, ...]:
         entries = compiled.collectives(f, *args, **kwargs)
         note_collectives(request.node, map(str, entries))
@@ -141,7 +141,7 @@ def assert_collectives(request: pytest.FixtureRequest) -> Callable[..., None]:
         note_collectives(request.node, map(str, found))
 
     def check(
-        f: Callable[..., Any], *args: Any, golden: str | None = None, **counts: int
+        f: Callable[..., Any], /, *args: Any, golden: str | None = None, **counts: int
     ) -> None:
         __tracebackhide__ = True
         compiled.assert_collectives(

@@ -27,7 +27,7 @@ from shardtypes.switches import enabled
 
 
 def mesh_invariant(
-    f: Callable[..., Any], *args: Any, tolerance: float | None = None
+    f: Callable[..., Any], /, *args: Any, tolerance: float | None = None
 ) -> None:
     """Fail unless ``f(*args)`` gives on every mesh what it gives on one device; ``shardtypes.prove`` says where not.
 

@@ -14,9 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -24,14 +25,17 @@ from typing import Any, Literal
 import pytest
 
 from pytest_shardtypes import handed_options
+from pytest_shardtypes.fair_clock import FairClock
 from pytest_shardtypes.rank import Rank
 
 MARK = "processes"
+# All of these are seconds of a FairClock.
 TEST_SECONDS = 120.0
 START_SECONDS = 180.0
 # How long the others get once one has failed or is gone.
 GRACE_SECONDS = 5.0
 END_SECONDS = 20.0
+_POLL_SECONDS = 0.05
 _LAST_LINES = 25
 
 
@@ -124,12 +128,14 @@ class Group:
                 self.members.append(self._start(rank, _command(config, devices, nodes)))
         finally:
             os.close(reading)
+        self._clock = FairClock([member.process.pid for member in self.members])
 
     def wait(self, node: str, seconds: float) -> None:
         """Until all have run a test, or one has not and the others had their time."""
-        end = time.monotonic() + START_SECONDS
+        now = self._clock.seconds
+        end = now() + START_SECONDS
         begun = shortened = False
-        while time.monotonic() < end:
+        while now() < end:
             gone = [member.process.poll() is not None for member in self.members]
             for member in self.members:
                 member.update(self._config)
@@ -138,7 +144,7 @@ class Group:
                 and not shortened
                 and all(member.ready for member in self.members)
             ):
-                end, begun = time.monotonic() + seconds, True
+                end, begun = now() + seconds, True
             unfinished = [not member.has_finished(node) for member in self.members]
             if not any(unfinished):
                 return
@@ -148,16 +154,15 @@ class Group:
             if not shortened and (
                 lost or any(member.has_failed(node) for member in self.members)
             ):
-                end, shortened = min(end, time.monotonic() + GRACE_SECONDS), True
-            time.sleep(0.05)
+                end, shortened = min(end, now() + GRACE_SECONDS), True
+            time.sleep(_POLL_SECONDS)
 
     def end(self, seconds: float = 0.0) -> list[dict[str, Any]]:
         """Let the processes finish for so long, end those that have not, and return what they counted."""
         try:
-            until = time.monotonic() + seconds
-            for member in self.members:
-                with suppress(subprocess.TimeoutExpired):
-                    member.process.wait(max(0.0, until - time.monotonic()))
+            until = self._clock.seconds() + seconds
+            while seconds and self._runs() and self._clock.seconds() < until:
+                time.sleep(_POLL_SECONDS)
         finally:  # also where the user does not want to wait
             self._kill()
         for member in self.members:
@@ -168,6 +173,9 @@ class Group:
         return [
             member.coverage for member in self.members if member.coverage is not None
         ]
+
+    def _runs(self) -> bool:
+        return any(member.process.poll() is None for member in self.members)
 
     def _kill(self) -> None:
         """Each process with what its tests started; one that is gone may have left that."""
@@ -237,7 +245,8 @@ class Processes:
         try:
             return (yield)
         except (KeyboardInterrupt, pytest.exit.Exception):
-            self._end(0.0)
+            with interrupts_later():
+                self._end(0.0)
             raise
 
     def pytest_sessionfinish(self) -> None:
@@ -260,6 +269,24 @@ class Processes:
         group, self._group = self._group, None
         if group is not None:
             self.coverage += group.end(seconds)
+
+
+@contextmanager
+def interrupts_later() -> Iterator[None]:
+    """Let a Ctrl-C that comes meanwhile count afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if before is None or not is_main:  # it interrupts something else
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _merged(

@@ -98,12 +98,12 @@ class Proving:
 
     def _compared(self, call: Call) -> Proof:
         """The verdict on one call, on the mesh that was in force. What goes wrong in it is no failure of the test."""
-        from shardtypes.proving import Proof, prove  # takes its time to import
+        from shardtypes.proving import Proof, prove_call  # takes its time to import
 
         self._compared_before.add(call.key)
         with self.calls.paused(), enabled(False), uncounted():
             try:
-                return prove(call.function, *call.args, mesh=call.mesh, **call.kwargs)
+                return prove_call(call.function, call.args, call.kwargs, call.mesh)
             except Exception as error:  # noqa: BLE001 - the user's function may raise anything on other meshes
                 first = str(error).partition("\n")[0]
                 return Proof(None, f"{type(error).__name__}: {first}", {})

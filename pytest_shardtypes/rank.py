@@ -18,7 +18,8 @@ from pytest_shardtypes import handed_options
 from pytest_shardtypes.coverage import Coverage
 
 VARIABLE = "SHARDTYPES_RANK"
-_JOINING_SECONDS = 120
+# The process that starts the others ends them when it has waited long enough, in seconds in which they could work.
+_NO_LIMIT_SECONDS = 86400
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,19 @@ class Rank:
             self.coordinator,
             self.count,
             self.number,
-            initialization_timeout=_JOINING_SECONDS,
+            initialization_timeout=_NO_LIMIT_SECONDS,
         )
+
+    def meet(self, place: str) -> None:
+        """Wait until all processes are at a place, which they come to once.
+
+        Their first communication fails where one comes to it 30 s before another, and each may be late with its tests.
+        """
+        from jax._src import distributed  # what is public meets by communicating
+
+        client = distributed.global_state.client
+        assert client is not None
+        client.wait_at_barrier(place, _NO_LIMIT_SECONDS * 1000)
 
     def take_options(self, config: pytest.Config) -> None:
         """Have the options of the run that started this process, before any plugin looks at them."""
@@ -81,8 +93,16 @@ class Reporter:
         self, config: pytest.Config, rank: Rank, counted: Callable[[], Coverage]
     ) -> None:
         self._config = config
+        self._rank = rank
         self._path = Path(rank.reports)
         self._counted = counted
+        self._tests = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        """Begin each test when all processes have come to it."""
+        self._tests += 1
+        self._rank.meet(f"shardtypes test {self._tests}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Send one report; with the last one of a test the counts, for this process may be ended after it."""

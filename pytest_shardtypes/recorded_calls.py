@@ -14,7 +14,7 @@ from shardtypes import _stats
 from shardtypes.meshes import current_view
 from shardtypes.trace_arguments import arguments_of, has_arrays, sizes_of_examples
 from shardtypes.trace_guesses import CannotTell
-from shardtypes.tracing import Verdict, trace
+from shardtypes.tracing import Verdict, trace_call
 
 CALLS = pytest.StashKey["RecordedCalls"]()
 _MOST_NAMES = 12  # that are freed one by one
@@ -65,13 +65,13 @@ class RecordedCalls:
         except (TypeError, NameError, CannotTell):
             return None
         words = ", ".join(named)
-        free = trace(f, **named)
+        free = trace_call(f, (), named)
         if free.ok is True:
             return _as_called(free, f"{words} as a test gives it")
         fixed = _needed(f, named, sizes)
         if fixed is None or len(fixed) == len(sizes):
             return None
-        verdict = trace(f, sizes=fixed, **named)
+        verdict = trace_call(f, (), named, sizes=fixed)
         shown = ", ".join(f"{size}={number}" for size, number in fixed.items())
         return _as_called(verdict, f"{words} and {shown} as a test gives them")
 
@@ -109,12 +109,12 @@ def _needed(
     f: Callable[..., Any], named: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, int] | None:
     """The sizes that must be as they were in the call; None where it does not even hold then."""
-    if trace(f, sizes=sizes, **named).ok is not True:
+    if trace_call(f, (), named, sizes=sizes).ok is not True:
         return None
     fixed = dict(sizes)
     for name in sizes:
         fewer = {other: size for other, size in fixed.items() if other != name}
-        if trace(f, sizes=fewer, **named).ok is True:
+        if trace_call(f, (), named, sizes=fewer).ok is True:
             fixed = fewer
     return fixed
 

@@ -17,7 +17,7 @@ from pytest_shardtypes.meshes import abstract_mesh
 from pytest_shardtypes.recorded_calls import RecordedCalls
 from shardtypes import _stats
 from shardtypes.certainty import why_uncertain
-from shardtypes.tracing import Verdict, trace
+from shardtypes.tracing import Verdict, trace_call
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,4 @@ def _verdict(f: Callable[..., Any], example: Example) -> Verdict:
     mesh = None
     if example.mesh is not None:
         mesh = abstract_mesh(axis_types=example.mesh.kind, **dict(example.mesh.axes))
-    return trace(
-        f, *example.positional, mesh=mesh, sizes=example.sizes, **example.named
-    )
+    return trace_call(f, example.positional, example.named, mesh, example.sizes)

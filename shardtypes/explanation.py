@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from shardtypes.array_arguments import of_array_arguments
 from shardtypes.array_text import without_mesh
 from shardtypes.checked import _closure, _globals
 from shardtypes.collectives import Collective, collectives_of
@@ -26,6 +27,7 @@ from shardtypes.partition_specs import map_type
 from shardtypes.pictures import picture
 from shardtypes.sharding_comparison import claims, compare_named
 from shardtypes.switches import enabled
+from shardtypes.trace_forms import innermost
 
 if TYPE_CHECKING:
     from shardtypes.proving import Intermediate
@@ -146,13 +148,17 @@ def _largest_first(rows: tuple[Row, ...]) -> list[Row]:
     return sorted(rows, key=lambda row: (not row.replicated, -row.bytes_per_device))
 
 
-def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+def explain(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
     """Compile a function for these arguments: how each argument and result is sharded, and which collectives run.
 
-    ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. Nothing is run.
+    ``f`` may be jitted or not; the arguments may be arrays or ``ShapeDtypeStruct`` with shardings. What else they are
+    or hold (numbers, strings, functions, objects) stays what it is where ``f`` is not jitted. Nothing is run.
     Axis names are those of the mesh in force, else of the mesh of the arguments or results.
     """
-    jitted: Any = f if hasattr(f, "lower") else jax.jit(f)
+    jitted: Any = f
+    if not hasattr(f, "lower"):
+        of_arrays, args, kwargs = of_array_arguments(f, args, kwargs)
+        jitted = jax.jit(of_arrays)
     with without_questions():
         compiled = jitted.lower(*args, **kwargs).compile()
     mesh = current_mesh()
@@ -179,7 +185,7 @@ def explain(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
         ]
         if isinstance(found, Layout)
     ]
-    intermediates, unfollowed = _followed(f, args, kwargs, concrete)
+    intermediates, unfollowed = _followed(jitted, args, kwargs, concrete)
     return Explanation(
         display_name(f),
         format_mesh(concrete),
@@ -199,7 +205,7 @@ def _followed(
 
     try:
         with enabled(False):
-            return follow(f, *args, mesh=mesh, **kwargs), ""
+            return follow(f, args, kwargs, mesh), ""
     except Exception as error:  # noqa: BLE001 - the function compiles: what fails is following it on one device, and is said
         return (), f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
@@ -230,9 +236,10 @@ def _argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
 
 
 def _hints(f: Any) -> dict[str, Any]:
+    inner = innermost(f)
     try:
         return typing.get_type_hints(
-            inspect.unwrap(f), _globals(f), _closure(f), include_extras=True
+            inner, _globals(inner), _closure(inner), include_extras=True
         )
     except NameError:
         # what an annotation names cannot be found: the layouts can be told all the same

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 import jax
 from jax.sharding import PartitionSpec
 
 from shardtypes.checked import _closure, _globals
+from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.function_names import display_name
+from shardtypes.grouped_results import GroupedResults
 from shardtypes.layouts import axes_of_spec
 from shardtypes.meshes import Sums, current_mesh, make_spec
-from shardtypes.partition_specs import make_partition_specs
+from shardtypes.partition_specs import has_open_structure, map_type, spec_of
+from shardtypes.trace_forms import innermost
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STATIC = (int, float, str, bool)
@@ -52,9 +56,9 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     @functools.lru_cache(maxsize=1)
     def annotations() -> dict[str, Any]:
-        inner = inspect.unwrap(function)
+        inner = innermost(function)
         hints = typing.get_type_hints(
-            inner, _globals(function), _closure(function), include_extras=True
+            inner, _globals(inner), _closure(inner), include_extras=True
         )
         for name, parameter in signature.parameters.items():
             if name not in hints:
@@ -101,26 +105,22 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         on_shard.__name__ = getattr(function, "__name__", "on_shard")
         manual = frozenset(options.get("axis_names") or mesh.axis_names)
         values = [bound.arguments[n] for n in names]
-        specs = tuple(
-            _with_reduced(
-                _spec(function, f"parameter {n!r}", hints[n], value), value, manual
-            )
-            for n, value in zip(names, values, strict=True)
+        in_specs = []
+        for name, value in zip(names, values, strict=True):
+            with _said_of(function, f"parameter {name!r}"):
+                spec = map_type(hints[name], _spec_of_array, example=value)
+            in_specs.append(_with_reduced(spec, value, manual))
+        shard_map = functools.partial(
+            _shard_map(), mesh=mesh, in_specs=tuple(in_specs), **rest
         )
-        mapped = _shard_map()(
-            on_shard,
-            mesh=mesh,
-            in_specs=specs,
-            out_specs=_spec(
-                function,
-                "the result",
-                hints["return"],
-                _alike(
-                    hints["return"], [(hints[n], bound.arguments[n]) for n in names]
-                ),
-            ),
-            **rest,
-        )
+        annotation = hints["return"]
+        with _said_of(function, "the result"):
+            is_open = has_open_structure(annotation)
+            out_specs = None if is_open else map_type(annotation, _spec_of_array)
+        if is_open:
+            mapped = _grouped(shard_map, function, on_shard, annotation)
+        else:
+            mapped = shard_map(on_shard, out_specs=out_specs)
         return mapped(*values)
 
     return run
@@ -130,24 +130,36 @@ def _is_static(annotation: Any) -> bool:
     return annotation in _STATIC
 
 
-def _spec(function: Any, role: str, annotation: Any, example: Any = None) -> Any:
+def _grouped(
+    shard_map: Callable[..., Any], function: Any, on_shard: Any, annotation: Any
+) -> Callable[..., Any]:
+    """The mapped function where only its result shows of how many arrays that is."""
+    with _said_of(function, "the result"):
+        results = GroupedResults(annotation, _spec_of_array)
+
+    @functools.wraps(on_shard)
+    def grouped(*parts: Any) -> Any:
+        result = on_shard(*parts)
+        with _said_of(function, "the result"):
+            return results.group(result)
+
+    mapped = shard_map(grouped, out_specs=results.specs)
+    return lambda *values: results.whole(mapped(*values))
+
+
+@contextlib.contextmanager
+def _said_of(function: Any, role: str) -> Iterator[None]:
+    """What is wrong with an annotation, with where it is."""
     try:
-        return make_partition_specs(annotation, example)
+        yield
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"typed_shard_map({display_name(function)}): {role}: {error}"
         ) from None
 
 
-def _alike(annotation: Any, given: list[tuple[Any, Any]]) -> Any:
-    """A value of the structure of a result, where a parameter is of the same type: the gradients of a list of layers
-    are as many."""
-    for declared, value in given:
-        if declared == annotation:
-            return value
-    if typing.get_origin(annotation) is tuple:
-        return tuple(_alike(part, given) for part in typing.get_args(annotation))
-    return None
+def _spec_of_array(array: ArrayType) -> PartitionSpec:
+    return spec_of(shape_of_type(array))
 
 
 def _with_reduced(specs: Any, value: Any, manual: frozenset[str]) -> Any:

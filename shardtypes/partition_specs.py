@@ -30,25 +30,42 @@ def spec_of(shape: Shape) -> PartitionSpec:
 
 
 _CONTAINERS = (list, tuple, dict)
+#: No example of a value; None is the value of what is optional.
+NO_EXAMPLE: Any = object()
 
 
 def _prefix(container: type, item: Any) -> Any:
     return item
 
 
+def has_open_structure(annotation: Any) -> bool:
+    """Whether only a value shows of how many parts it is: no prefix stands for all lists of dataclasses, as one does
+    for lists of arrays. Raises ``TypeError`` as ``map_type``."""
+    found: list[type] = []
+
+    def many(container: type, item: Any) -> Any:
+        if item is not None or container is type(None):
+            found.append(container)
+        return item
+
+    map_type(annotation, lambda array: None, many=many)
+    return bool(found)
+
+
 def map_type(
     annotation: Any,
     leaf: Callable[[ArrayType], Any],
     path: str = "",
-    example: Any = None,
+    example: Any = NO_EXAMPLE,
     many: Callable[[type, Any], Any] = _prefix,
 ) -> Any:
     """A tree of the structure of ``annotation``, with ``leaf`` of each array type in it.
 
-    Of containers of variable length (lists, dicts, ``tuple[T, ...]``) ``many`` makes the result from that of one item;
-    by default it is the item's, which stands for all of them as JAX's tree prefixes do. Static fields are taken from
-    ``example``, a value of the type, or their defaults. Raises ``TypeError`` naming the path of a part that has no
-    array type.
+    Of containers of variable length (lists, dicts, ``tuple[T, ...]``), and of what may be None (whose container is
+    ``type(None)``) without an example, ``many`` makes the result from that of one item; by default it is the item's,
+    which stands for all of them as JAX's tree prefixes do. Static fields are taken from ``example``, a value of the
+    type, or their defaults; an example also says which member of a union is meant. Raises ``TypeError`` naming the path
+    of a part that has no array type.
     """
     if isinstance(annotation, (dict, list, tuple)):
         return _map_tree(annotation, leaf, path, example, many)
@@ -70,7 +87,7 @@ def map_type(
             name: _static_value(base, name, example)
             if is_static(base, name)
             else map_type(
-                hint, leaf, f"{path}.{name}", getattr(example, name, None), many
+                hint, leaf, f"{path}.{name}", getattr(example, name, NO_EXAMPLE), many
             )
             for name, hint in hints.items()
         }
@@ -78,13 +95,7 @@ def map_type(
     if annotation is None or annotation is type(None):
         return None
     if origin in (typing.Union, types.UnionType):
-        members = [a for a in args if a is not type(None)]
-        results = [map_type(a, leaf, path, example, many) for a in members]
-        if all(r == results[0] for r in results[1:]):
-            return results[0]
-        raise TypeError(
-            f"{where}: the members of {annotation} are sharded differently, so none can be chosen"
-        )
+        return _map_union(annotation, leaf, path, example, many)
     if isinstance(base, type) and issubclass(base, tuple):
         return _map_tuple(base, args, leaf, path, annotation, example, many)
     if (
@@ -98,6 +109,45 @@ def map_type(
         f"{where}: {_show(annotation)} has no array type; annotate it as f32['…'] or as a pytree_dataclass, "
         "or mark the field static with dataclasses.field(metadata={'static': True})"
     )
+
+
+def _map_union(
+    annotation: Any,
+    leaf: Callable[[ArrayType], Any],
+    path: str,
+    example: Any,
+    many: Callable[[type, Any], Any],
+) -> Any:
+    """Of the member that the example is of; without one of any, if all have the same."""
+    args = typing.get_args(annotation)
+    optional = type(None) in args
+    if optional and example is None:
+        return None
+    members = _fitting([a for a in args if a is not type(None)], example)
+    results = [map_type(a, leaf, path, example, many) for a in members]
+    if any(result != results[0] for result in results[1:]):
+        raise TypeError(
+            f"{path or 'the type'}: the members of {annotation} are sharded differently, so none can be chosen"
+        )
+    return many(type(None), results[0]) if optional else results[0]
+
+
+def _fitting(members: list[Any], example: Any) -> list[Any]:
+    """The members of a union whose values may be like the example; all where none is."""
+    if example is NO_EXAMPLE:
+        return members
+    fitting = [member for member in members if _fits(member, example)]
+    return fitting or members
+
+
+def _fits(member: Any, example: Any) -> bool:
+    member = meaning(member)
+    if array_annotation(member) is not None:
+        return hasattr(example, "shape")
+    base = typing.get_origin(member) or member
+    if not isinstance(base, type) or typing.is_typeddict(base):
+        return True
+    return isinstance(example, base)
 
 
 def _map_tree(
@@ -114,7 +164,7 @@ def _map_tree(
         try:
             return example[key]
         except (TypeError, LookupError):  # no example, or one of another structure
-            return None
+            return NO_EXAMPLE
 
     parts = [
         map_type(tree[key], leaf, f"{path}[{key!r}]", given(key), many) for key in keys
@@ -136,7 +186,7 @@ def _map_items(
     of dataclasses: there each item of the example has its own."""
     is_array = array_annotation(meaning(item)) is not None
     if many is not _prefix or is_array or not isinstance(example, _CONTAINERS):
-        return many(base, map_type(item, leaf, f"{path}[*]", None, many))
+        return many(base, map_type(item, leaf, f"{path}[*]", NO_EXAMPLE, many))
     if isinstance(example, dict):
         made = copy.copy(example)  # also where it is one of a class of its own
         for key, value in example.items():
@@ -149,7 +199,7 @@ def _map_items(
 
 
 def _static_value(cls: type, name: str, example: Any) -> Any:
-    if example is not None:
+    if example is not NO_EXAMPLE:
         return getattr(example, name, None)
     field = next(f for f in dataclasses.fields(cls) if f.name == name)
     if field.default is not dataclasses.MISSING:
@@ -174,7 +224,7 @@ def _map_tuple(
 
     def item(index: int, hint: Any, label: str) -> Any:
         return map_type(
-            hint, leaf, label, items[index] if index < len(items) else None, many
+            hint, leaf, label, items[index] if index < len(items) else NO_EXAMPLE, many
         )
 
     if hasattr(base, "_fields"):
@@ -209,7 +259,9 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
     that has no array annotation. Static fields are those of ``example``, a value of the type, else their defaults.
     """
     return map_type(
-        annotation, lambda array: spec_of(shape_of_type(array)), example=example
+        annotation,
+        lambda array: spec_of(shape_of_type(array)),
+        example=NO_EXAMPLE if example is None else example,
     )
 
 
@@ -239,7 +291,8 @@ def make_shardings(annotation: Any, mesh: Any = None, example: Any = None) -> An
             raise ValueError(f"{array}: {messages.pending_over_automatic(automatic)}")
         return NamedSharding(mesh, spec_of(shape))
 
-    return map_type(annotation, leaf, example=example)
+    known = NO_EXAMPLE if example is None else example
+    return map_type(annotation, leaf, example=known)
 
 
 def is_fully_sharded(spec: PartitionSpec | ArrayType | Any, mesh: Any = None) -> bool:

@@ -19,7 +19,7 @@ from shardtypes.checked import _MISSING
 from shardtypes.dtypes import ArrayType, array_spec, shape_of_type
 from shardtypes.mapped import _shard_map
 from shardtypes.meshes import axes_of_type
-from shardtypes.partition_specs import map_type, spec_of
+from shardtypes.partition_specs import has_open_structure, map_type, spec_of
 from shardtypes.trace_arguments import Argument
 from shardtypes.trace_forms import Mapping as Mapped
 
@@ -128,6 +128,8 @@ class Call:
             return [item]
         if issubclass(container, tuple):
             return (item,)
+        if container is type(None):
+            return item
         return dict.fromkeys(self.keys, item)
 
     def _call(self, static: Mapping[str, Any], traced: Mapping[str, Any]) -> Any:
@@ -182,6 +184,8 @@ def _specs(annotation: Any, many: Callable[[type, Any], Any]) -> Any:
 def _leaves(result: Any) -> Any:
     """The specs of a result, once it is summed; None where its annotation does not give them."""
     try:
+        if has_open_structure(result):
+            return None
         return map_type(
             result,
             lambda array: spec_of(
@@ -220,7 +224,8 @@ def _has_open_keys(argument: Argument) -> bool:
         return item
 
     map_type(argument.annotation, lambda array: None, many=many)
-    return any(not issubclass(container, (list, tuple)) for container in found)
+    known = (list, tuple, type(None))
+    return any(not issubclass(container, known) for container in found)
 
 
 def _is_tree_of_arrays(value: Any) -> bool:

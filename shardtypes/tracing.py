@@ -14,6 +14,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from jax.sharding import AbstractMesh, AxisType
@@ -97,6 +98,7 @@ class Verdict:
 
 def trace(
     f: Callable[..., Any],
+    /,
     *examples: Any,
     mesh: Any = None,
     sizes: Mapping[str, int] | None = None,
@@ -110,9 +112,20 @@ def trace(
     are checked too where its axes are Explicit. Of a method found in its class the object is made like any argument,
     if the class is a ``pytree_dataclass``; ``*args`` stand for two.
     """
+    return trace_call(f, examples, named, mesh, sizes or {})
+
+
+def trace_call(
+    f: Callable[..., Any],
+    examples: tuple[Any, ...],
+    named: Mapping[str, Any],
+    mesh: Any = None,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> Verdict:
+    """The same, where parameters may have any names."""
     configured = _numbers_around(f)  # before the functions run their checked forms
     with whole_tracebacks(), checks_in_place(f) as left:
-        verdict = _trace(f, examples, mesh, sizes or {}, named, configured)
+        verdict = _trace(f, examples, mesh, sizes, named, configured)
     if verdict.ok is True and left:
         reason = "; ".join([verdict.reason, *left])
         return replace(verdict, reason=reason, proved=False)

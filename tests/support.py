@@ -56,6 +56,25 @@ class Progress:
         return {pid: used for pid, (_, used) in stats.items() if pid in mine}
 
 
+def wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process ends by itself, however long it works.
+
+    Raises:
+        TimeoutError: it hangs, and was killed.
+    """
+    progress = Progress(process.pid)
+    while True:
+        try:
+            process.wait(1)
+            return
+        except subprocess.TimeoutExpired:
+            if progress.hangs():
+                process.kill()
+                process.wait()
+                command = process.args
+                raise TimeoutError(f"{command} does nothing any more") from None
+
+
 def run(
     command: Sequence[str | Path],
     cwd: Path = ROOT,
@@ -76,18 +95,7 @@ def run(
             stdout=out,
             stderr=subprocess.STDOUT if together else err,
         )
-        progress = Progress(process.pid)
-        while True:
-            try:
-                process.wait(1)
-                break
-            except subprocess.TimeoutExpired:
-                if progress.hangs():
-                    process.kill()
-                    process.wait()
-                    raise TimeoutError(
-                        f"{' '.join(map(str, command))} does nothing any more"
-                    ) from None
+        wait_for(process)
         texts = []
         for file in (out, err):
             file.seek(0)

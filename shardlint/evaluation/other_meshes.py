@@ -183,9 +183,8 @@ def _with_totals(declared: Outcome, axis: str) -> Iterator[Setting]:
     for other in _other_sizes(size):
         origin = {} if where is None else {where: other}
         total = whole * other // size
-        for place, value in declared.written.items():
-            if value == whole and place not in origin and total:
-                yield Setting(max(DEVICES, total), {**origin, place: total})
+        for place in _places_of(declared, whole, origin) if total else ():
+            yield Setting(max(DEVICES, total), {**origin, place: total})
 
 
 def _other_sizes(size: int) -> list[int]:
@@ -232,9 +231,15 @@ def _equal_numbers(
     declared: Outcome, axis: str, setting: Setting
 ) -> list[modules.Where]:
     """Where the size of an axis is written besides in the program."""
-    size = declared.sizes[axis]
-    equal = [where for where, value in declared.written.items() if value == size]
-    return [where for where in equal if where not in setting.literals]
+    return _places_of(declared, declared.sizes[axis], setting.literals)
+
+
+def _places_of(
+    declared: Outcome, number: int, besides: Mapping[modules.Where, int]
+) -> list[modules.Where]:
+    """Where the program has a number in its text, besides places at which it stands for a size already."""
+    equal = [where for where, value in declared.written.items() if value == number]
+    return [where for where in equal if where not in besides]
 
 
 def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Setting:
@@ -249,13 +254,13 @@ def _with_numbers(
     """The runs in which another number in the text of a program stands for the size of the mesh too."""
     size = declared.sizes[axis]
     whole = declared.devices_used
-    of_axis = [where for where, value in declared.written.items() if value == size]
-    of_all = [
-        where for where, value in declared.written.items() if value == whole != size
-    ]
-    numbers = dict.fromkeys(of_axis, other.outcome.sizes[axis])
-    numbers.update(dict.fromkeys(of_all, other.outcome.devices_used))
-    tried = [where for where in numbers if where not in other.setting.literals]
+    numbers = dict.fromkeys(
+        _equal_numbers(declared, axis, other.setting), other.outcome.sizes[axis]
+    )
+    if whole != size:
+        of_all = _places_of(declared, whole, other.setting.literals)
+        numbers.update(dict.fromkeys(of_all, other.outcome.devices_used))
+    tried = list(numbers)
     for where in tried[:MOST_NUMBERS]:
         value = numbers[where]
         setting = replace(

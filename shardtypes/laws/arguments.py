@@ -578,6 +578,8 @@ def _leaf_types(annotation: Any) -> list[ArrayType]:
 def _several(container: type, item: Any) -> Any:
     if issubclass(container, (list, tuple)):
         return container([item, item])
+    if container is type(None):
+        return item
     raise CannotMake("give an example of a dict: its annotation does not say its keys")
 
 

@@ -11,6 +11,7 @@ from shardtypes.proving.intermediates import Intermediate as Intermediate
 from shardtypes.proving.intermediates import Intermediates as Intermediates
 from shardtypes.proving.prover import follow as follow
 from shardtypes.proving.prover import prove as prove
+from shardtypes.proving.prover import prove_call as prove_call
 from shardtypes.proving.verdict import Numbers as Numbers
 from shardtypes.proving.verdict import Proof as Proof
 from shardtypes.proving.verdict import Refuted as Refuted

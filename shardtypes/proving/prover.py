@@ -47,6 +47,7 @@ _DRAWS = 3
 
 def prove(
     f: Callable[..., Any],
+    /,
     *examples: Any,
     mesh: Any = None,
     reference: Callable[..., Any] | None = None,
@@ -75,6 +76,23 @@ def prove(
             f"reference is a function of the same arguments, not {type(reference).__name__}"
         )
     call = Call.of(f, examples, named, grad)
+    return _proved(f, call, mesh, reference, mesh_dependent)
+
+
+def prove_call(
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mesh: Any
+) -> Proof:
+    """The same of a call, where parameters may have any names."""
+    return _proved(f, Call.of(f, args, kwargs, False), mesh)
+
+
+def _proved(
+    f: Callable[..., Any],
+    call: Call,
+    mesh: Any,
+    reference: Callable[..., Any] | None = None,
+    mesh_dependent: str | None = None,
+) -> Proof:
     with rarely_collected():
         asked = _asked(call, mesh, reference)
         if isinstance(asked, Proof):
@@ -88,11 +106,11 @@ def prove(
 
 
 def follow(
-    f: Callable[..., Any], *examples: Any, mesh: Any = None, **named: Any
+    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mesh: Any
 ) -> Intermediates:
-    """How the arrays of a function that maps over devices move over the mesh, as far as it is proved; empty where
-    nothing is mapped. Nothing is run. Raises what the function raises on the mesh."""
-    asked = _asked(Call.of(f, examples, named, False), mesh, None)
+    """How the arrays of a call that maps over devices move over the mesh, as far as it is proved; empty where nothing
+    is mapped. Nothing is run. Raises what the function raises on the mesh."""
+    asked = _asked(Call.of(f, args, kwargs, False), mesh, None)
     return (
         Intermediates()
         if isinstance(asked, Proof)

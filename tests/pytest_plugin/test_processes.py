@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Run, until
+from pytest_shardtypes.processes import interrupts_later
+
+from .conftest import ROOT, Run, until, until_gone
 
 TESTS = """
 import os, signal, subprocess, time
@@ -179,8 +182,31 @@ def test_nothing_is_left_when_the_first_process_ends(
         ranks = [entry.name for entry in started.iterdir()]
         assert list(temporary.glob("shardtypes-*"))
         parent.send_signal(how)
-    until(lambda: not any(Path("/proc", rank).exists() for rank in ranks))
+    until_gone(ranks)
     assert not list(temporary.glob("shardtypes-*"))
+
+
+LATE = """
+import jax, pathlib, pytest, time
+
+@pytest.mark.processes
+def test_that_one_takes_longer_for():
+    if jax.process_index() == 1:
+        time.sleep(1)
+        pathlib.Path("late").touch()
+
+@pytest.mark.processes
+def test_that_all_begin_together():
+    assert pathlib.Path("late").exists()
+"""
+
+
+def test_all_processes_begin_each_test_together(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    """The first communication of those that come to it 30 s apart fails."""
+    pytester.makepyfile(LATE)
+    run("--shardtypes", "--shardtypes-processes=2").assert_outcomes(passed=2)
 
 
 INTERRUPTED_AGAIN = """
@@ -243,6 +269,36 @@ def test_a_second_interrupt_waits_for_nobody_either(
     result = run("--shardtypes", "--shardtypes-processes=2", "-s")
     result.stdout.fnmatch_lines(["*still waited for: 0"])
     assert len(list(started.iterdir())) == 2
+
+
+def test_an_interrupt_does_not_keep_processes_from_being_ended() -> None:
+    done = []
+
+    def interrupted() -> None:
+        with interrupts_later():
+            signal.raise_signal(signal.SIGINT)
+            done.append("ended")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["ended"]
+    with interrupts_later():
+        done.append("without")
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_another_thread_ends_processes_as_well() -> None:
+    done = []
+
+    def end() -> None:
+        with interrupts_later():
+            done.append("ended")
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    thread.join()
+    assert done == ["ended"]
 
 
 @pytest.mark.once

@@ -341,6 +341,9 @@ def of_one_size(params, x: f32['B M']) -> f32['B M']:
 def only_refused(params, x: f32['B M']) -> f32['B M']:
     return x @ params["w"]
 
+def with_our_names(f, mesh, x: f32['B M'], sizes, named) -> f32['B M']:
+    return f(x) * len(mesh) * sizes["by"] * named
+
 def never_called(params, x: f32['B M']) -> f32['B M']:
     return x
 """
@@ -359,17 +362,19 @@ def test_calls():
     x = jnp.ones((4, 16))
     called.mlp({"w": jnp.ones((16, 6)), "b": jnp.zeros(6)}, x)
     called.heads(x, {"heads": 4})
+    called.with_our_names(jnp.sin, ["d"], x, sizes={"by": 2}, named=3)
     called.of_one_size({"scale": jnp.ones((4, 16))}, x)
     with pytest.raises(Exception):
         called.only_refused({"w": jnp.ones((16, 6))}, x)
 """,
     )
     result = run("--shardtypes", "--shardtypes-packages", "called", "-v")
-    result.stdout.fnmatch_lines(["*3 passed, 3 could not tell*"])
+    result.stdout.fnmatch_lines(["*4 passed, 3 could not tell*"])
     result.stdout.fnmatch_lines_random(
         [
             "called.py::mlp PASSED*",
             "called.py::heads PASSED*",
+            "called.py::with_our_names PASSED*",
             "called.py::of_one_size COULD NOT TELL*",
             "called.py::only_refused COULD NOT TELL*",
             "called.py::never_called COULD NOT TELL*",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -96,6 +98,88 @@ def test_jitted_functions_static_and_unused_arguments(auto_mesh: Mesh) -> None:
     assert [row.name for row in told.arguments] == ["x", "rest[0]"]
     assert [row.name for row in told.results] == ["result['y']"]
     assert "no collectives" in str(told) and told.mesh == "d=2, t=4"
+
+
+@dataclasses.dataclass
+class Config:
+    """What JAX takes for one value, and cannot hash."""
+
+    width: int
+    names: list[str]
+
+
+class Net:
+    def __init__(self, w: jax.Array) -> None:
+        self.w, self.names = w, ["net"]
+
+    def apply(self, x: f32["B/d M"], width: int) -> f32["B/d M"]:
+        return x @ self.w[:, :width]
+
+
+def with_number(x: f32["B/d M"], width: int) -> f32["B/d M"]:
+    return x[:, :width]
+
+
+def with_flags(
+    x: f32["B/d M"], on: bool, *, kind: str = "plain", y: f32["B"] | None
+) -> f32["B/d M"]:
+    assert on is True
+    assert kind in ("plain", "other")
+    return x if y is None else x + y[:, None]
+
+
+def with_objects(
+    x: f32["B/d M"],
+    apply: Callable[[Any], Any],
+    config: Config,
+    *shape: int,
+    **rest: Any,
+) -> dict[str, Any]:
+    assert rest == {"names": ["a"]}
+    return {"y": apply(x) + jnp.ones(shape), "said": config.names[0]}
+
+
+def made_row(x: jax.Array) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    config = Config(16, ["a"])
+    return [
+        (with_number, (x, 3), {}),
+        (with_number, (), {"width": 3, "x": x}),
+        (with_flags, (x, True), {"y": None}),
+        (with_flags, (x,), {"on": True, "kind": "other", "y": None}),
+        (with_objects, (x, jnp.sin, config, 8, 16), {"names": ["a"]}),
+        (functools.partial(with_number, width=3), (x,), {}),
+        (Net(jnp.ones((16, 16))).apply, (x, 3), {}),
+        (Net.apply, (Net(jnp.ones((16, 16))), x, 3), {}),
+        (jax.jit(with_number, static_argnames="width"), (x, 3), {}),
+        (jax.jit(with_number, static_argnames="width"), (x,), {"width": 3}),
+        (jax.jit(with_number, static_argnums=-1), (x, 3), {}),
+    ]
+
+
+@pytest.mark.parametrize("case", range(11))
+def test_arguments_that_are_no_arrays(auto_mesh: Mesh, case: int) -> None:
+    """They are what they are in the call, not numbers that JAX traces."""
+    x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("d")))
+    f, args, kwargs = made_row(x)[case]
+    told = st.explain(f, *args, **kwargs)
+    assert [(row.name, row.layout) for row in told.arguments] == [("x", st.layout(x))]
+    assert [row.name for row in told.results] in (["result"], ["result['y']"])
+    assert told.unfollowed == ""
+
+
+def test_a_function_with_a_number_that_maps_is_followed(auto_mesh: Mesh) -> None:
+    def summed(x: f32["B/d M"], times: int) -> f32["B M"]:
+        def body(x: jax.Array) -> jax.Array:
+            return jax.lax.psum(x * jnp.ones(times)[0], "d")
+
+        return jax.shard_map(body, mesh=auto_mesh, in_specs=P("d"), out_specs=P(None))(
+            x
+        )
+
+    x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("d")))
+    told = st.explain(summed, x, 3)
+    assert told.unfollowed == ""
+    assert "psum" in str(told.intermediates)
 
 
 def test_abstract_arguments(auto_mesh: Mesh) -> None:

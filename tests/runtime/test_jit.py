@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
 from shardtypes import _stats, f32
+from tests.support import run_python
 
 
 @st.typechecked
@@ -234,8 +233,5 @@ print(reported)
 
 def test_programs_in_the_persistent_cache_are_checked(tmp_path: Path) -> None:
     """The same program is in the cache from the second time on."""
-    command = [sys.executable, "-c", CACHED, str(tmp_path)]
-    output = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=300
-    ).stdout
-    assert output == "30\n"
+    done = run_python("-c", CACHED, str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "30\n"), done.stderr
