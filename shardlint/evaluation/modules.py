@@ -232,6 +232,7 @@ class World:
             guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load,
             guarded_code.STAR: star,
+            guarded_code.ASYNCHRONOUS: _refuse_asynchronous,
             "_refuse_": _refuse,
         }
 
@@ -288,6 +289,10 @@ def _present(value: Any) -> Any:
 
 def _refuse_missing(value: Missing, name: str) -> Any:
     raise NotEvaluable(f"{value.name}: {value.reason}")
+
+
+def _refuse_asynchronous() -> None:
+    raise NotEvaluable("a function that an event loop runs")
 
 
 def _refuse() -> None:

@@ -140,6 +140,19 @@ def test_a_program_that_cannot_be_run_is_named_with_the_reason(
     )
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_program_that_an_event_loop_runs_is_named(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    """None of its coroutines is made: Python would say on standard error that nobody waited for it."""
+    program = TRAIN.replace('if __name__ == "__main__":', "async def serve(size=8):")
+    ending = "\n\nif __name__ == '__main__':\n    print(serve())\n"
+    (project / "train.py").write_text(program + ending)
+    _, out, err = lint(capsys, "--no-cache", "--statistics", ".")
+    assert "train.py: a function that an event loop runs" in out
+    assert "never awaited" not in err
+
+
 ALONE = """\
 import functools
 import jax
