@@ -32,6 +32,7 @@ _COUNTED = re.compile(r" *(\d+) (.+)")
 _WITHOUT_A_MODEL = messages.unmodelled("")
 #: What every run says of itself at its end.
 _NOTE = re.compile(r"^shardlint: (?:\d+ files? checked|not checked: )")
+_RULE = re.compile(r"ST\d{3} ")
 _CUT_OFF = messages.cut_off("", "").partition(":")[0]
 
 
@@ -49,6 +50,7 @@ class Result:
     findings: list[dict[str, Any]] = field(default_factory=list)
     unmodelled: dict[str, int] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -187,7 +189,7 @@ def _wait(
 def _read_statistics(line: str, result: Result) -> None:
     """A line of standard error: a count of ``--statistics``, or a complaint of the linter."""
     counted = _COUNTED.fullmatch(line)
-    if _NOTE.search(line):
+    if _NOTE.search(line) or messages.is_compared_share(line):
         result.notes.append(line)
         return
     if counted is None:
@@ -199,6 +201,8 @@ def _read_statistics(line: str, result: Result) -> None:
         result.unmodelled[text.removeprefix(_WITHOUT_A_MODEL)] = count
     elif text.startswith(_CUT_OFF):
         result.cut[text.removeprefix(f"{_CUT_OFF}: ")] = count
+    elif not _RULE.match(text):
+        result.gaps[text] = count
 
 
 def _context(path: Path, finding: dict[str, Any], around: int) -> list[str]:

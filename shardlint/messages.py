@@ -188,6 +188,7 @@ def too_deep_to_follow(path: str) -> str:
 
 _MAY_BE_MEANT = "depends on the number of devices, as its callers may mean: "
 _NOT_COMPARED = "not run on other numbers of devices: "
+_WHICH_AND_WHY = ": --statistics says which and why"
 
 
 def not_compared(path: str, reason: str) -> str:
@@ -226,7 +227,11 @@ def compared_share(uncompared: int, meant: int) -> str:
         parts.append(
             f"{meant} functions' results depend on the number of devices, as their callers may mean"
         )
-    return f"{'; '.join(parts)}: --statistics says which and why"
+    return "; ".join(parts) + _WHICH_AND_WHY
+
+
+def is_compared_share(text: str) -> bool:
+    return text.endswith(_WHICH_AND_WHY)
 
 
 def nested(path: str) -> str:

@@ -80,7 +80,7 @@ def source_file(path: Path, config: Config) -> SourceFile:
     if path.suffix == ".pyi" and path.with_suffix(".py").exists():
         # a name that nothing imports: where there are both, programs run the other
         name += "-stub"
-    if not path.suffix:
+    if path.suffix in ("", ".ipynb"):
         name += "-script"  # nothing can import it
     is_alone = config.source is None and not config.project
     return SourceFile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from shardlint.found import Found, Way
 from shardtypes.lang.diagnostics import Diagnostic, Place
@@ -12,8 +13,9 @@ _OF_SHARDING = "ST3"
 
 
 def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
-    """What was found in each file, without what a call makes appear in another file where it is found anyway, and
-    without results that depend on the number of devices where a rule already says what is wrong on the way to them."""
+    """What was found in each file, without what a call makes appear in another file where it is found anyway, without
+    results that depend on the number of devices where a rule already says what is wrong on the way to them, and
+    without what another program that comes by the same place has found there."""
     every = [one for each in found.values() for one in each.raw]
     places = {(one.code, one.place) for one in every}
     ways = [way for each in found.values() for way in each.ways]
@@ -30,7 +32,16 @@ def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
         )
         return not repeated and (one.code, one.place) not in explained
 
-    return {name: _those(is_kept, one) for name, one in found.items()}
+    kept = {name: _those(is_kept, one) for name, one in found.items()}
+    tellers: dict[tuple[str, Place], str] = {}
+    for name, one in kept.items():
+        for finding in one.raw:
+            tellers.setdefault((finding.code, finding.place), name)
+
+    def told_by(name: str, one: Diagnostic) -> bool:
+        return tellers[one.code, one.place] == name
+
+    return {name: _those(partial(told_by, name), one) for name, one in kept.items()}
 
 
 def _those(is_kept: Callable[[Diagnostic], bool], found: Found) -> Found:

@@ -251,7 +251,8 @@ class FunctionValue:
 @dataclass(eq=False, slots=True)
 class ClassValue:
     """A class of the project. ``fields`` maps a dataclass field to its annotation (an ``ir.Expr``), in order;
-    ``decorated`` are the qualified names of its decorators, empty for those of the project or unknown ones."""
+    ``decorated`` are the qualified names of its decorators, empty for those of the project or unknown ones. No class is
+    among the bases of its bases."""
 
     node: ir.Class
     module: str
@@ -263,6 +264,12 @@ class ClassValue:
     closure: object = None  # of a class defined in a function
     # the fields that are parts of a tree, where the class is registered as one
     data: tuple[str, ...] | None = None
+
+    def inherits(self, other: ClassValue) -> bool:
+        """Whether it is the other class, or below it."""
+        return self is other or any(
+            isinstance(base, ClassValue) and base.inherits(other) for base in self.bases
+        )
 
 
 @frozen

@@ -97,5 +97,5 @@ def _line(cls: ClassValue) -> Iterator[str]:
     """The names of a class and of all above it."""
     yield cls.node.name
     for base in cls.bases:
-        if isinstance(base, ClassValue) and base is not cls:
+        if isinstance(base, ClassValue):
             yield from _line(base)

@@ -66,18 +66,22 @@ def make(it: Interpreter, node: ir.Class, module: str) -> ClassValue:
             expr = (
                 base.value.obj if isinstance(base.value, ir.Subscript) else base.value
             )
-            found = it.resolve_static(expr, module)
-            bases.append(
-                found
-                if isinstance(found, (ClassValue, ExternalValue))
-                else Unknown("a base class")
-            )
+            bases.append(_base(it.resolve_static(expr, module), cls))
     cls.bases = tuple(bases)
     _describe(it, cls)
     source = it.project.module(module)
     if node.name in it.classes.registered or node.decorators:
         cls.data = registration.data_fields(node, () if source is None else source.body)
     return cls
+
+
+def _base(found: object, cls: ClassValue) -> Value:
+    """What a class inherits from. In ``class Step(Step)`` that is what had the name before, which is not known."""
+    if isinstance(found, ExternalValue):
+        return found
+    if isinstance(found, ClassValue) and not found.inherits(cls):
+        return found
+    return Unknown("a base class")
 
 
 def _describe(it: Interpreter, cls: ClassValue) -> None:
@@ -124,7 +128,7 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
     """Annotated fields with the module of each, those of bases first."""
     found: dict[str, tuple[ir.AnnAssign, str]] = {}
     for base in reversed(cls.bases):
-        if isinstance(base, ClassValue) and base is not cls:
+        if isinstance(base, ClassValue):
             found.update(fields(it, base))
     found.update(
         (name, (node, cls.module))
@@ -212,9 +216,7 @@ def _constant(
             return result
     for base in cls.bases:
         found = (
-            _constant(it, value, base, name)
-            if isinstance(base, ClassValue) and base is not cls
-            else None
+            _constant(it, value, base, name) if isinstance(base, ClassValue) else None
         )
         if found is not None:
             return found
@@ -345,7 +347,7 @@ def _is_flax_module(cls: ClassValue) -> bool:
     return any(
         base.qualname == "flax.linen.Module"
         if isinstance(base, ExternalValue)
-        else isinstance(base, ClassValue) and base is not cls and _is_flax_module(base)
+        else isinstance(base, ClassValue) and _is_flax_module(base)
         for base in cls.bases
     )
 

@@ -140,7 +140,7 @@ def is_enum(cls: ClassValue) -> bool:
     return any(
         base.qualname.startswith("enum.")
         if isinstance(base, ExternalValue)
-        else isinstance(base, ClassValue) and base is not cls and is_enum(base)
+        else isinstance(base, ClassValue) and is_enum(base)
         for base in cls.bases
     )
 

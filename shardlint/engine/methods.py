@@ -30,11 +30,7 @@ def _find(
         if isinstance(node, ir.Function) and node.name == name and wanted(node):
             return node, cls
     for base in cls.bases:
-        found = (
-            _find(base, name, wanted)
-            if isinstance(base, ClassValue) and base is not cls
-            else None
-        )
+        found = _find(base, name, wanted) if isinstance(base, ClassValue) else None
         if found is not None:
             return found
     return None

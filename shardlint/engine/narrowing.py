@@ -165,7 +165,7 @@ def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
 def _is_of(value: Value, type_: Value) -> bool | None:
     """Whether a value is of one type; arrays may be given as what converts to one, so they are of no known type."""
     if isinstance(value, InstanceValue) and isinstance(type_, ClassValue):
-        return True if _inherits(value.cls, type_) else False if value.exact else None
+        return True if value.cls.inherits(type_) else False if value.exact else None
     name = (
         type_.qualname
         if isinstance(type_, ExternalValue)
@@ -207,12 +207,6 @@ _BUILTIN = frozenset(
     f"builtins.{name}"
     for name in "tuple list dict str bytes int float bool complex set".split()
 )
-
-
-def _inherits(cls: ClassValue, other: ClassValue) -> bool:
-    return cls is other or any(
-        isinstance(base, ClassValue) and _inherits(base, other) for base in cls.bases
-    )
 
 
 def expand_shape(

@@ -34,12 +34,12 @@ def positional_fields(
 
 
 def _is_known(cls: ClassValue) -> bool:
-    return all(_is_known_base(base, cls) for base in cls.bases)
+    return all(_is_known_base(base) for base in cls.bases)
 
 
-def _is_known_base(base: Value, cls: ClassValue) -> bool:
+def _is_known_base(base: Value) -> bool:
     if isinstance(base, ClassValue):
-        return base is cls or _is_known(base)
+        return _is_known(base)
     if not isinstance(base, ExternalValue):
         return False
     return (
@@ -53,7 +53,7 @@ def _fields(cls: ClassValue, makes_dataclass: IsDecorator) -> dict[str, bool]:
     keeps its place."""
     found: dict[str, bool] = {}
     for base in reversed(cls.bases):
-        if isinstance(base, ClassValue) and base is not cls:
+        if isinstance(base, ClassValue):
             found.update(_fields(base, makes_dataclass))
     decorators = [
         expr for expr in cls.node.decorators if makes_dataclass(expr, cls.module)
@@ -93,7 +93,7 @@ def _is_below(cls: ClassValue, names: frozenset[str]) -> bool:
     for base in cls.bases:
         if isinstance(base, ExternalValue) and base.qualname in names:
             return True
-        if isinstance(base, ClassValue) and base is not cls and _is_below(base, names):
+        if isinstance(base, ClassValue) and _is_below(base, names):
             return True
     return False
 

@@ -10,8 +10,7 @@ def shares_scope(cls: ClassValue) -> bool:
     """Whether an instance given to a function is checked field by field in the function's scope, as those of a
     ``pytree_dataclass`` are. The names of any other class are its own."""
     return is_pytree_dataclass(cls) or any(
-        isinstance(base, ClassValue) and base is not cls and shares_scope(base)
-        for base in cls.bases
+        isinstance(base, ClassValue) and shares_scope(base) for base in cls.bases
     )
 
 

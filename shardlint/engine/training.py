@@ -128,9 +128,7 @@ def _is_state(cls: ClassValue, method: str) -> bool:
     return any(
         base.qualname == _FLAX_STATE
         if isinstance(base, ExternalValue)
-        else isinstance(base, ClassValue)
-        and base is not cls
-        and _is_state(base, method)
+        else isinstance(base, ClassValue) and _is_state(base, method)
         for base in cls.bases
     )
 

@@ -41,7 +41,7 @@ def is_tree(cls: ClassValue) -> bool:
     for base in cls.bases:
         if isinstance(base, ExternalValue) and base.qualname in _REGISTERED:
             return True
-        if isinstance(base, ClassValue) and base is not cls and is_tree(base):
+        if isinstance(base, ClassValue) and is_tree(base):
             return True
     return bool(_MAKING.intersection(cls.decorated)) or any(
         _registers(expr) for expr in cls.node.decorators
@@ -77,7 +77,7 @@ def static_fields(cls: ClassValue) -> frozenset[str]:
         if isinstance(node.value, ir.Call) and _is_static(node.value)
     }
     for base in cls.bases:
-        if isinstance(base, ClassValue) and base is not cls:
+        if isinstance(base, ClassValue):
             found |= static_fields(base)
     return frozenset(found)
 

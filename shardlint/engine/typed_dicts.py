@@ -37,7 +37,7 @@ def made(cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value 
 def _with_bases(cls: ClassValue) -> Iterator[ClassValue]:
     yield cls
     for base in cls.bases:
-        if isinstance(base, ClassValue) and base is not cls:
+        if isinstance(base, ClassValue):
             yield from _with_bases(base)
 
 

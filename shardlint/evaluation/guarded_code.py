@@ -39,6 +39,7 @@ ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = (
     "_tick_",
 )
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
+ASYNCHRONOUS = "_asynchronous_"
 PLACES = "__shardlint_places__"
 """The attribute by which a class of the program knows where its annotations stand."""
 LARGEST = 4096
@@ -217,9 +218,15 @@ class _Guards(ast.NodeTransformer):
         return self._function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._function(node)
+        """Nothing here would run what it returns: it is refused where it is called."""
+        parts = {name: getattr(node, name) for name in node._fields}
+        parts["body"] = [_at(node, ast.Pass())]
+        function = _at(node, ast.FunctionDef(**parts))
+        self._function(function)
+        function.body = [_at(node, ast.Expr(self._call(ASYNCHRONOUS, [], node)))]
+        return function
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
+    def _function(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None if node.returns is None else node.returns  # stays text
         node.body = [self.visit(statement) for statement in node.body]
         node.body = [
@@ -311,9 +318,7 @@ class _Guards(ast.NodeTransformer):
             raise NotEvaluable("an attribute that is deleted")
         return self.generic_visit(node)
 
-    def _ticking(
-        self, node: ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef
-    ) -> ast.AST:
+    def _ticking(self, node: ast.For | ast.While | ast.FunctionDef) -> ast.AST:
         first = node.body[0]
         at = 0
         if not isinstance(node, (ast.For, ast.While)) and isinstance(first, ast.Expr):

@@ -232,6 +232,7 @@ class World:
             guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load,
             guarded_code.STAR: star,
+            guarded_code.ASYNCHRONOUS: _refuse_asynchronous,
             "_refuse_": _refuse,
         }
 
@@ -251,10 +252,14 @@ class World:
         found = self.module(full, module.name) if full else None
         if name is None:
             return Outside(full) if found is None else found
+        if found is not None and name in found.names:
+            return _present(found.names[name])
+        below = self.module(f"{full}.{name}", module.name)
+        if below is not None:
+            return below
         if found is not None:
             return _present(self.member(found, name))
-        below = self.module(f"{full}.{name}", module.name)
-        return below if below is not None else attribute(Outside(full), name)
+        return attribute(Outside(full), name)
 
     def _star(self, module: Module, whole: str, level: int) -> None:
         full = self._absolute(module, whole, level)
@@ -284,6 +289,10 @@ def _present(value: Any) -> Any:
 
 def _refuse_missing(value: Missing, name: str) -> Any:
     raise NotEvaluable(f"{value.name}: {value.reason}")
+
+
+def _refuse_asynchronous() -> None:
+    raise NotEvaluable("a function that an event loop runs")
 
 
 def _refuse() -> None:

@@ -68,11 +68,20 @@ def _divisors(size: Size) -> dict[str, int]:
     found: dict[str, int] = {}
     for atom in size.operations():
         divisor = atom.args[1].constant if atom.op == "//" else None
-        if divisor is None or not _is_product(atom.args[0]):
+        if divisor is None:
             return {}
-        name = min(atom.args[0].symbols, default="")
+        divided = _without_rounding_up(atom.args[0], divisor)
+        if not _is_product(divided):
+            return {}
+        name = min(divided.symbols, default="")
         found[name] = math.lcm(found.get(name, 1), divisor)
     return found
+
+
+def _without_rounding_up(numerator: Size, divisor: int) -> Size:
+    """``D+1`` over 2 as ``D``: the size of ``x[::2]`` where ``D`` need not be even."""
+    added = dict(numerator.terms).get((), 0)
+    return numerator - added if 0 < added < divisor else numerator
 
 
 def _divided_evenly(size: Size) -> Size:

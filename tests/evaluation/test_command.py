@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -33,6 +34,12 @@ if __name__ == "__main__":
     mesh = jax.make_mesh((4,), ("d",))
     print(jax.shard_map(mean_square, mesh=mesh, in_specs=P("d"), out_specs=P())(jnp.ones((8, 16))))
 """
+NOTEBOOK = {
+    "cells": [{"cell_type": "code", "metadata": {}, "source": "size = 8\n"}],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 RIGHT, WRONG = 'lax.psum(x.size, "d")', "x.size"
 
 
@@ -85,6 +92,23 @@ def test_a_finding_is_in_the_file_where_the_results_depart(
     )
 
 
+def test_a_package_beside_a_notebook_of_its_name_is_imported_from(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    package = tmp_path / "layers"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "step.py").write_text(STEP.format(divisor=WRONG))
+    program = TRAIN.replace("from step import mean_square", "from layers import step")
+    program = program.replace("(mean_square,", "(step.mean_square,")
+    (tmp_path / "train.py").write_text(program)
+    (tmp_path / "layers.ipynb").write_text(json.dumps(NOTEBOOK))
+    status, out, err = lint(capsys, "--no-cache", "--statistics", str(tmp_path))
+    assert "not run on other numbers of devices" not in err
+    assert status == 1
+    assert out.startswith(f"{package / 'step.py'}:7:12: ST316 "), out
+
+
 def test_it_is_found_anew_when_an_imported_file_changes(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
@@ -114,6 +138,19 @@ def test_a_program_that_cannot_be_run_is_named_with_the_reason(
         "not run on other numbers of devices: train.py: torch.tensor, which is not evaluated"
         in out
     )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_program_that_an_event_loop_runs_is_named(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    """None of its coroutines is made: Python would say on standard error that nobody waited for it."""
+    program = TRAIN.replace('if __name__ == "__main__":', "async def serve(size=8):")
+    ending = "\n\nif __name__ == '__main__':\n    print(serve())\n"
+    (project / "train.py").write_text(program + ending)
+    _, out, err = lint(capsys, "--no-cache", "--statistics", ".")
+    assert "train.py: a function that an event loop runs" in out
+    assert "never awaited" not in err
 
 
 ALONE = """\

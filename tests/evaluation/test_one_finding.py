@@ -77,6 +77,21 @@ def test_a_mistake_in_another_file_is_told_once(
     assert found(capsys) == expected, "from the cache"
 
 
+def test_a_mistake_that_two_programs_come_by_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = MODEL.format(middle=ADDED_FIRST, scores=WHOLE)
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "model.py").write_text(model)
+    for program in ("train.py", "evaluate.py"):
+        (tmp_path / program).write_text(TRAIN.format(axis="t"))
+    monkeypatch.chdir(tmp_path)
+    expected = ["model.py:10 ST316"]
+    assert found(capsys, "--no-cache") == expected
+    found(capsys)
+    assert found(capsys) == expected, "from the cache"
+
+
 def found(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
     main(["--format", "concise", "--jobs", "1", *options, "."])
     lines = capsys.readouterr().out.splitlines()

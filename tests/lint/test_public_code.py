@@ -24,6 +24,15 @@ def f(x: f32["B M"]) -> f32["M B"]:
 """
 
 
+NOT_RUN = """\
+import jax
+
+
+def total(x, config):
+    return jax.pmap(lambda part: part + config.size, axis_name="d")(x)
+"""
+
+
 def test_a_checkout_and_one_that_is_not_there(tmp_path: Path) -> None:
     """In a process of its own: the peak of a child on Linux is at least what its parent had when it was started."""
     checkout = tmp_path / "project"
@@ -67,6 +76,19 @@ def test_modules_of_a_checkout_are_not_imported(tmp_path: Path) -> None:
     result = public_code.check(tmp_path)
     assert result.complaints == []
     assert [f["code"] for f in result.findings] == ["ST201"]
+
+
+def test_what_is_not_run_in_numbers_is_a_note(tmp_path: Path) -> None:
+    """A function of which the linter says that it was not run is no fault of the linter."""
+    (tmp_path / "a.py").write_text(NOT_RUN)
+    result = public_code.check(tmp_path)
+    assert not result.failed, result.complaints
+    assert result.notes[1:] == [
+        "shardlint: 1 program or function was not run on other numbers of devices: "
+        "--statistics says which and why"
+    ]
+    (gap,) = result.gaps
+    assert gap.startswith("not run on other numbers of devices: a.py: total: ")
 
 
 def test_a_run_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
