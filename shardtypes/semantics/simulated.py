@@ -117,7 +117,7 @@ def on_devices(
     function: Callable[..., Sequence[Numbers]],
     operands: Sequence[Simulated],
     results: int,
-    stacked: Callable[..., Numbers] | None = None,
+    stacked: Callable[..., Any] | None = None,
 ) -> tuple[Simulated, ...]:
     """Evaluate a function on each device's operands. One with a single result may be given ``stacked``, too: it takes
     and gives arrays with a dimension of all devices in front."""

@@ -18,16 +18,18 @@ AXES = {
 }
 
 
-def judged(text: str, allowance: Allowance | None = None) -> Judgement:
+def program(text: str, allowance: Allowance | None = None) -> Program:
     def find(name: str, importer: str) -> tuple[str, str, str] | None:
         return (name, "program.py", text) if name == "program" else None
 
     bound = allowance or Allowance(ALLOWANCE)
-    return judge(
-        Program(
-            find, lambda world: world.run_program("program"), 400_000, allowance=bound
-        )
+    return Program(
+        find, lambda world: world.run_program("program"), 400_000, allowance=bound
     )
+
+
+def judged(text: str, allowance: Allowance | None = None) -> Judgement:
+    return judge(program(text, allowance))
 
 
 @pytest.mark.parametrize("name", AXES)

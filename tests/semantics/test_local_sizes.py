@@ -1,0 +1,66 @@
+"""Local sizes keep what they are through whatever a program computes of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from shardlint.evaluation.guards import operate
+from shardlint.evaluation.modules import Written
+from shardtypes.semantics.local_sizes import (
+    DeviceCount,
+    LocalInt,
+    axes_of,
+    capacity_axes,
+    with_ample_capacities,
+)
+
+pytestmark = pytest.mark.once  # JAX has no part in it
+
+AXES = frozenset({"data"})
+SIZE = LocalInt(32, AXES)
+PLACE = (1, 0, 1, 1)
+TWO = Written(2, ("program.py", PLACE))
+
+
+def computed(symbol: str, left: Any, right: Any) -> Any:
+    return operate("program.py", PLACE, symbol, left, right)
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%"])
+@pytest.mark.parametrize("other", [2, 1.25, TWO], ids=["int", "float", "written"])
+def test_numbers_computed_of_a_local_size_are_local(symbol: str, other: Any) -> None:
+    plain = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b,
+        "//": lambda a, b: a // b,
+        "%": lambda a, b: a % b,
+    }[symbol]
+    for left, right in ((SIZE, other), (other, SIZE)):
+        found = computed(symbol, left, right)
+        assert axes_of(found) == AXES
+        assert found == plain(*(type(one).__mro__[-2](one) for one in (left, right)))
+
+
+def test_a_number_of_devices_stays_one_beside_a_constant_of_the_program() -> None:
+    assert isinstance(computed("*", TWO, DeviceCount(4)), DeviceCount)
+
+
+def test_a_capacity_that_a_fraction_makes_is_one() -> None:
+    share = computed("/", computed("*", computed("*", TWO, SIZE), 1.0), 8)
+    assert capacity_axes(math.ceil(share)) == AXES
+
+
+def test_ample_capacities_are_as_large_as_what_they_are_a_share_of() -> None:
+    with with_ample_capacities(AXES):
+        share = math.ceil(computed("/", computed("*", TWO, SIZE), 8))
+        whole = computed("//", SIZE, 4)
+        others = computed("//", LocalInt(32, frozenset({"model"})), 4)
+        ratio = computed("//", SIZE, LocalInt(8, AXES))
+    assert (share, whole, others, ratio) == (64, 32, 8, 4)
+    assert capacity_axes(share, whole) == frozenset()
+    assert capacity_axes(others) == frozenset({"model"})
