@@ -20,9 +20,9 @@ from shardlint.evaluation.recording import Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardtypes.semantics.array import Array, NotConcrete
+from shardtypes.semantics.local_sizes import Ample, with_ample_capacities
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
-from shardtypes.semantics.local_sizes import with_ample_capacities
 from shardtypes.semantics.primitives.random import without_own_draws
 from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
@@ -108,7 +108,7 @@ class Program:
     before: Entry | None = None
     allowance: Allowance = field(default_factory=lambda: Allowance(ALLOWANCE))
     without: frozenset[str] = frozenset()
-    ample: bool = False
+    ample: Ample | None = None
     rounds: bool = True
 
     def run(
@@ -140,7 +140,7 @@ class Program:
             meshes.on_machine(machine),
             running(run),
             draws,
-            with_ample_capacities(self.without if self.ample else frozenset()),
+            with_ample_capacities(self.ample),
             without_rounding(not self.rounds),
             np.errstate(all="ignore"),
         ):

@@ -7,7 +7,7 @@ capacities of local sizes) is known by construction, and never reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
 from shardlint.evaluation import replicas
@@ -23,7 +23,10 @@ from shardlint.evaluation.other_meshes import DEVICES, OtherRun, other_run, sett
 from shardlint.evaluation.parting import trace_of
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.replicas import Unequal
+from shardtypes.semantics.local_sizes import Ample
 
+# divisions of local sizes that are tried as capacities and are none
+_MOST_COUNTS = 8
 NOTHING_MAPPED = "nothing is mapped over devices"
 
 
@@ -97,12 +100,19 @@ def _without_own(program: Program, axis: str) -> Departure | str | None:
     departure = _along(without, drawn, axis)
     if not _may_be_own(departure):
         return departure
-    ample = replace(without, ample=True)
-    declared = ample.run(DEVICES)
-    if len(declared.regions) < len(drawn.regions):
-        return OWN  # a number that is no capacity was left undivided
-    found = _along(ample, declared, axis)
-    return OWN if _may_be_own(found) else found
+    counts: frozenset[Hashable] = frozenset()
+    for _ in range(_MOST_COUNTS):
+        room = Ample(frozenset({axis}), counts)
+        ample = replace(without, ample=room)
+        declared = ample.run(DEVICES)
+        if len(declared.regions) >= len(drawn.regions):
+            found = _along(ample, declared, axis)
+            return OWN if _may_be_own(found) else found
+        if not room.met:
+            break
+        # the program does not run with what was left undivided last: that is no capacity
+        counts |= {room.met[-1]}
+    return OWN
 
 
 def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:

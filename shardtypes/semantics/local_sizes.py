@@ -7,15 +7,16 @@ depend on the number of devices. A product of sizes, or a fraction, is a count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 
 class LocalInt(int):
-    """An int that depends on the number of devices along ``axes``. One is ``ample`` where a division of a local size was
-    left out, see ``with_ample_capacities``."""
+    """An int that depends on the number of devices along ``axes``. One is ``ample`` where a division of a local size
+    was left out, see ``with_ample_capacities``."""
 
     axes: frozenset[str]
     capacity: bool
@@ -50,17 +51,27 @@ class LocalFloat(float):
         return made
 
 
-_ample: ContextVar[frozenset[str]] = ContextVar(
-    "shardtypes_ample_capacities", default=frozenset()
+@dataclass
+class Ample:
+    """Which capacities are to be ample: of local sizes along ``axes``, but for divisions at these places, whose results
+    are ``counts`` of something, such as a number of heads. ``met`` are the places of divisions that were left out."""
+
+    axes: frozenset[str]
+    counts: frozenset[Hashable] = frozenset()
+    met: list[Hashable] = field(default_factory=list)
+
+
+_ample: ContextVar[Ample | None] = ContextVar(
+    "shardtypes_ample_capacities", default=None
 )
 
 
 @contextmanager
-def with_ample_capacities(axes: frozenset[str]) -> Iterator[None]:
-    """In the block, the program does not divide a local size along these axes by other numbers: a capacity that it
-    computes of it is as large as what it is a share of, so that there is room for everything on any number of devices.
+def with_ample_capacities(ample: Ample | None) -> Iterator[None]:
+    """In the block, the program does not divide a local size by other numbers: a capacity that it computes of it is as
+    large as what it is a share of, so that there is room for everything on any number of devices.
     """
-    token = _ample.set(axes)
+    token = _ample.set(ample)
     try:
         yield
     finally:
@@ -190,14 +201,27 @@ for _name in ("ceil", "floor", "trunc", "round"):
     setattr(LocalFloat, f"__{_name}__", _forwarding(_name, float, True))
 
 
-_REFLECTED = {"+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow"}  # fmt: skip
+_REFLECTED = {
+    "+": "add",
+    "-": "sub",
+    "*": "mul",
+    "/": "truediv",
+    "//": "floordiv",
+    "%": "mod",
+    "**": "pow",
+}
 
 
-def operated(symbol: str, left: Any, right: Any) -> Any:
-    """``left symbol right``, as a program computes it, where one of them knows of devices and Python would forget that,
-    or where a capacity is to be ample; NotImplemented for any others."""
-    if symbol in ("/", "//") and _is_left_undivided(left, right):
-        whole = float(left) if symbol == "/" else int(left)
+def operated(symbol: str, left: Any, right: Any, place: Hashable) -> Any:
+    """``left symbol right``, as a program computes it at some place, where one of them knows of devices and Python
+    would forget that, or where a capacity is to be ample; NotImplemented for any others."""
+    ample = _ample.get()
+    if ample is not None and symbol in ("/", "//") and _is_share(ample, left, right):
+        is_count = place in ample.counts
+        if not is_count:
+            ample.met.append(place)
+        divisor = right if is_count else 1
+        whole = int(left) // divisor if symbol == "//" else float(left) / divisor
         return local(whole, axes_of(left), False, True)
     name = _REFLECTED.get(symbol)
     if name is None or not isinstance(right, _KNOWING):
@@ -207,10 +231,10 @@ def operated(symbol: str, left: Any, right: Any) -> Any:
     return getattr(right, f"__r{name}__")(left)
 
 
-def _is_left_undivided(value: Any, divisor: Any) -> bool:
-    """Whether a share of a local size is to be as large as the whole; of what two local sizes are to each other, none
-    is a share."""
-    return not axes_of(divisor) and not _ample.get().isdisjoint(axes_of(value))
+def _is_share(ample: Ample, value: Any, divisor: Any) -> bool:
+    """Whether a share is computed of a local size that is to be ample. What two local sizes are to each other is no
+    share."""
+    return not axes_of(divisor) and not ample.axes.isdisjoint(axes_of(value))
 
 
 _KNOWING = (LocalInt, LocalFloat, DeviceCount)

@@ -120,8 +120,8 @@ def declare(
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
     part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
-    which axes a result is meant to be each device's own. ``stacked`` evaluates for all devices at once: all its operands
-    and its result have one dimension more in front.
+    which axes a result is meant to be each device's own. ``stacked`` evaluates for all devices at once: all its
+    operands and its result have one dimension more in front.
     """
     shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
     return _kept(

@@ -10,6 +10,7 @@ import pytest
 from shardlint.evaluation.guards import operate
 from shardlint.evaluation.modules import Written
 from shardtypes.semantics.local_sizes import (
+    Ample,
     DeviceCount,
     LocalInt,
     axes_of,
@@ -56,11 +57,14 @@ def test_a_capacity_that_a_fraction_makes_is_one() -> None:
 
 
 def test_ample_capacities_are_as_large_as_what_they_are_a_share_of() -> None:
-    with with_ample_capacities(AXES):
+    ample = Ample(AXES, frozenset({("program.py", (2, 0, 2, 1))}))
+    with with_ample_capacities(ample):
         share = math.ceil(computed("/", computed("*", TWO, SIZE), 8))
         whole = computed("//", SIZE, 4)
         others = computed("//", LocalInt(32, frozenset({"model"})), 4)
         ratio = computed("//", SIZE, LocalInt(8, AXES))
-    assert (share, whole, others, ratio) == (64, 32, 8, 4)
-    assert capacity_axes(share, whole) == frozenset()
+        heads = operate("program.py", (2, 0, 2, 1), "//", SIZE, 4)
+    assert (share, whole, others, ratio, heads) == (64, 32, 8, 4, 8)
+    assert ample.met == [("program.py", PLACE)] * 2
+    assert capacity_axes(share, whole, heads) == frozenset()
     assert capacity_axes(others) == frozenset({"model"})
