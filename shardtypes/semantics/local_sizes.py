@@ -171,6 +171,17 @@ def computed(value: Any, *given: Any) -> Any:
     return local(value.item() if hasattr(value, "item") else value, axes, True)
 
 
+def _is_ratio(name: str, value: Any, other: Any = None) -> bool:
+    """Whether two sizes that depend on the same devices are divided, one being so many times the other: that depends
+    on no devices."""
+    if name not in ("floordiv", "truediv", "mod") or not isinstance(other, LocalInt):
+        return False
+    is_exact = (
+        isinstance(value, LocalInt) and int(other) and not int(value) % int(other)
+    )
+    return bool(is_exact) and value.axes == other.axes
+
+
 def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
     plain = getattr(base, f"__{name}__")
 
@@ -180,6 +191,8 @@ def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
         if result is NotImplemented and any(type(one) is float for one in others):
             # of a whole number with a fraction, which Python leaves to the fraction
             result = getattr(float, f"__{name}__")(float(self), *others)
+        if _is_ratio(name, self, *others):
+            return result
         capacity = divides or bool(capacity_axes(self, *others))
         ample = _is_ample(self, *others)
         results = result if isinstance(result, tuple) else (result,)

@@ -9,6 +9,7 @@ import pytest
 
 from shardlint.evaluation.guards import operate
 from shardlint.evaluation.modules import Written
+from shardtypes.semantics.array import LOWERINGS, Array
 from shardtypes.semantics.local_sizes import (
     Ample,
     DeviceCount,
@@ -68,3 +69,24 @@ def test_ample_capacities_are_as_large_as_what_they_are_a_share_of() -> None:
     assert ample.met == [("program.py", PLACE)] * 2
     assert capacity_axes(share, whole, heads) == frozenset()
     assert capacity_axes(others) == frozenset({"model"})
+
+
+def test_how_many_times_one_local_size_is_another_depends_on_no_devices() -> None:
+    heads, groups = LocalInt(8, AXES), LocalInt(2, AXES)
+    ratio = computed("//", heads, groups)
+    assert ratio == 4
+    assert axes_of(ratio, computed("%", heads, groups)) == frozenset()
+    assert axes_of(computed("//", heads, LocalInt(3, AXES))) == AXES
+    other = LocalInt(2, frozenset({"model"}))
+    assert axes_of(computed("//", heads, other)) == AXES | {"model"}
+
+
+def test_what_a_primitive_divides_is_no_capacity() -> None:
+    sliced = LOWERINGS["jax.numpy.repeat"](
+        LOWERINGS["jax.numpy.split"](Array((SIZE, 8), "float32"), 2, axis=1)[0],
+        3,
+        axis=1,
+    )
+    assert sliced.own == frozenset()
+    taken = Array((SIZE, 8), "float32")[: computed("//", SIZE, 4)]
+    assert taken.own == AXES

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from shardtypes.lang import dtypes
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
+from shardtypes.semantics.local_sizes import capacity_axes
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -38,7 +39,7 @@ class _Parsed:
 
     entries: tuple[Any, ...]
     arrays: tuple[Array, ...]
-    shape: tuple[int, ...]
+    shape: tuple[Dim, ...]
     at: int
 
 
@@ -181,7 +182,7 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
         np.intp(one) if isinstance(one, int) and arrays else one for one in entries
     ]
     spread = common_shape([one.dims for one in arrays])
-    dims: list[int] = []
+    dims: list[Dim] = []
     at: int | None = None
     closed = apart = False
     k = 0
@@ -195,10 +196,13 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
         if one is None:
             dims.append(1)
             continue
-        size = int(array.dims[k])  # type: ignore[arg-type]  # a number, as values are
+        whole = array.dims[k]
+        size = int(whole)  # type: ignore[arg-type]  # a number, as values are
         k += 1
         if isinstance(one, slice):
-            dims.append(len(range(size)[one]))
+            kept = len(range(size)[one])
+            # it still is the size of a sharded dimension, or another one
+            dims.append(whole if kept == size else kept)
     place = 0 if apart or at is None else at
     dims[place:place] = spread
     return _Parsed(tuple(entries), tuple(arrays), tuple(dims), place)
@@ -208,9 +212,18 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
 def indexed(array: Array, index: Any) -> Array:
     """``array[index]``."""
     parsed = _parse(array, index)
-    return p.indexed(
+    found = p.indexed(
         array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
     )
+    axes = _capacities(index)
+    return replace(found, own=found.own | axes) if axes else found
+
+
+def _capacities(index: Any) -> frozenset[str]:
+    """The mesh axes on which those capacities depend that slices end at."""
+    parts = index if isinstance(index, tuple) else (index,)
+    slices = [part for part in parts if isinstance(part, slice)]
+    return capacity_axes(*(bound for one in slices for bound in (one.start, one.stop)))
 
 
 def _filled(
