@@ -9,6 +9,7 @@ from lsprotocol import types as lsp
 from shardlint.rules import rule
 from shardlint.server.documents import Document
 from shardlint.server.serving import Server
+from shardlint.server.shapes import local_shape
 from shardtypes.lang.diagnostics import Diagnostic
 
 
@@ -86,8 +87,9 @@ def _hovers(
     around = [(place, one) for place, one in shown if _contains(place, at)]
     if around:
         place, one = min(around, key=lambda pair: _length(pair[0]))
-        why = f"\n\n{one.why}" if one.why else ""
-        yield place, f"```python\n{one.name}: {one.text}\n```{why}"
+        local = local_shape(document, one.text)
+        more = "".join(f"\n\n{text}" for text in (one.why, local) if text)
+        yield place, f"```python\n{one.name}: {one.text}\n```{more}"
     for found in document.findings():
         place = server.range(document.lines, found.place)
         about = rule(found.code)

@@ -8,6 +8,8 @@ from lsprotocol import types as lsp
 
 from shardlint.server.features import register
 from shardlint.server.serving import Server
+from shardlint.server.shapes import register_shapes
+from shardlint.server.symbols import register_symbols
 
 
 def serve() -> None:
@@ -41,4 +43,6 @@ def serve() -> None:
         server.end()
 
     register(server)
+    register_shapes(server)
+    register_symbols(server)
     server.start_io()

@@ -1,0 +1,213 @@
+"""The words of a document's strings that shapes and specs are made of: dimensions, mesh axes, partial sums."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from shardlint.engine.annotations import array_form
+from shardlint.project import canonical
+from shardlint.server.units import AHEAD, Lines, Unit, source
+from shardlint.syntax import UnparsableFile, parse
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
+
+Kind: TypeAlias = Literal["dimension", "axis", "pending"]
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_PENDING = re.compile(r"\{U:([^}]*)\}?")
+_PART = re.compile(r"\S+")
+#: Functions whose strings, anywhere in an argument, are names of axes.
+_SPECS = frozenset({"PartitionSpec", "logical_to_mesh_axes", "with_logical_constraint"})
+_MESHES = frozenset({"Mesh", "AbstractMesh", "make_mesh"})
+#: Functions of ``jax.lax`` that take the names of axes, by the position of that argument.
+_COLLECTIVES = {
+    **dict.fromkeys(
+        """psum pmean pmax pmin psum_scatter all_gather all_to_all ppermute pshuffle pswapaxes pcast pvary
+        all_gather_invariant""".split(),
+        1,
+    ),
+    **dict.fromkeys(("axis_index", "axis_size"), 0),
+}
+#: Arguments that name axes, whatever the function.
+_KEYWORDS = frozenset({"axis_name", "axis_names", "spmd_axis_name", "reduced"})
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name in a string: line and column (from 0) in its unit, as characters. One that is ``made`` is the name of an
+    axis where a mesh is made."""
+
+    line: int
+    column: int
+    name: str
+    kind: Kind
+    made: bool = False
+
+    @property
+    def end(self) -> int:
+        """The column behind it."""
+        return self.column + len(self.name)
+
+    @property
+    def is_axis(self) -> bool:
+        """Of a mesh, or a logical one."""
+        return self.kind != "dimension"
+
+
+def words_of(units: Sequence[Unit]) -> Iterator[tuple[Unit, Word]]:
+    """All words of a document, with the units that they are in; of damaged units none."""
+    imported: dict[str, str] = {}
+    for unit in units:
+        imported.update(_imports(unit.good))
+    names = tuple(sorted(imported.items()))
+    for unit in units:
+        if unit.failure is None:
+            for word in _words(unit.lines, names):
+                yield unit, word
+
+
+def dtypes_in(units: Sequence[Unit], module: str) -> list[str]:
+    """The dtypes of annotations that a file has names for, or those of a ``module`` that goes by that name there."""
+    imported: dict[str, str] = {}
+    for unit in units:
+        imported.update(_imports(unit.good))
+    if module:
+        home = imported.get(module, "").partition(".")[0]
+        return sorted(SHARDTYPES_DTYPES) if home in ("shardtypes", "shardlib") else []
+    return [name for name, full in imported.items() if array_form(full) is not None]
+
+
+def words_in(text: str, axes: bool = False) -> Iterator[tuple[int, str, Kind]]:
+    """The names in a shape string, or those of ``axes``, with their offsets."""
+    if axes:
+        for name in _NAME.finditer(text):
+            yield name.start(), name[0], "axis"
+        return
+    pending = _PENDING.search(text)
+    if pending is not None:
+        for name in _NAME.finditer(pending[1]):
+            yield pending.start(1) + name.start(), name[0], "pending"
+        text = text[: pending.start()]
+    for part in _PART.finditer(text):
+        size, *sharded = re.split(r"(?<!/)/(?!/)", part[0])
+        for name in _NAME.finditer(size):
+            if name[0].strip("_"):
+                yield part.start() + name.start(), name[0], "dimension"
+        offset = part.start() + len(size)
+        for axis in sharded:
+            for name in _NAME.finditer(axis):
+                yield offset + 1 + name.start(), name[0], "axis"
+            offset += 1 + len(axis)
+
+
+def _imports(lines: Lines) -> Mapping[str, str]:
+    if not any("import" in line for line in lines):
+        return {}
+    found = {}
+    for node in ast.walk(_tree(lines)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                found[bound] = alias.name if alias.asname else bound
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def _tree(lines: Lines) -> ast.AST:
+    try:
+        found = parse(source(lines), "")
+    except UnparsableFile:
+        return ast.Module([], [])
+    return found if isinstance(found, ast.Module) else ast.Module([], [])
+
+
+@lru_cache(maxsize=4096)
+def _words(lines: Lines, imported: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
+    found = _Reading(lines, dict(imported))
+    found.visit(_tree(lines))
+    return tuple(sorted(found.words, key=lambda word: (word.line, word.column)))
+
+
+class _Reading(ast.NodeVisitor):
+    def __init__(self, lines: Lines, imported: Mapping[str, str]) -> None:
+        self.words: set[Word] = set()
+        self._lines = lines
+        self._imported = imported
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        form = array_form(self._qualified(node.value))
+        if form is not None:
+            index = node.slice
+            items = index.elts if isinstance(index, ast.Tuple) else [index]
+            for item in items[-1:]:
+                self._read(item)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        qualname = self._qualified(node.func)
+        module, _, name = qualname.rpartition(".")
+        ours = module.split(".")[0] in ("shardtypes", "shardlib")
+        if name in _SPECS:
+            for arg in node.args:
+                self._axes(arg)
+        elif name in _MESHES:
+            for arg in node.args[1:]:
+                self._axes(arg, made=True)
+        elif name in _COLLECTIVES and not ours:
+            index = _COLLECTIVES[name]
+            for arg in node.args[index : index + 1]:
+                self._axes(arg)
+        elif ours and node.args and "->" in _text(node.args[0]):
+            self._read(node.args[0])
+        for keyword in node.keywords:
+            if keyword.arg in _KEYWORDS:
+                self._axes(keyword.value, made=name in _MESHES)
+        self.generic_visit(node)
+
+    def _axes(self, node: ast.expr, made: bool = False) -> None:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Constant):
+                self._read(part, axes=True, made=made)
+
+    def _read(self, node: ast.expr, axes: bool = False, made: bool = False) -> None:
+        """The words of a string that is written as it reads: on one line, without escapes."""
+        text = _text(node)
+        if not text or node.lineno != node.end_lineno:
+            return
+        line = node.lineno - 1 - AHEAD
+        whole = self._lines[line].encode("utf-8")
+        begin = len(whole[: node.col_offset].decode("utf-8", "replace"))
+        end = len(whole[: node.end_col_offset].decode("utf-8", "replace"))
+        written = self._lines[line][begin:end]
+        offset = written.find(text)
+        if offset < 0 or len(written) - len(text) > 8:
+            return
+        start = begin + offset
+        for piece in re.finditer(r"[^,>]+", text) if "->" in text else [None]:
+            inner = text if piece is None else piece[0].rstrip("-")
+            shift = 0 if piece is None else piece.start()
+            for at, name, kind in words_in(inner, axes):
+                self.words.add(Word(line, start + shift + at, name, kind, made))
+
+    def _qualified(self, node: ast.expr) -> str:
+        """The name of what an expression stands for, by the imports of the file."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        head = self._imported.get(node.id, node.id)
+        return canonical(".".join([head, *reversed(parts)]))
+
+
+def _text(node: ast.expr) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
