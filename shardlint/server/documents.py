@@ -38,15 +38,16 @@ class Snapshot:
     @classmethod
     def of(cls, units: Sequence[Unit]) -> Snapshot:
         """What is analysed of these units."""
-        starts, line = [], 0
+        starts = []
+        numbers = []
+        lines = []
+        line = 0
         for unit in units:
             starts.append(line)
+            numbers.append(unit.number)
+            lines.append(unit.good)
             line += len(unit.good)
-        return cls(
-            tuple(starts),
-            tuple(unit.number for unit in units),
-            tuple(unit.good for unit in units),
-        )
+        return cls(tuple(starts), tuple(numbers), tuple(lines))
 
     @property
     def text(self) -> str:
@@ -120,9 +121,11 @@ class Document:
         """What does not parse: line and column (from 1), and why."""
         found = []
         for unit in self.units:
-            if unit.failure is not None:
-                line = self.start(unit) + unit.failure.line
-                found.append((line, unit.failure.column, unit.failure.message))
+            failure = unit.failure
+            if failure is None:
+                continue
+            line = self.start(unit) + failure.line
+            found.append((line, failure.column, failure.message))
         return found
 
     # --- results --------------------------------------------------------------------------------------------------
@@ -132,24 +135,32 @@ class Document:
     ) -> None:
         """Keep what a run over a snapshot found: of the units that are still those, and of ``only`` some if given."""
         fresh: dict[int, Known] = {}
-        current = {unit.number: unit for unit in self.units}
         for number, lines in zip(snapshot.numbers, snapshot.lines, strict=True):
-            unit = current.get(number)
-            wanted = only is None or number in only
-            if wanted and unit is not None and unit.good is lines:
+            unit = self._units.get(number)
+            if only is not None and number not in only:
+                continue
+            if unit is not None and unit.good is lines:
                 fresh[number] = Known(snapshot, lines)
+
+        def known_at(place: Place) -> Known | None:
+            index = snapshot.unit_of(place.line)
+            return fresh.get(snapshot.numbers[index])
+
         for diagnostic in results.diagnostics:
-            known = fresh.get(snapshot.numbers[snapshot.unit_of(diagnostic.place.line)])
+            known = known_at(diagnostic.place)
             if known is not None:
                 known.diagnostics.append(diagnostic)
-        for name in ("types", "uses"):
-            for one in getattr(results, name):
-                known = fresh.get(snapshot.numbers[snapshot.unit_of(one.place.line)])
-                if known is not None:
-                    getattr(known, name).append(one)
+        for shown_type in results.types:
+            known = known_at(shown_type.place)
+            if known is not None:
+                known.types.append(shown_type)
+        for use in results.uses:
+            known = known_at(use.place)
+            if known is not None:
+                known.uses.append(use)
         for number, known in fresh.items():
             self._keep(number, known, results.evaluated)
-        for number in self.known.keys() - current.keys():
+        for number in self.known.keys() - self._units.keys():
             del self.known[number]
 
     def _keep(self, number: int, known: Known, evaluated: bool) -> None:
@@ -162,10 +173,13 @@ class Document:
                     one for one in known.diagnostics if _said(one) not in plain
                 ]
             return
-        if before is not None and before.lines is known.lines:
-            moved = (self._moved(before, one, known) for one in before.evaluated)
-            known.evaluated = [one for one in moved if one is not None]
         self.known[number] = known
+        if before is None or before.lines is not known.lines:
+            return
+        for one in before.evaluated:
+            moved = self._moved(before, one, known)
+            if moved is not None:
+                known.evaluated.append(moved)
 
     def _moved(self, before: Known, found: Diagnostic, now: Known) -> Diagnostic | None:
         """A finding of an earlier snapshot in places of another one."""
@@ -188,34 +202,46 @@ class Document:
 
     def types(self, first: int, last: int) -> Iterator[ShownType]:
         """What assigned names are, in units that have one of these lines (from 0)."""
-        yield from self._shown("types", first, last)
+        for known in self._between(first, last):
+            yield from self._placed(known, known.types)
 
     def uses(self, first: int, last: int) -> Iterator[ShownType]:
         """What names are where they are used."""
-        yield from self._shown("uses", first, last)
+        for known in self._between(first, last):
+            yield from self._placed(known, known.uses)
 
-    def _shown(self, what: str, first: int, last: int) -> Iterator[ShownType]:
+    def _between(self, first: int, last: int) -> Iterator[Known]:
         for unit in self.units:
             begin = self.start(unit)
+            end = begin + len(unit.lines)
             known = self.known.get(unit.number)
-            if known is None or begin > last or begin + len(unit.lines) <= first:
-                continue
-            for one in getattr(known, what):
-                place = self.now(known, one.place)
-                if place is not None:
-                    yield replace(one, place=place)
+            if known is not None and begin <= last and end > first:
+                yield known
+
+    def _placed(
+        self, known: Known, shown_types: Sequence[ShownType]
+    ) -> Iterator[ShownType]:
+        for one in shown_types:
+            place = self.now(known, one.place)
+            if place is not None:
+                yield replace(one, place=place)
 
     def now(self, known: Known, at: Place) -> Place | None:
         """Where a place of a snapshot is now; None where its lines were changed since. Other files' stay."""
         if at.path != self.shown:
             return at
-        index = known.snapshot.unit_of(at.line)
-        begin = self._starts.get(known.snapshot.numbers[index])
-        if begin is None:
+        snapshot = known.snapshot
+        index = snapshot.unit_of(at.line)
+        unit = self._units.get(snapshot.numbers[index])
+        if unit is None:
             return None
-        unit = self._units[known.snapshot.numbers[index]]
-        lines = known.snapshot.lines[index]
-        return _shifted(at, known.snapshot.starts[index], lines, begin, unit.lines)
+        return _shifted(
+            at,
+            snapshot.starts[index],
+            snapshot.lines[index],
+            self.start(unit),
+            unit.lines,
+        )
 
     def _index(self) -> None:
         self._starts: dict[int, int] = {}
@@ -253,19 +279,17 @@ def _shifted(
     at: Place, begin: int, before: Lines, now: int, after: Lines
 ) -> Place | None:
     """A place in lines that begin at one line, in those that they became and that begin at another."""
-    if before is after:
-        delta = now - begin
-        if not delta:
-            return at
-        return replace(at, line=at.line + delta, end_line=at.end_line + delta)
-    first, last = _changed(before, after)
-    start, end = at.line - 1 - begin, at.end_line - 1 - begin
-    if end < first:
-        delta = now - begin
-    elif start >= last:
-        delta = now - begin + len(after) - len(before)
-    else:
-        return None
+    delta = now - begin
+    if before is not after:
+        first, last = _changed(before, after)
+        start = at.line - 1 - begin
+        end = at.end_line - 1 - begin
+        if start >= last:
+            delta += len(after) - len(before)
+        elif end >= first:
+            return None
+    if not delta:
+        return at
     return replace(at, line=at.line + delta, end_line=at.end_line + delta)
 
 
@@ -279,14 +303,22 @@ def _with_places(found: Diagnostic, place: _Moving) -> Diagnostic | None:
     own = place(found.place)
     if own is None:
         return None
-    related = ((place(one.place), one) for one in found.related)
-    kept = tuple(Related(at, one.message) for at, one in related if at is not None)
-    return replace(found, place=own, related=kept, fix=_fix(found.fix, place))
+    related = []
+    for one in found.related:
+        at = place(one.place)
+        if at is not None:
+            related.append(Related(at, one.message))
+    fix = _fix(found.fix, place)
+    return replace(found, place=own, related=tuple(related), fix=fix)
 
 
 def _fix(fix: Fix | None, place: _Moving) -> Fix | None:
     if fix is None:
         return None
-    moved = [(place(edit.place), edit) for edit in fix.edits]
-    edits = tuple(Edit(at, edit.replacement) for at, edit in moved if at is not None)
-    return replace(fix, edits=edits) if len(edits) == len(fix.edits) else None
+    edits = []
+    for edit in fix.edits:
+        at = place(edit.place)
+        if at is None:
+            return None
+        edits.append(Edit(at, edit.replacement))
+    return replace(fix, edits=tuple(edits))

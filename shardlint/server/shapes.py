@@ -24,6 +24,7 @@ from shardtypes.lang import parse as parse_shape
 _ARRAY = re.compile(r"^(?:(?P<dtype>\w+))\[(?P<quote>['\"])(?P<shape>.*?)(?P=quote)\]")
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_SLASH = re.compile(r"(?<!/)/(?!/)")
 
 
 def local_shape(document: Document, text: str) -> str | None:
@@ -101,26 +102,44 @@ def _call_at(document: Document, line: int, column: int) -> _Call | None:
         return None
     start = document.start(unit)
     text = "".join(document.lines[start:line]) + document.lines[line][:column]
-    depth, arguments, end = 0, [], len(text)
-    for index in range(len(text) - 1, -1, -1):
+    return _call_in(text, line)
+
+
+def _call_in(text: str, line: int) -> _Call | None:
+    """The call whose bracket is the last one open in a text."""
+    depth = 0
+    end = len(text)
+    arguments: list[str] = []
+    for index in range(end - 1, -1, -1):
         character = text[index]
         if character in ")]}":
             depth += 1
-        elif character in "[{" or (character == "(" and depth):
-            if not depth:
-                return None
-            depth -= 1
-        elif character == "," and not depth:
+        elif depth:
+            if character in "([{":
+                depth -= 1
+        elif character in "[{":
+            return None
+        elif character in "(,":
             arguments.append(text[index + 1 : end].strip())
             end = index
-        elif character == "(":
-            arguments.append(text[index + 1 : end].strip())
-            called = _CALLED.search(text[:index])
-            before = text[:index].rstrip()[: -len(called[1])] if called else ""
-            if called is None or before.rstrip().endswith(("def", "class")):
+        if character == "(" and end == index:
+            name = _called(text[:index])
+            if name is None:
                 return None
-            return _Call(called[1], tuple(reversed(arguments)), line)
+            arguments.reverse()
+            return _Call(name, tuple(arguments), line)
     return None
+
+
+def _called(text: str) -> str | None:
+    """The name that a text ends with, if that is called rather than defined."""
+    found = _CALLED.search(text)
+    if found is None:
+        return None
+    before = text[: found.start()].rstrip()
+    if before.endswith(("def", "class")):
+        return None
+    return found[1]
 
 
 def _definition(document: Document, name: str) -> ast.FunctionDef | None:
@@ -186,14 +205,22 @@ def _bound(
         known = _ARRAY.match(types.get(given, ""))
         if wanted is None or known is None:
             continue
-        sizes = known["shape"].partition("{")[0].split()
-        names = wanted.partition("{")[0].split()
+        names = _sizes(wanted)
+        sizes = _sizes(known["shape"])
         if len(sizes) != len(names) or "..." in (*sizes, *names):
             continue
         for name, size in zip(names, sizes, strict=True):
-            plain = name.partition("/")[0]
-            if _WORD.fullmatch(plain):
-                found.setdefault(plain, size.partition("/")[0])
+            if _WORD.fullmatch(name):
+                found.setdefault(name, size)
+    return found
+
+
+def _sizes(shape: str) -> list[str]:
+    """The sizes in a shape string, without axes and partial sums."""
+    found = []
+    for part in shape.partition("{")[0].split():
+        size, *_ = _SLASH.split(part)
+        found.append(size)
     return found
 
 

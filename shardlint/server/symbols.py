@@ -90,7 +90,8 @@ def register_symbols(server: Server) -> None:
         for one in _same(server, found):
             place = _location(server, one)
             edit = lsp.TextEdit(place.range, params.new_name)
-            edits.setdefault(place.uri, []).append(edit)
+            own = edits.setdefault(place.uri, [])
+            own.append(edit)
         return lsp.WorkspaceEdit(changes=edits)
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
@@ -120,24 +121,29 @@ def _word_at(server: Server, uri: str, position: lsp.Position) -> At | None:
         return None
     column = server.column(document.lines, position)
     for one in _words(document):
-        if one.line == position.line and one.word.column <= column <= one.word.end:
+        word = one.word
+        if one.line == position.line and word.column <= column <= word.end:
             return one
     return None
 
 
 def _same(server: Server, found: At) -> Iterator[At]:
     """Every word that means the same: of a dimension in its function or class, of an axis in the project."""
-    if not found.word.is_axis:
-        for one in _words(found.document):
-            word = one.word
-            if one.unit is found.unit and word.kind == "dimension":
-                if word.name == found.word.name:
-                    yield one
+    wanted = found.word
+    if not wanted.is_axis:
+        for one in _named(found.document, wanted.name, is_axis=False):
+            if one.unit is found.unit:
+                yield one
         return
     for document in _project(server, found):
-        for one in _words(document):
-            if one.word.is_axis and one.word.name == found.word.name:
-                yield one
+        yield from _named(document, wanted.name, is_axis=True)
+
+
+def _named(document: Document, name: str, is_axis: bool) -> Iterator[At]:
+    for one in _words(document):
+        word = one.word
+        if word.name == name and word.is_axis == is_axis:
+            yield one
 
 
 def _project(server: Server, found: At) -> Iterator[Document]:
@@ -229,16 +235,16 @@ def _dimensions(document: Document, line: int) -> list[str]:
     unit = document.unit_at(line)
     names: dict[str, None] = {}
     everywhere: dict[str, None] = {}
-    units = document.units
-    if unit is not None and unit.failure is not None:
-        # by what parsed last
-        units = [Unit(one.good, one.good, None, one.number) for one in units]
+    # of what does not parse now that which parsed last
+    units = [Unit(one.good, one.good, None, one.number) for one in document.units]
     for one, word in words_of(units):
         if word.kind != "dimension":
             continue
-        own = unit is not None and one.number == unit.number
-        (names if own else everywhere)[word.name] = None
-    return [*names, *(name for name in everywhere if name not in names)]
+        everywhere[word.name] = None
+        if unit is not None and one.number == unit.number:
+            names[word.name] = None
+    names.update(everywhere)
+    return list(names)
 
 
 def _axes(document: Document) -> Iterator[lsp.CompletionItem]:

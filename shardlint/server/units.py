@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 from shardlint import messages
 from shardlint.server.bridging import bridged
@@ -62,12 +62,12 @@ def source(lines: Iterable[str]) -> bytes:
 
 def split(lines: Sequence[str], earlier: Sequence[Unit] = ()) -> list[Unit]:
     """The units of a text. What does not parse is matched with the ``earlier`` units that stood in its place."""
+    units: list[Unit] = []
     starts = _starts(lines)
     if starts is not None:
-        return _kept_numbers(
-            [Unit(part, part) for part in _parts(lines, starts)], earlier
-        )
-    units: list[Unit] = []
+        for part in _parts(lines, starts):
+            units.append(Unit(part, part))
+        return _kept_numbers(units, earlier)
     # What was one unit may have come to an end in a string that is not closed yet, a whole text hardly.
     within = _within_strings(lines) if earlier else set()
     rest = _parts(lines, _likely_starts(lines, within))
@@ -82,18 +82,22 @@ def edited(units: Sequence[Unit], lines: Sequence[str]) -> list[Unit]:
     """The units after an edit: those that it does not touch are the same objects."""
     before = [line for unit in units for line in unit.lines]
     first, last = changed_lines(before, lines)
-    new_last = last + len(lines) - len(before)
-    if first == last == new_last:
+    more = len(lines) - len(before)
+    inserted = first == last
+    if inserted and not more:
         return list(units)
     starts = _first_lines(units)
     begin = _unit_of(starts, first)
     end = _unit_of(starts, max(first, last - 1))
-    at_border = begin > 0 and first == starts[begin]
-    goes_on = first < len(lines) and _CONTINUES.match(lines[first]) is not None
-    if at_border and (first == last or goes_on):
-        begin -= 1
-    after = starts[end + 1] if end + 1 < len(starts) else len(before)
-    middle = lines[starts[begin] : after + len(lines) - len(before)]
+    if begin > 0 and first == starts[begin]:
+        # what is put between two units may belong to the one above
+        goes_on = first < len(lines) and _CONTINUES.match(lines[first])
+        if inserted or goes_on:
+            begin -= 1
+    after = len(before)
+    if end + 1 < len(starts):
+        after = starts[end + 1]
+    middle = lines[starts[begin] : after + more]
     fresh = split(middle, units[begin : end + 1])
     return numbered([*units[:begin], *fresh, *units[end + 1 :]])
 
@@ -101,30 +105,44 @@ def edited(units: Sequence[Unit], lines: Sequence[str]) -> list[Unit]:
 def numbered(units: Sequence[Unit]) -> list[Unit]:
     """The units with a number each, that grow; all are numbered anew where there is no room between two."""
     found: list[Unit] = []
+    below = 0
     for index, unit in enumerate(units):
-        below = found[-1].number if found else 0
+        if unit.number <= below:
+            above = _next_number(units[index:], below)
+            if above - below < 2:
+                return _numbered_anew(units)
+            step = min(_GAP, (above - below) // 2)
+            unit = replace(unit, number=below + step)  # the same one
+        found.append(unit)
+        below = unit.number
+    return found
+
+
+def _next_number(units: Sequence[Unit], below: int) -> int:
+    """The next number that is taken above one, or one far above."""
+    for unit in units:
         if unit.number > below:
-            found.append(unit)
-            continue
-        later = (one.number for one in units[index:] if one.number > below)
-        above = next(later, below + 2 * _GAP)
-        if above - below < 2:
-            numbers = count(_GAP, _GAP)
-            return [
-                replace(one, number=number)
-                for one, number in zip(units, numbers, strict=False)
-            ]
-        found.append(replace(unit, number=below + min(_GAP, (above - below) // 2)))
+            return unit.number
+    return below + 2 * _GAP
+
+
+def _numbered_anew(units: Sequence[Unit]) -> list[Unit]:
+    found = []
+    for index, unit in enumerate(units, 1):
+        found.append(replace(unit, number=index * _GAP))
     return found
 
 
 def repaired(units: Sequence[Unit]) -> list[Unit]:
     """The same units, or others where the text as a whole parses though some unit does not: a string that was opened in
     one and closed in another."""
-    if all(unit.failure is None for unit in units):
+    damaged = any(unit.failure is not None for unit in units)
+    if not damaged:
         return list(units)
     lines = [line for unit in units for line in unit.lines]
-    return list(units) if _starts(lines) is None else numbered(split(lines, units))
+    if _starts(lines) is None:
+        return list(units)
+    return numbered(split(lines, units))
 
 
 def changed_lines(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
@@ -141,7 +159,8 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> tuple[int, int
 
 
 def _first_lines(units: Sequence[Unit]) -> list[int]:
-    starts, line = [], 0
+    starts = []
+    line = 0
     for unit in units:
         starts.append(line)
         line += len(unit.lines)
@@ -149,16 +168,17 @@ def _first_lines(units: Sequence[Unit]) -> list[int]:
 
 
 def _unit_of(starts: Sequence[int], line: int) -> int:
-    found = 0
-    for index, start in enumerate(starts):
-        if start <= line:
-            found = index
-    return found
+    after = bisect_right(starts, line)
+    return max(0, after - 1)
 
 
 def _parts(lines: Sequence[str], starts: Sequence[int]) -> list[Lines]:
     ends = [*starts[1:], len(lines)]
-    return [tuple(lines[a:b]) for a, b in zip(starts, ends, strict=True)]
+    found = []
+    for start, end in zip(starts, ends, strict=True):
+        part = tuple(lines[start:end])
+        found.append(part)
+    return found
 
 
 def _name(lines: Lines) -> str:
@@ -174,14 +194,15 @@ def _failure(lines: Lines) -> UnparsableFile | None:
     try:
         found = parse(source(lines), "")
     except UnparsableFile as error:
-        return UnparsableFile(
-            "", max(1, error.line - AHEAD), error.column, error.message
-        )
+        line = max(1, error.line - AHEAD)
+        return UnparsableFile("", line, error.column, error.message)
     if isinstance(found, ast.Module):
         return None
-    line = min(max(1, (found.lineno or 1) - AHEAD), len(lines))
+    line = (found.lineno or 1) - AHEAD
+    line = min(max(1, line), len(lines))
     column = max(1, found.offset or 1)
-    return UnparsableFile("", line, column, messages.syntax(found.msg))
+    message = messages.syntax(found.msg)
+    return UnparsableFile("", line, column, message)
 
 
 def _starts(lines: Sequence[str]) -> list[int] | None:
@@ -192,14 +213,35 @@ def _starts(lines: Sequence[str]) -> list[int] | None:
         return None
     if not isinstance(tree, ast.Module):
         return None
-    starts, end = [0], -1
+    starts: list[int] = []
+    end = 0
     for node in tree.body:
-        above = [one.lineno for one in getattr(node, "decorator_list", ())]
-        first = min([node.lineno, *above]) - 1 - AHEAD
-        if end >= 0 and first > end:
-            starts.append(_with_comments(lines, first, end + 1))
-        end = (node.end_lineno or node.lineno) - 1 - AHEAD
-    return starts
+        first = _first_line(node)
+        if not starts:
+            starts.append(0)
+        elif first > end:
+            start = _with_comments(lines, first, end + 1)
+            starts.append(start)
+        end = _last_line(node)
+    return starts or [0]
+
+
+def _first_line(node: ast.stmt) -> int:
+    """Of a statement with its decorators, from 0."""
+    first = node.lineno
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            for decorator in node.decorator_list:
+                first = min(first, decorator.lineno)
+        case _:
+            pass
+    return first - 1 - AHEAD
+
+
+def _last_line(node: ast.stmt) -> int:
+    last = node.end_lineno
+    assert last is not None
+    return last - 1 - AHEAD
 
 
 def _with_comments(lines: Sequence[str], first: int, least: int) -> int:
@@ -219,7 +261,9 @@ def _likely_starts(lines: Sequence[str], within: Collection[int]) -> list[int]:
         if not starts:
             starts.append(0)
         elif not decorated:
-            starts.append(_with_comments(lines, index, starts[-1] + 1))
+            least = starts[-1] + 1
+            start = _with_comments(lines, index, least)
+            starts.append(start)
         decorated = line.startswith("@")
     return starts or [0]
 
@@ -239,54 +283,74 @@ def _within_strings(lines: Sequence[str]) -> set[int]:
 def _whole(parts: Sequence[Lines]) -> tuple[Lines, list[Lines]]:
     """The first part, with those that an unfinished string or bracket in it takes in if that makes it parse; and the
     rest."""
-    first = parts[0]
-    failure = _failure(first)
-    if failure is None or not any(text in failure.message for text in _UNFINISHED):
-        return first, list(parts[1:])
+    first, *rest = parts
+    if not _is_unfinished(first):
+        return first, rest
     taken = first
-    for index, part in enumerate(parts[1:], 1):
+    most = len(first) + _MOST_LINES
+    for index, part in enumerate(rest, 1):
         taken = (*taken, *part)
-        if len(taken) > len(first) + _MOST_LINES:
+        if len(taken) > most:
             break
         if _failure(taken) is None:
-            return taken, list(parts[index + 1 :])
-    return first, list(parts[1:])
+            return taken, rest[index:]
+    return first, rest
+
+
+def _is_unfinished(lines: Lines) -> bool:
+    """Whether a string or a bracket is open at the end."""
+    failure = _failure(lines)
+    if failure is None:
+        return False
+    return any(text in failure.message for text in _UNFINISHED)
 
 
 def _kept_numbers(units: list[Unit], earlier: Sequence[Unit]) -> list[Unit]:
     """With the number of the earlier unit of the same name, or place; their order stays."""
+    found = []
     if len(units) == len(earlier):
-        return [
-            replace(unit, number=old.number)
-            for unit, old in zip(units, earlier, strict=True)
-        ]
-    known = {unit.name: unit.number for unit in earlier if unit.name}
-    found, last = [], -1
+        for unit, old in zip(units, earlier, strict=True):
+            found.append(replace(unit, number=old.number))
+        return found
+    known = {old.name: old.number for old in earlier}
+    last = -1
     for unit in units:
         number = known.get(unit.name, -1) if unit.name else -1
-        if number > last:
-            found.append(replace(unit, number=number))
-            last = number
-        else:
+        if number <= last:
             found.append(unit)
+            continue
+        found.append(replace(unit, number=number))
+        last = number
     return found
 
 
 def _with_last_good(units: list[Unit], earlier: Sequence[Unit]) -> list[Unit]:
     """What parsed last, or a bridge, in place of what does not."""
-    present = {unit.name for unit in units if unit.failure is None and unit.name}
-    left = [unit for unit in earlier if unit.name not in present]
-    damaged = [unit for unit in units if unit.failure is not None]
+    whole = [unit for unit in units if unit.failure is None]
+    present = {unit.name for unit in whole if unit.name}
+    left = [old for old in earlier if old.name not in present]
+    alone = len(units) - len(whole) == 1
     found = []
     for unit in units:
         if unit.failure is None:
             found.append(unit)
             continue
-        same = [old for old in left if old.name == _name(unit.lines)]
-        if not same and len(damaged) == 1 and len(left) == 1:
-            same = left
-        if same:
-            left = [old for old in left if old is not same[0]]
-        good = same[0].good if same else bridged(unit.lines)
+        old = _counterpart(unit, left, alone)
+        if old is None:
+            good = bridged(unit.lines)
+        else:
+            left.remove(old)
+            good = old.good
         found.append(replace(unit, good=good))
     return found
+
+
+def _counterpart(unit: Unit, left: Sequence[Unit], alone: bool) -> Unit | None:
+    """The unit of this name; where just one does not parse, and just one is gone, that one, whatever its name."""
+    name = _name(unit.lines)
+    for old in left:
+        if old.name == name:
+            return old
+    if alone and len(left) == 1:
+        return left[0]
+    return None

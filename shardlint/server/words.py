@@ -17,9 +17,13 @@ from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 
 Kind: TypeAlias = Literal["dimension", "axis", "pending"]
 
+#: Characters of a literal beside its text: prefix and quotes.
+_MOST_QUOTES = 8
 _NAME = re.compile(r"[^\W\d]\w*")
 _PENDING = re.compile(r"\{U:([^}]*)\}?")
 _PART = re.compile(r"\S+")
+#: What parts a size and its axes; two of them divide.
+_SLASH = re.compile(r"(?<!/)/(?!/)")
 #: Functions whose strings, anywhere in an argument, are names of axes.
 _SPECS = frozenset({"PartitionSpec", "logical_to_mesh_axes", "with_logical_constraint"})
 _MESHES = frozenset({"Mesh", "AbstractMesh", "make_mesh"})
@@ -84,38 +88,44 @@ def dtypes_in(units: Sequence[Unit], module: str) -> list[str]:
 def words_in(text: str, axes: bool = False) -> Iterator[tuple[int, str, Kind]]:
     """The names in a shape string, or those of ``axes``, with their offsets."""
     if axes:
-        for name in _NAME.finditer(text):
-            yield name.start(), name[0], "axis"
+        yield from _names(text, 0, "axis")
         return
     pending = _PENDING.search(text)
     if pending is not None:
-        for name in _NAME.finditer(pending[1]):
-            yield pending.start(1) + name.start(), name[0], "pending"
+        yield from _names(pending[1], pending.start(1), "pending")
         text = text[: pending.start()]
     for part in _PART.finditer(text):
-        size, *sharded = re.split(r"(?<!/)/(?!/)", part[0])
-        for name in _NAME.finditer(size):
-            if name[0].strip("_"):
-                yield part.start() + name.start(), name[0], "dimension"
-        offset = part.start() + len(size)
-        for axis in sharded:
-            for name in _NAME.finditer(axis):
-                yield offset + 1 + name.start(), name[0], "axis"
-            offset += 1 + len(axis)
+        offset = part.start()
+        kind: Kind = "dimension"
+        for piece in _SLASH.split(part[0]):
+            yield from _names(piece, offset, kind)
+            offset += len(piece) + 1
+            kind = "axis"
+
+
+def _names(text: str, offset: int, kind: Kind) -> Iterator[tuple[int, str, Kind]]:
+    for found in _NAME.finditer(text):
+        name = found[0]
+        if name.strip("_"):
+            yield offset + found.start(), name, kind
 
 
 def _imports(lines: Lines) -> Mapping[str, str]:
+    found: dict[str, str] = {}
     if not any("import" in line for line in lines):
-        return {}
-    found = {}
+        return found
     for node in ast.walk(_tree(lines)):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                bound = alias.asname or alias.name.partition(".")[0]
-                found[bound] = alias.name if alias.asname else bound
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                first = alias.name.partition(".")[0]
+                if alias.asname is None:
+                    found[first] = first
+                else:
+                    found[alias.asname] = alias.name
+        elif isinstance(node, ast.ImportFrom) and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                bound = alias.asname or alias.name
+                found[bound] = f"{node.module}.{alias.name}"
     return found
 
 
@@ -127,7 +137,7 @@ def _tree(lines: Lines) -> ast.AST:
     return found if isinstance(found, ast.Module) else ast.Module([], [])
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2048)
 def _words(lines: Lines, imported: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
     found = _Reading(lines, dict(imported))
     found.visit(_tree(lines))
@@ -153,22 +163,29 @@ class _Reading(ast.NodeVisitor):
         qualname = self._qualified(node.func)
         module, _, name = qualname.rpartition(".")
         ours = module.split(".")[0] in ("shardtypes", "shardlib")
+        made = name in _MESHES
+        named: list[ast.expr] = []
         if name in _SPECS:
-            for arg in node.args:
-                self._axes(arg)
-        elif name in _MESHES:
-            for arg in node.args[1:]:
-                self._axes(arg, made=True)
-        elif name in _COLLECTIVES and not ours:
+            named = node.args
+        elif made:
+            named = node.args[1:]
+        elif ours:
+            self._equation(node)
+        elif name in _COLLECTIVES:
             index = _COLLECTIVES[name]
-            for arg in node.args[index : index + 1]:
-                self._axes(arg)
-        elif ours and node.args and "->" in _text(node.args[0]):
-            self._read(node.args[0])
+            named = node.args[index : index + 1]
+        for arg in named:
+            self._axes(arg, made)
         for keyword in node.keywords:
             if keyword.arg in _KEYWORDS:
-                self._axes(keyword.value, made=name in _MESHES)
+                self._axes(keyword.value, made)
         self.generic_visit(node)
+
+    def _equation(self, node: ast.Call) -> None:
+        """Shapes before and after, in the first argument: ``'B M/d -> B M'``."""
+        for arg in node.args[:1]:
+            if "->" in _text(arg):
+                self._read(arg)
 
     def _axes(self, node: ast.expr, made: bool = False) -> None:
         for part in ast.walk(node):
@@ -181,19 +198,17 @@ class _Reading(ast.NodeVisitor):
         if not text or node.lineno != node.end_lineno:
             return
         line = node.lineno - 1 - AHEAD
-        whole = self._lines[line].encode("utf-8")
-        begin = len(whole[: node.col_offset].decode("utf-8", "replace"))
-        end = len(whole[: node.end_col_offset].decode("utf-8", "replace"))
+        whole = self._lines[line].encode("utf-8", "surrogatepass")
+        begin = _characters(whole[: node.col_offset])
+        end = _characters(whole[: node.end_col_offset])
         written = self._lines[line][begin:end]
         offset = written.find(text)
-        if offset < 0 or len(written) - len(text) > 8:
+        if offset < 0 or len(written) - len(text) > _MOST_QUOTES:
             return
-        start = begin + offset
-        for piece in re.finditer(r"[^,>]+", text) if "->" in text else [None]:
-            inner = text if piece is None else piece[0].rstrip("-")
-            shift = 0 if piece is None else piece.start()
-            for at, name, kind in words_in(inner, axes):
-                self.words.add(Word(line, start + shift + at, name, kind, made))
+        for shift, part in _shapes(text):
+            for at, name, kind in words_in(part, axes):
+                column = begin + offset + shift + at
+                self.words.add(Word(line, column, name, kind, made))
 
     def _qualified(self, node: ast.expr) -> str:
         """The name of what an expression stands for, by the imports of the file."""
@@ -205,6 +220,19 @@ class _Reading(ast.NodeVisitor):
             return ""
         head = self._imported.get(node.id, node.id)
         return canonical(".".join([head, *reversed(parts)]))
+
+
+def _shapes(text: str) -> Iterator[tuple[int, str]]:
+    """The shapes in a string, with their offsets: one, or those around the arrow and commas of an equation."""
+    if "->" not in text:
+        yield 0, text
+        return
+    for part in re.finditer(r"[^,>]+", text):
+        yield part.start(), part[0].rstrip("-")
+
+
+def _characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "replace"))
 
 
 def _text(node: ast.expr) -> str:
