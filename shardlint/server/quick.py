@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shardlint import ir
 from shardlint.cache import Cache
-from shardlint.config import Config, find
+from shardlint.config import Config
 from shardlint.discovery import Discovery
 from shardlint.engine import Part, run
 from shardlint.engine.expected_errors import expects_any
@@ -24,7 +24,7 @@ from shardlint.positions import Positions
 from shardlint.project import MAPPED, Project
 from shardlint.run import Report, _Run
 from shardlint.selection import Selection, silenced
-from shardlint.server.checking import saved
+from shardlint.server.checking import saved, settings_of
 from shardlint.server.documents import Results, Snapshot
 from shardlint.server.units import AHEAD, Lines, Unit, source
 from shardlint.walking import walk
@@ -99,11 +99,13 @@ class Session:
         Raises:
             ConfigError: settings that cannot be used.
         """
-        config = replace(find(path.parent), jobs=1, force_exclude=True)
+        config = _settings(path)
         if not Discovery(lambda folder: config).admits(path):
             return None
-        overlay = {other: saved(text) for other, text in texts.items()}
-        overlay[path] = saved(snapshot.text)
+        overlay = {path: saved(snapshot.text)}
+        for other, text in texts.items():
+            if other != path and _settings(other).root == config.root:
+                overlay[other] = saved(text)
         reading = _Run(config, Cache(config.root / config.cache_dir), overlay, Report())
         requested = [reading._read(other, required=False) for other in overlay]
         names = reading.lower_all([one for one in requested if one is not None], [])
@@ -241,6 +243,10 @@ class Session:
             if number in checked:
                 for one in self.parts[number].comments:
                     yield replace(one, line=one.line + start, covers=one.covers + start)
+
+
+def _settings(path: Path) -> Config:
+    return settings_of(path.parent)
 
 
 class _WithOne(Mapping[str, ir.Module]):

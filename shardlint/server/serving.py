@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
+from shardlint import messages
 from shardlint.config import ConfigError
 from shardlint.discovery import Discovery
 from shardlint.rules import RuleError
@@ -21,6 +21,7 @@ from shardlint.server.checking import Answer, Request, settings_of
 from shardlint.server.documents import Document, Results, Snapshot
 from shardlint.server.quick import Fresh, Session
 from shardlint.server.worker import Worker
+from shardlint.syntax import UnparsableFile
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
 #: Seconds of quiet before everything is checked anew, which a keystroke would end.
@@ -39,6 +40,8 @@ class Server(LanguageServer):
         self._worker = Worker()
         self._settling: asyncio.Task[None] | None = None
         self._sessions: dict[Path, Session] = {}
+        # what those have lowered that do not hold any more
+        self._ended: dict[Path, Session] = {}
         self._beginning: dict[Path, asyncio.Task[None]] = {}
         self._at_work = threading.Lock()
 
@@ -63,6 +66,7 @@ class Server(LanguageServer):
         path = Path(to_fs_path(uri) or "")
         document = self.documents.pop(path, None)
         self._sessions.pop(path, None)
+        self._ended.pop(path, None)
         if document is not None:
             self.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(uri, [])
@@ -79,7 +83,7 @@ class Server(LanguageServer):
         document.change(text.source, text.version)
         for path, session in [*self._sessions.items()]:
             if path != document.path and document.path in session.files:
-                del self._sessions[path]
+                self._ended[path] = self._sessions.pop(path)
         self.settle(_QUIET)
         found = await self._at_once(document)
         if document.version != text.version:
@@ -90,6 +94,7 @@ class Server(LanguageServer):
     def forget(self) -> None:
         """Files or settings have changed."""
         self._sessions.clear()
+        self._ended.clear()
         self.settle()
 
     def settle(self, quiet: float = 0.0) -> None:
@@ -125,8 +130,9 @@ class Server(LanguageServer):
             _log.exception("checking a part of %s", document.path)
             fresh = None
         if fresh is None:
-            if document.version == version:
-                self._sessions.pop(document.path, None)
+            current = self._sessions.get(document.path)
+            if document.version == version and current is session:
+                self._ended[document.path] = self._sessions.pop(document.path)
             return False
         document.take(fresh.snapshot, fresh.results, fresh.numbers)
         return bool(fresh.numbers)
@@ -140,15 +146,18 @@ class Server(LanguageServer):
             for path, document in self.documents.items()
         }
         texts = {path: snapshot.text for path, snapshot in snapshots.items()}
-        found = await self._worker.answer(Request(texts, evaluate=False))
-        self._take(snapshots, found, evaluated=False)
-        if found.failed:
-            return
-        for path, snapshot in snapshots.items():
-            self._begin(path, snapshot, texts)
-        found = await self._worker.answer(Request(texts, evaluate=True))
-        self._take(snapshots, found, evaluated=True)
-        gc.collect()
+        for evaluate in (False, True):
+            request = Request(texts, evaluate)
+            try:
+                found = await self._worker.answer(request)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                self._say(messages.worker_died())
+                return
+            self._take(snapshots, found, evaluate)
+            if found.failed:
+                return
+            for path, snapshot in snapshots.items():
+                self._begin(path, snapshot, texts)
 
     def _take(
         self, snapshots: dict[Path, Snapshot], found: Answer, evaluated: bool
@@ -177,16 +186,19 @@ class Server(LanguageServer):
         """Make ready for what is typed next, where that is not so."""
         if path in self._sessions or path in self._beginning:
             return
+        earlier = self._ended.pop(path, None)
 
         def work() -> Session | None:
             with self._at_work:
-                return Session.begin(path, snapshot, texts)
+                return Session.begin(path, snapshot, texts, earlier)
 
         async def begin() -> None:
             try:
                 session = await asyncio.to_thread(work)
             except (ConfigError, RuleError) as error:
                 self._say(str(error))
+                return
+            except UnparsableFile:  # which the run over everything tells
                 return
             finally:
                 del self._beginning[path]

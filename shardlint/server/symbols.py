@@ -18,7 +18,7 @@ from shardlint.server.checking import settings_of
 from shardlint.server.documents import Document
 from shardlint.server.serving import Server
 from shardlint.server.units import Unit
-from shardlint.server.words import Word, dtypes_in, words_of
+from shardlint.server.words import Word, dtypes_in, names_axes, words_of
 
 #: The types of tokens, as editors know them: a dimension, a mesh axis, an axis that a partial sum is over.
 TOKENS = ("typeParameter", "enumMember", "event")
@@ -31,11 +31,9 @@ _OPEN = re.compile(
 #: What is typed of an annotation, outside of strings.
 _ANNOTATING = re.compile(r"^[^'\"#]*(?::|->)\s*(?:(?P<module>\w+)\.)?\w*$")
 _ANNOTATION = re.compile(r"\w\[(?:[^\[\]]*,)?\s*[rbRB]?$")
-#: A call, or an argument, that takes the names of axes.
-_LISTING = re.compile(
-    r"(?:\bP|PartitionSpec|Mesh|make_mesh|lax\.\w+|p(?:sum|mean|max|min))\("
-    r"|\baxis_names?\s*="
-)
+#: A call, or an argument, that may take the names of axes.
+_CALL = re.compile(r"([\w.]+)\(")
+_KEYWORD = re.compile(r"\b(?:spmd_)?axis_names?\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +218,7 @@ def _completions(
     text, before = found["text"], found["before"]
     last = re.split(r"[\s,]", text)[-1]
     if _ANNOTATION.search(before) is None:
-        if _LISTING.search(before) is not None:
+        if _takes_axes(document, before):
             yield from _axes(document)
         return
     if "/" in last or "{" in text:
@@ -228,6 +226,14 @@ def _completions(
         return
     for name in _dimensions(document, at.line):
         yield lsp.CompletionItem(name, kind=lsp.CompletionItemKind.TypeParameter)
+
+
+def _takes_axes(document: Document, before: str) -> bool:
+    """Whether what stands before a string has begun a call that names axes."""
+    if _KEYWORD.search(before) is not None:
+        return True
+    called = _CALL.findall(before)
+    return any(names_axes(document.units, name) for name in called)
 
 
 def _dimensions(document: Document, line: int) -> list[str]:

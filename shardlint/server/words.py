@@ -15,6 +15,8 @@ from shardlint.server.units import AHEAD, Lines, Unit, source
 from shardlint.syntax import UnparsableFile, parse
 from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 
+#: Where annotations, and functions of shape strings, are from.
+_OURS = frozenset({"shardtypes", "shardlib"})
 Kind: TypeAlias = Literal["dimension", "axis", "pending"]
 
 #: Characters of a literal beside its text: prefix and quotes.
@@ -37,7 +39,9 @@ _COLLECTIVES = {
     **dict.fromkeys(("axis_index", "axis_size"), 0),
 }
 #: Arguments that name axes, whatever the function.
-_KEYWORDS = frozenset({"axis_name", "axis_names", "spmd_axis_name", "reduced"})
+_KEYWORDS = frozenset({"axis_name", "axis_names", "spmd_axis_name"})
+#: Where those functions are from.
+_LIBRARIES = frozenset({"jax", "flax"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,7 @@ class Word:
 
 def words_of(units: Sequence[Unit]) -> Iterator[tuple[Unit, Word]]:
     """All words of a document, with the units that they are in; of damaged units none."""
-    imported: dict[str, str] = {}
-    for unit in units:
-        imported.update(_imports(unit.good))
-    names = tuple(sorted(imported.items()))
+    names = tuple(sorted(_imported(units).items()))
     for unit in units:
         if unit.failure is None:
             for word in _words(unit.lines, names):
@@ -76,13 +77,26 @@ def words_of(units: Sequence[Unit]) -> Iterator[tuple[Unit, Word]]:
 
 def dtypes_in(units: Sequence[Unit], module: str) -> list[str]:
     """The dtypes of annotations that a file has names for, or those of a ``module`` that goes by that name there."""
+    imported = _imported(units)
+    if module:
+        home = imported.get(module, "").partition(".")[0]
+        return sorted(SHARDTYPES_DTYPES) if home in _OURS else []
+    return [name for name, full in imported.items() if array_form(full) is not None]
+
+
+def names_axes(units: Sequence[Unit], called: str) -> bool:
+    """Whether a function that goes by this name in a file takes the names of axes."""
+    qualname = _resolved(called, _imported(units))
+    name = _library_name(qualname)
+    return name in _SPECS or name in _MESHES or name in _COLLECTIVES
+
+
+def _imported(units: Sequence[Unit]) -> dict[str, str]:
+    """What the names of a file stand for that it imports anywhere."""
     imported: dict[str, str] = {}
     for unit in units:
         imported.update(_imports(unit.good))
-    if module:
-        home = imported.get(module, "").partition(".")[0]
-        return sorted(SHARDTYPES_DTYPES) if home in ("shardtypes", "shardlib") else []
-    return [name for name, full in imported.items() if array_form(full) is not None]
+    return imported
 
 
 def words_in(text: str, axes: bool = False) -> Iterator[tuple[int, str, Kind]]:
@@ -110,6 +124,7 @@ def _names(text: str, offset: int, kind: Kind) -> Iterator[tuple[int, str, Kind]
             yield offset + found.start(), name, kind
 
 
+@lru_cache(maxsize=2048)
 def _imports(lines: Lines) -> Mapping[str, str]:
     found: dict[str, str] = {}
     if not any("import" in line for line in lines):
@@ -151,7 +166,8 @@ class _Reading(ast.NodeVisitor):
         self._imported = imported
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        form = array_form(self._qualified(node.value))
+        written = _dotted(node.value)
+        form = array_form(_resolved(written, self._imported))
         if form is not None:
             index = node.slice
             items = index.elts if isinstance(index, ast.Tuple) else [index]
@@ -160,29 +176,35 @@ class _Reading(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        qualname = self._qualified(node.func)
-        module, _, name = qualname.rpartition(".")
-        ours = module.split(".")[0] in ("shardtypes", "shardlib")
+        name = self._function(node.func)
         made = name in _MESHES
         named: list[ast.expr] = []
         if name in _SPECS:
             named = node.args
         elif made:
             named = node.args[1:]
-        elif ours:
-            self._equation(node)
         elif name in _COLLECTIVES:
             index = _COLLECTIVES[name]
             named = node.args[index : index + 1]
         for arg in named:
             self._axes(arg, made)
+        if not name:
+            self._equation(node)
         for keyword in node.keywords:
             if keyword.arg in _KEYWORDS:
                 self._axes(keyword.value, made)
         self.generic_visit(node)
 
+    def _function(self, node: ast.expr) -> str:
+        """The last part of a library's function; empty for others."""
+        qualname = _resolved(_dotted(node), self._imported)
+        return _library_name(qualname)
+
     def _equation(self, node: ast.Call) -> None:
         """Shapes before and after, in the first argument: ``'B M/d -> B M'``."""
+        qualname = _resolved(_dotted(node.func), self._imported)
+        if qualname.partition(".")[0] not in _OURS:
+            return
         for arg in node.args[:1]:
             if "->" in _text(arg):
                 self._read(arg)
@@ -210,16 +232,30 @@ class _Reading(ast.NodeVisitor):
                 column = begin + offset + shift + at
                 self.words.add(Word(line, column, name, kind, made))
 
-    def _qualified(self, node: ast.expr) -> str:
-        """The name of what an expression stands for, by the imports of the file."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
-            return ""
-        head = self._imported.get(node.id, node.id)
-        return canonical(".".join([head, *reversed(parts)]))
+
+def _dotted(node: ast.expr) -> str:
+    """A name with the attributes behind it, as it is written; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    parts.reverse()
+    return ".".join(parts)
+
+
+def _resolved(written: str, imported: Mapping[str, str]) -> str:
+    """The name of what a dotted name stands for, by the imports of the file."""
+    head, dot, rest = written.partition(".")
+    whole = imported.get(head, head)
+    return canonical(f"{whole}{dot}{rest}")
+
+
+def _library_name(qualname: str) -> str:
+    home, _, rest = qualname.partition(".")
+    return rest.rpartition(".")[2] if home in _LIBRARIES else ""
 
 
 def _shapes(text: str) -> Iterator[tuple[int, str]]:

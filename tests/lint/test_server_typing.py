@@ -83,6 +83,54 @@ def test_a_document_that_is_opened_half_typed_is_checked(tmp_path: Path) -> None
     drive(tmp_path, script)
 
 
+PROGRAM = """\
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+
+def unused(x):
+    return x + 1
+
+
+def mean_square(x):
+    return lax.psum(jnp.sum(x * x), 'd') / x.size
+
+
+def main():
+    mesh = jax.make_mesh((4,), ('d',))
+    apply = jax.shard_map(mean_square, mesh=mesh, in_specs=P('d'), out_specs=P())
+    return apply(jnp.ones((8, 16)))
+
+
+if __name__ == '__main__':
+    print(main())
+"""
+
+
+def test_what_running_finds_stays_where_its_function_is_the_same(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "program.py"
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, PROGRAM)
+        found = await editor.until(lambda p: bool(p.diagnostics))
+        assert _told(found) == [("ST316", 11)]
+        # with another line above
+        editor.change(path, PROGRAM.replace("return x + 1", "y = x\n    return y"), 2)
+        found = await editor.until(lambda p: p.version == 2)
+        assert _told(found) == [("ST316", 12)]
+        editor.change(path, PROGRAM.replace("x * x)", "x * x * x)"), 3)
+        found = await editor.until(lambda p: p.version == 3)
+        assert _told(found) == []
+        found = await editor.until(lambda p: bool(p.diagnostics))
+        assert found.version == 3 and _told(found) == [("ST316", 11)]
+
+    drive(tmp_path, script)
+
+
 def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
     path = tmp_path / "model.py"
     asking = lsp.ClientCapabilities(
