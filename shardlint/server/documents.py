@@ -114,7 +114,9 @@ class Document:
     def unit_at(self, line: int) -> Unit | None:
         """The unit with a line (from 0)."""
         index = bisect_right(self._first_lines, line) - 1
-        return self.units[index] if 0 <= index < len(self.units) else None
+        if index < 0:
+            return None
+        return self.units[index]
 
     @property
     def failures(self) -> list[tuple[int, int, str]]:

@@ -131,10 +131,14 @@ def _comment(document: Document, diagnostic: Diagnostic) -> lsp.TextEdit | None:
     """A comment on a line of its own above the finding; None where no comment may stand."""
     index = diagnostic.place.line - 1
     lines = document.lines
-    if index >= len(lines) or (index and lines[index - 1].rstrip().endswith("\\")):
+    if index >= len(lines):
+        return None
+    above = lines[index - 1] if index else ""
+    if above.rstrip().endswith("\\"):
         return None
     line = lines[index]
-    indent = line[: len(line) - len(line.lstrip())]
+    text = line.lstrip()
+    indent = line[: len(line) - len(text)]
     at = lsp.Position(index, 0)
     return lsp.TextEdit(
         lsp.Range(at, at), f"{indent}# shardlint: ignore[{diagnostic.code}]\n"

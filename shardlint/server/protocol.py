@@ -11,6 +11,27 @@ from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
 
+#: Files whose changes outside of the editor matter.
+_WATCHED = ("**/*.py", "**/pyproject.toml", "**/shardlint.toml")
+
+
+async def watch(server: Server) -> None:
+    """Ask the editor to tell of changed files, if it can."""
+    workspace = server.client_capabilities.workspace
+    if workspace is None or workspace.did_change_watched_files is None:
+        return
+    if not workspace.did_change_watched_files.dynamic_registration:
+        return
+    watchers = [lsp.FileSystemWatcher(pattern) for pattern in _WATCHED]
+    registration = lsp.Registration(
+        "files",
+        lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+        lsp.DidChangeWatchedFilesRegistrationOptions(watchers),
+    )
+    await server.client_register_capability_async(
+        lsp.RegistrationParams([registration])
+    )
+
 
 def serve() -> None:
     """Answer one editor on standard input and output until it says exit."""
@@ -27,6 +48,10 @@ def serve() -> None:
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def typing(params: lsp.DidChangeTextDocumentParams) -> None:
         await server.changed(params.text_document.uri)
+
+    @server.feature(lsp.INITIALIZED)
+    async def ready(_: lsp.InitializedParams) -> None:
+        await watch(server)
 
     async def others(_: Any) -> None:
         server.forget()

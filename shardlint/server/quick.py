@@ -59,7 +59,10 @@ class _Part:
     @property
     def is_definition(self) -> bool:
         """One function or class."""
-        return len(self.body) == 1 and isinstance(self.body[0], (ir.Function, ir.Class))
+        if len(self.body) != 1:
+            return False
+        only = self.body[0]
+        return isinstance(only, (ir.Function, ir.Class))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,9 @@ class Session:
             for other, links in reading.links.items()
             if other != name
         )
-        sources = {n: (s.text, s.file.is_package) for n, s in known.items()}
+        sources = {}
+        for called, one in known.items():
+            sources[called] = one.text, one.file.is_package
         files = frozenset(reading.paths)
         return cls(config, project, sources, module, parts, alone, files)
 
@@ -198,8 +203,7 @@ class Session:
         )
 
     def _found(self, snapshot: Snapshot, checked: set[int]) -> Results:
-        numbers = sorted(checked)
-        body = tuple(one for number in numbers for one in self.parts[number].body)
+        body = _body({number: self.parts[number] for number in checked})
         expects = any(part.expects_errors for part in self.parts.values())
         project = self._project()
         analysis = run(

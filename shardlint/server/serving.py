@@ -58,7 +58,8 @@ class Server(LanguageServer):
         if path is None or not path.endswith((".py", ".pyi", ".pyw")):
             return
         text = self.workspace.get_text_document(uri)
-        self.documents[Path(path)] = Document(Path(path), text.source, text.version)
+        document = Document(Path(path), text.source, text.version)
+        self.documents[document.path] = document
         self.settle()
 
     def closed(self, uri: str) -> None:
@@ -80,13 +81,14 @@ class Server(LanguageServer):
             return
         text = self.workspace.get_text_document(uri)
         failures = document.failures
-        document.change(text.source, text.version)
+        version = text.version  # the next change gives the same object another one
+        document.change(text.source, version)
         for path, session in [*self._sessions.items()]:
             if path != document.path and document.path in session.files:
                 self._ended[path] = self._sessions.pop(path)
         self.settle(_QUIET)
         found = await self._at_once(document)
-        if document.version != text.version:
+        if document.version != version:
             return
         if found or document.failures != failures:
             self.show(document)

@@ -24,6 +24,7 @@ from shardtypes.lang import parse as parse_shape
 _ARRAY = re.compile(r"^(?:(?P<dtype>\w+))\[(?P<quote>['\"])(?P<shape>.*?)(?P=quote)\]")
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_KEYWORD = re.compile(r"(\w+)\s*=")
 _SLASH = re.compile(r"(?<!/)/(?!/)")
 
 
@@ -43,13 +44,19 @@ def local_shape(document: Document, text: str) -> str | None:
         return None
     sizes = []
     for dim in shape.dims:
-        if dim.size is None:
+        size = dim.size
+        if size is None:
             return None
         parts = prod(mesh[axis] for axis in dim.axes)
-        sizes.append(dim.size if parts == 1 else dim.size // parts)
+        if parts > 1:
+            size = size // parts
+        sizes.append(size)
     local = format_shape(sizes, [() for _ in sizes], ())
-    on = ", ".join(f"{axis}={mesh[axis]}" for axis in dict.fromkeys(used))
-    return f"on each device of {on}: {found['dtype']}[{local!r}]"
+    devices = []
+    for axis in dict.fromkeys(used):
+        devices.append(f"{axis}={mesh[axis]}")
+    dtype = found["dtype"]
+    return f"on each device of {', '.join(devices)}: {dtype}[{local!r}]"
 
 
 def _mesh(document: Document) -> Mapping[str, int]:
@@ -101,7 +108,9 @@ def _call_at(document: Document, line: int, column: int) -> _Call | None:
     if unit is None:
         return None
     start = document.start(unit)
-    text = "".join(document.lines[start:line]) + document.lines[line][:column]
+    above = document.lines[start:line]
+    before = document.lines[line][:column]
+    text = "".join(above) + before
     return _call_in(text, line)
 
 
@@ -162,21 +171,26 @@ def _statements(lines: tuple[str, ...]) -> tuple[ast.stmt, ...]:
 
 
 def _help(document: Document, call: _Call, node: ast.FunctionDef) -> lsp.SignatureHelp:
-    parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    given = node.args
+    parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs]
     texts = [_written(one) for one in parameters]
-    result = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
-    bound = _bound(document, call, parameters)
-    sizes = ", ".join(f"{name} = {size}" for name, size in bound.items())
+    label = f"{node.name}({', '.join(texts)})"
+    if node.returns is not None:
+        label += f" -> {ast.unparse(node.returns)}"
+    sizes = []
+    for name, size in _bound(document, call, parameters).items():
+        sizes.append(f"{name} = {size}")
     active = len(call.arguments) - 1
-    keyword = re.match(r"(\w+)\s*=", call.arguments[-1])
+    keyword = _KEYWORD.match(call.arguments[-1])
     if keyword is not None:
-        names = [one.arg for one in parameters]
-        active = names.index(keyword[1]) if keyword[1] in names else active
+        for index, one in enumerate(parameters):
+            if one.arg == keyword[1]:
+                active = index
     return lsp.SignatureHelp(
         [
             lsp.SignatureInformation(
-                f"{node.name}({', '.join(texts)}){result}",
-                documentation=f"with {sizes}" if sizes else None,
+                label,
+                documentation=f"with {', '.join(sizes)}" if sizes else None,
                 parameters=[lsp.ParameterInformation(text) for text in texts],
             )
         ],
@@ -237,7 +251,9 @@ def _shape_of(parameter: ast.arg) -> str | None:
 
 def _known(document: Document, first: int, last: int) -> Iterator[tuple[str, str]]:
     """What names of a function are, those that are assigned or used last winning."""
-    shown = [*document.types(first, last), *document.uses(first, last)]
-    for one in sorted(shown, key=lambda one: one.place.line):
+    shown = list(document.types(first, last))
+    shown += document.uses(first, last)
+    shown.sort(key=lambda one: one.place.line)
+    for one in shown:
         if first < one.place.line <= last + 1:
             yield one.name, one.text

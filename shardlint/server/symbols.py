@@ -179,9 +179,12 @@ def _read(path: Path, name: str) -> Document | None:
 
 def _location(server: Server, one: At) -> lsp.Location:
     lines = one.document.lines
-    start = server.position(lines, one.line + 1, one.word.column + 1)
-    end = server.position(lines, one.line + 1, one.word.end + 1)
-    return lsp.Location(one.document.path.as_uri(), lsp.Range(start, end))
+    line = one.line + 1
+    word = one.word
+    start = server.position(lines, line, word.column + 1)
+    end = server.position(lines, line, word.end + 1)
+    uri = one.document.path.as_uri()
+    return lsp.Location(uri, lsp.Range(start, end))
 
 
 def _tokens(server: Server, document: Document) -> Iterator[int]:
@@ -205,14 +208,16 @@ def _completions(
 ) -> Iterator[lsp.CompletionItem]:
     """In an unfinished shape string dimensions, behind a slash and in specs axes; in an annotation outside of a string
     the dtypes."""
+    if at.line >= len(document.lines):
+        return
     column = server.column(document.lines, at)
-    line = document.lines[at.line] if at.line < len(document.lines) else ""
-    typed = _ANNOTATING.search(line[:column])
+    line = document.lines[at.line][:column]
+    typed = _ANNOTATING.search(line)
     if typed is not None:
         for name in dtypes_in(document.units, typed["module"] or ""):
             yield lsp.CompletionItem(name, kind=lsp.CompletionItemKind.Class)
         return
-    found = _OPEN.match(line[:column])
+    found = _OPEN.match(line)
     if found is None:
         return
     text, before = found["text"], found["before"]
@@ -242,12 +247,15 @@ def _dimensions(document: Document, line: int) -> list[str]:
     names: dict[str, None] = {}
     everywhere: dict[str, None] = {}
     # of what does not parse now that which parsed last
-    units = [Unit(one.good, one.good, None, one.number) for one in document.units]
-    for one, word in words_of(units):
+    units = []
+    for one in document.units:
+        parsed = Unit(one.good, one.good, None, one.number)
+        units.append(parsed)
+    for other, word in words_of(units):
         if word.kind != "dimension":
             continue
         everywhere[word.name] = None
-        if unit is not None and one.number == unit.number:
+        if unit is not None and other.number == unit.number:
             names[word.name] = None
     names.update(everywhere)
     return list(names)
@@ -271,7 +279,9 @@ def _axes(document: Document) -> Iterator[lsp.CompletionItem]:
         detail = "axis" if size is None else f"axis of size {size}"
         kind = lsp.CompletionItemKind.EnumMember
         yield lsp.CompletionItem(name, kind=kind, detail=detail)
-    logical = frozenset[str]().union(*(rules.names for rules in config.logical_rules))
+    logical: set[str] = set()
+    for rules in config.logical_rules:
+        logical |= rules.names
     for name in sorted(logical - mesh.keys()):
         kind = lsp.CompletionItemKind.Value
         yield lsp.CompletionItem(name, kind=kind, detail="logical axis")

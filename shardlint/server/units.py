@@ -98,8 +98,11 @@ def edited(units: Sequence[Unit], lines: Sequence[str]) -> list[Unit]:
     if end + 1 < len(starts):
         after = starts[end + 1]
     middle = lines[starts[begin] : after + more]
-    fresh = split(middle, units[begin : end + 1])
-    return numbered([*units[:begin], *fresh, *units[end + 1 :]])
+    touched = units[begin : end + 1]
+    found = list(units[:begin])
+    found += split(middle, touched)
+    found += units[end + 1 :]
+    return numbered(found)
 
 
 def numbered(units: Sequence[Unit]) -> list[Unit]:
@@ -152,8 +155,11 @@ def changed_lines(before: Sequence[str], after: Sequence[str]) -> tuple[int, int
     first = 0
     while first < most and before[first] == after[first]:
         first += 1
+    most -= first
     same = 0
-    while same < most - first and before[-1 - same] == after[-1 - same]:
+    for one, other in zip(reversed(before), reversed(after), strict=False):
+        if same == most or one != other:
+            break
         same += 1
     return first, len(before) - same
 
@@ -183,10 +189,14 @@ def _parts(lines: Sequence[str], starts: Sequence[int]) -> list[Lines]:
 
 def _name(lines: Lines) -> str:
     for line in lines:
-        if not line.strip() or line[0] in "#@" or _CONTINUES.match(line):
+        if not line.strip() or line[0] in "#@":
+            continue
+        if _CONTINUES.match(line):
             continue
         found = _DEFINES.match(line)
-        return found[1] if found is not None else ""
+        if found is not None:
+            return found[1]
+        return ""
     return ""
 
 
@@ -275,7 +285,8 @@ def _within_strings(lines: Sequence[str]) -> set[int]:
     for token in _TOKEN.finditer("".join(lines)):
         ends = token[0].count("\n")
         if token[1] is not None:
-            found.update(range(line + 1, line + ends + 1))
+            first = line + 1
+            found.update(range(first, first + ends))
         line += ends
     return found
 
@@ -314,8 +325,9 @@ def _kept_numbers(units: list[Unit], earlier: Sequence[Unit]) -> list[Unit]:
         return found
     known = {old.name: old.number for old in earlier}
     last = -1
+    known.pop("", None)
     for unit in units:
-        number = known.get(unit.name, -1) if unit.name else -1
+        number = known.get(unit.name, -1)
         if number <= last:
             found.append(unit)
             continue

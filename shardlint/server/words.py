@@ -81,7 +81,11 @@ def dtypes_in(units: Sequence[Unit], module: str) -> list[str]:
     if module:
         home = imported.get(module, "").partition(".")[0]
         return sorted(SHARDTYPES_DTYPES) if home in _OURS else []
-    return [name for name, full in imported.items() if array_form(full) is not None]
+    found = []
+    for name, full in imported.items():
+        if array_form(full) is not None:
+            found.append(name)
+    return found
 
 
 def names_axes(units: Sequence[Unit], called: str) -> bool:
@@ -145,18 +149,23 @@ def _imports(lines: Lines) -> Mapping[str, str]:
 
 
 def _tree(lines: Lines) -> ast.AST:
+    nothing = ast.Module([], [])
     try:
         found = parse(source(lines), "")
     except UnparsableFile:
-        return ast.Module([], [])
-    return found if isinstance(found, ast.Module) else ast.Module([], [])
+        return nothing
+    if isinstance(found, SyntaxError):
+        return nothing
+    return found
 
 
 @lru_cache(maxsize=2048)
 def _words(lines: Lines, imported: tuple[tuple[str, str], ...]) -> tuple[Word, ...]:
-    found = _Reading(lines, dict(imported))
-    found.visit(_tree(lines))
-    return tuple(sorted(found.words, key=lambda word: (word.line, word.column)))
+    reading = _Reading(lines, dict(imported))
+    reading.visit(_tree(lines))
+    words = list(reading.words)
+    words.sort(key=lambda word: (word.line, word.column))
+    return tuple(words)
 
 
 class _Reading(ast.NodeVisitor):
@@ -169,10 +178,10 @@ class _Reading(ast.NodeVisitor):
         written = _dotted(node.value)
         form = array_form(_resolved(written, self._imported))
         if form is not None:
-            index = node.slice
-            items = index.elts if isinstance(index, ast.Tuple) else [index]
-            for item in items[-1:]:
-                self._read(item)
+            shape = node.slice
+            if isinstance(shape, ast.Tuple) and shape.elts:
+                shape = shape.elts[-1]
+            self._read(shape)
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:

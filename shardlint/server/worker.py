@@ -50,7 +50,8 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         data = pickle.dumps(request, pickle.HIGHEST_PROTOCOL)
-        process.stdin.write(len(data).to_bytes(_LENGTH, "little") + data)
+        length = len(data).to_bytes(_LENGTH, "little")
+        process.stdin.write(length + data)
         await process.stdin.drain()
         size = int.from_bytes(await process.stdout.readexactly(_LENGTH), "little")
         found = pickle.loads(await process.stdout.readexactly(size))
@@ -80,7 +81,8 @@ def main(source: BinaryIO, target: BinaryIO) -> None:
         request = pickle.loads(source.read(int.from_bytes(size, "little")))
         assert isinstance(request, Request)
         data = pickle.dumps(answer(request), pickle.HIGHEST_PROTOCOL)
-        target.write(len(data).to_bytes(_LENGTH, "little") + data)
+        length = len(data).to_bytes(_LENGTH, "little")
+        target.write(length + data)
         target.flush()
 
 

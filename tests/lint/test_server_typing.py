@@ -161,6 +161,43 @@ def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
     drive(tmp_path, script, asking)
 
 
+def test_an_editor_is_asked_to_watch_files(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    helper = tmp_path / "helper.py"
+    helper.write_text("AXIS = 0\n")
+    able = lsp.ClientCapabilities(
+        workspace=lsp.WorkspaceClientCapabilities(
+            did_change_watched_files=lsp.DidChangeWatchedFilesClientCapabilities(
+                dynamic_registration=True
+            )
+        )
+    )
+
+    async def script(editor: Editor) -> None:
+        asked: asyncio.Queue[list[str]] = asyncio.Queue()
+
+        @editor.feature(lsp.CLIENT_REGISTER_CAPABILITY)
+        def register(params: lsp.RegistrationParams) -> None:
+            asked.put_nowait([one.method for one in params.registrations])
+
+        assert await editor.next(asked) == [lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES]
+        text = TEXT.replace("axis=1", "axis=AXIS")
+        editor.open(
+            path, text.replace("import jax", "from helper import AXIS\nimport jax", 1)
+        )
+        found = await editor.until(lambda p: bool(p.diagnostics))
+        assert _told(found) == [("ST204", 6), ("ST201", 11)]
+        helper.write_text("AXIS = 1\n")
+        change = lsp.FileEvent(helper.as_uri(), lsp.FileChangeType.Changed)
+        editor.workspace_did_change_watched_files(
+            lsp.DidChangeWatchedFilesParams([change])
+        )
+        found = await editor.until(lambda p: _told(p)[-1:] == [("ST201", 15)])
+        assert _told(found) == [("ST204", 6), ("ST201", 15)]
+
+    drive(tmp_path, script, able)
+
+
 def test_each_folder_has_its_own_settings(tmp_path: Path) -> None:
     """And those of a file that is changed are read again."""
     for name, text in (("one", '["ST204"]'), ("two", "[]")):
