@@ -39,13 +39,15 @@ def lower(
     path: str,
     is_package: bool = False,
     keep_nodes: bool = False,
+    first: int = 0,
 ) -> Lowered:
-    """Parse and lower one file. Raises ``UnparsableFile`` for anything that is no Python file."""
-    return with_room(lambda: _lower(source, name, path, is_package, keep_nodes))
+    """Parse and lower one file, or a part of one whose nodes are numbered from ``first``. Raises ``UnparsableFile`` for
+    anything that is no Python file."""
+    return with_room(lambda: _lower(source, name, path, is_package, keep_nodes, first))
 
 
 def _lower(
-    source: bytes, name: str, path: str, is_package: bool, keep_nodes: bool
+    source: bytes, name: str, path: str, is_package: bool, keep_nodes: bool, first: int
 ) -> Lowered:
     parsed = parse(source, path)
     refused = parsed if isinstance(parsed, SyntaxError) else None
@@ -76,7 +78,7 @@ def _lower(
         raise undecodable(path, source, error) from None
     except RecursionError:
         raise UnparsableFile(path, 1, 1, messages.too_deep()) from None
-    lowering = _Lowering(keep_nodes, tables, is_stub=path.endswith(".pyi"))
+    lowering = _Lowering(keep_nodes, tables, path.endswith(".pyi"), first)
     try:
         with _trusted(refused is None):
             body = lowering.statements(tree.body)

@@ -58,12 +58,17 @@ def shared_number(number: int) -> int:
 
 
 class Expressions:
-    """Numbers the nodes that it lowers, in order. What functions of a stub return is not known."""
+    """Numbers the nodes that it lowers, in order, from ``first``. What functions of a stub return is not known."""
 
     def __init__(
-        self, keep_nodes: bool, tables: Mapping[str, ir.Expr], is_stub: bool = False
+        self,
+        keep_nodes: bool,
+        tables: Mapping[str, ir.Expr],
+        is_stub: bool = False,
+        first: int = 0,
     ) -> None:
         self.keep_nodes = keep_nodes
+        self.first = first
         self.is_stub = is_stub
         self.tables = tables
         self.nodes: list[cst.CSTNode | None] = []
@@ -73,6 +78,8 @@ class Expressions:
 
     def at(self, node: cst.CSTNode) -> int:
         self.nodes.append((self.quoted or node) if self.keep_nodes else None)
+        if self.first:
+            return self.first + len(self.nodes) - 1
         return shared_number(len(self.nodes) - 1)
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:

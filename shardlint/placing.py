@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
 
 from shardlint import ir
 from shardlint.config import Config
@@ -19,15 +21,23 @@ from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 Sources = Mapping[str, tuple[bytes, bool]]
 
 
-class _Places:
+class HasPlaces(Protocol):
+    """Where the nodes of a file are, by number."""
+
+    def place(self, at: int) -> Place: ...
+
+    def within(self, at: int, start: int, end: int) -> Place: ...
+
+
+class Places:
     """Positions of the files that need some, each built once."""
 
     def __init__(self, project: Project, sources: Sources) -> None:
         self._project = project
         self._sources = sources
-        self._built: dict[str, Positions] = {}
+        self._built: dict[str, HasPlaces] = {}
 
-    def of(self, module: str) -> Positions:
+    def of(self, module: str) -> HasPlaces:
         if module not in self._built:
             text, is_package = self._sources[module]
             self._project.read.add(("module", module))
@@ -52,10 +62,23 @@ def found_in(
     show_types: bool = False,
 ) -> Found:
     """All that is found in one file."""
-    places = _Places(project, sources)
-    found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
     analysis = run(project, module, config, uses=show_types)
+    found = placed(analysis, Places(project, sources), show_types)
+    return replace(found, read=tuple(sorted(project.read)))
+
+
+def placed(
+    analysis: run,
+    places: Places,
+    show_types: bool = False,
+    among: Callable[[int], bool] = lambda at: True,
+) -> Found:
+    """What an analysis found at nodes ``among`` those that are asked for, in words and places of files."""
+    module = analysis.module
+    found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
     for event in analysis.found():
+        if not among(event.at):
+            continue
         diagnostic = _diagnostic(event, module.name, places)
         whole = places.of(module.name).place(event.at)
         lines = {
@@ -68,6 +91,8 @@ def found_in(
             (diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines)))
         )
     known, arrays = share_known(analysis.it.seen)
+    seen = {key: one for key, one in analysis.it.seen.items() if among(key[0])}
+    uses = {key: one for key, one in (analysis.it.uses or {}).items() if among(key[0])}
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
     return Found(
         raw=tuple(d for d, _ in ordered),
@@ -75,14 +100,13 @@ def found_in(
         gaps=tuple(analysis.gaps()),
         known=known,
         arrays=arrays,
-        types=_shown(places, module.name, analysis.it.seen) if show_types else (),
-        uses=_shown(places, module.name, analysis.it.uses or {}),
-        read=tuple(sorted(project.read)),
+        types=_shown(places, module.name, seen) if show_types else (),
+        uses=_shown(places, module.name, uses),
     )
 
 
 def _shown(
-    places: _Places, module: str, seen: Mapping[Key, tuple[str, Value]]
+    places: Places, module: str, seen: Mapping[Key, tuple[str, Value]]
 ) -> tuple[ShownType, ...]:
     found = (
         ShownType(places.of(module).place(at), name, text, why)
@@ -91,7 +115,7 @@ def _shown(
     return tuple(sorted(found, key=lambda one: one.place))
 
 
-def _diagnostic(event: Event, module: str, places: _Places) -> Diagnostic:
+def _diagnostic(event: Event, module: str, places: Places) -> Diagnostic:
     about = rule(event.code)
     if about is None:
         raise LookupError(
@@ -113,7 +137,7 @@ def _diagnostic(event: Event, module: str, places: _Places) -> Diagnostic:
     )
 
 
-def _fix(fix: EventFix, module: str, places: _Places) -> Fix:
+def _fix(fix: EventFix, module: str, places: Places) -> Fix:
     edits = tuple(
         Edit(places.event(module, e.at, e.span), e.replacement) for e in fix.edits
     )

@@ -9,7 +9,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from shardlint.deep import with_room
-from shardlint.lower import lower
+from shardlint.lower import Lowered, lower
 from shardtypes.lang.diagnostics import Place
 
 _ESCAPE = re.compile(
@@ -25,7 +25,16 @@ class Positions:
     def __init__(
         self, source: bytes, path: str, name: str = "", is_package: bool = False
     ) -> None:
-        lowered = lower(source, name, path, is_package, keep_nodes=True)
+        self._take(lower(source, name, path, is_package, keep_nodes=True), path)
+
+    @classmethod
+    def of(cls, lowered: Lowered, path: str) -> Positions:
+        """The places of a file, or of a part of one, that was lowered with its nodes kept; its first has number 0."""
+        made = cls.__new__(cls)
+        made._take(lowered, path)
+        return made
+
+    def _take(self, lowered: Lowered, path: str) -> None:
         tree = MetadataWrapper(lowered.tree, unsafe_skip_copy=True)
         self._path = path
         self._nodes = lowered.nodes

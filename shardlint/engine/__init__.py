@@ -58,9 +58,10 @@ from shardlint.values import (
     number_in,
 )
 from shardtypes.lang import Bindings, Facts, Size
+from shardtypes.lang.frozen import frozen
 
 _Task: TypeAlias = "tuple[ir.Function, ClassValue | None, Frame]"
-__all__ = ["Interpreter", "StepLimit", "analyze", "run", "types"]
+__all__ = ["Interpreter", "Part", "StepLimit", "analyze", "run", "types"]
 
 
 # how many dimensions ``*name`` may stand for; none at all is a case of its own, seldom meant
@@ -106,9 +107,18 @@ def _regions(project: Project, module: ir.Module, config: HasMesh) -> Regions:
     return run(project, module, config).it.regions
 
 
+@frozen
+class Part:
+    """Some statements of a module: what is in them is checked, the rest is only looked at where that needs it.
+    ``expects_errors`` tells whether the module expects an error anywhere."""
+
+    body: tuple[ir.Stmt, ...]
+    expects_errors: bool
+
+
 class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
-    they are used as well."""
+    they are used as well; of a ``part`` of it, if one is given."""
 
     def __init__(
         self,
@@ -116,6 +126,7 @@ class run:
         module: ir.Module,
         config: HasMesh | None = None,
         uses: bool = False,
+        part: Part | None = None,
     ) -> None:
         self.it: Interpreter = Evaluator(project, target=module.name)
         if config is not None:
@@ -129,14 +140,19 @@ class run:
             )
         self.it.uses = {} if uses else None
         self.module = module
-        self._expects_errors = expected_errors.expects_any(module.body)
+        checked = module.body if part is None else part.body
+        self._expects_errors = (
+            expected_errors.expects_any(module.body)
+            if part is None
+            else part.expects_errors
+        )
         # by body, the names that are used only where errors are expected
         self._failing: dict[int, frozenset[str]] = {}
         frame = self.it.module_frame(module.name)
-        strings.check_module(self.it, frame, module)
+        strings.check_module(self.it, frame, replace(module, body=checked))
         stale_states.check(self.it, frame, module.body)
         later: list[_Task] = []
-        for node, owner, closure in _functions(self.it, module, frame):
+        for node, owner, closure in _functions(self.it, module.name, checked, frame):
             self._function(node, owner, closure, later)
         self._waiting()
         for node, owner, closure in later:
@@ -548,12 +564,12 @@ def _is_patched(node: ir.Function) -> bool:
 
 
 def _functions(
-    it: Interpreter, module: ir.Module, frame: Frame
+    it: Interpreter, module: str, body: tuple[ir.Stmt, ...], frame: Frame
 ) -> Iterator[tuple[ir.Function, ClassValue | None, Frame]]:
-    for node in _nested(module.body):
+    for node in _nested(body):
         yield node, None, frame
-    for cls_node in _classes(module.body):
-        cls = it.static_name(module.name, cls_node.name)
+    for cls_node in _classes(body):
+        cls = it.static_name(module, cls_node.name)
         owner = cls if isinstance(cls, ClassValue) and cls.node is cls_node else None
         for node in _nested(cls_node.body):
             if owner is not None:

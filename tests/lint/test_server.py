@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from lsprotocol import types as lsp
-from pygls.lsp.client import LanguageClient
 
-from tests.support import Progress, run_python
+from tests.lint.editor import Editor, drive
+from tests.support import run_python
 
-T = TypeVar("T")
 pytestmark = pytest.mark.once
 
 WRONG = """\
@@ -27,70 +22,6 @@ def norm(x: f32["B/d L M"], scale: f32["M"]) -> f32["B/d L M"]:
     return x / mean * scale
 """
 RIGHT = WRONG.replace("axis=-1", "axis=-1, keepdims=True")
-
-
-class Editor(LanguageClient):
-    """An editor that remembers what the server last said of each document."""
-
-    def __init__(self) -> None:
-        super().__init__("editor", "1")
-        self.findings: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
-        self.messages: asyncio.Queue[str] = asyncio.Queue()
-
-        @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
-        def published(params: lsp.PublishDiagnosticsParams) -> None:
-            self.findings.put_nowait(params)
-
-        @self.feature(lsp.WINDOW_SHOW_MESSAGE)
-        def said(params: lsp.ShowMessageParams) -> None:
-            self.messages.put_nowait(params.message)
-
-    async def until(
-        self, want: Callable[[lsp.PublishDiagnosticsParams], bool]
-    ) -> lsp.PublishDiagnosticsParams:
-        while True:
-            found = await self.next(self.findings)
-            if want(found):
-                return found
-
-    async def next(self, queue: asyncio.Queue[T]) -> T:
-        """What comes next, as long as the server does something."""
-        assert self._server is not None
-        progress = Progress(self._server.pid)
-        while True:
-            try:
-                return await asyncio.wait_for(queue.get(), 1)
-            except TimeoutError:
-                assert not progress.hangs(), "the server says nothing any more"
-
-    def open(self, path: Path, text: str) -> None:
-        item = lsp.TextDocumentItem(path.as_uri(), "python", 1, text)
-        self.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
-
-    def change(self, path: Path, text: str, version: int) -> None:
-        whole = lsp.TextDocumentContentChangeWholeDocument(text)
-        about = lsp.VersionedTextDocumentIdentifier(version, path.as_uri())
-        self.text_document_did_change(lsp.DidChangeTextDocumentParams(about, [whole]))
-
-
-def drive(folder: Path, script: Callable[[Editor], Awaitable[None]]) -> None:
-    async def session() -> None:
-        editor = Editor()
-        await editor.start_io(
-            sys.executable, "-m", "shardlint", "server", cwd=str(folder)
-        )
-        try:
-            await editor.initialize_async(
-                lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri())
-            )
-            editor.initialized(lsp.InitializedParams())
-            await script(editor)
-        finally:
-            await editor.shutdown_async(None)
-            editor.exit(None)
-            await editor.stop()
-
-    asyncio.run(session())
 
 
 def test_findings_follow_the_text(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""One run of the linter over unsaved texts, as the server asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from shardlint import decoding
+from shardlint.config import Config, ConfigError, find
+from shardlint.discovery import shown
+from shardlint.found import ShownType
+from shardlint.rules import RuleError
+from shardlint.run import check
+from shardtypes.lang.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Check all of ``texts`` (absolute path to text) at once, each project with its own settings; ``evaluate`` says
+    whether programs are run in numbers, too, and then nothing is told of types."""
+
+    texts: Mapping[Path, str]
+    evaluate: bool
+
+
+@dataclass(slots=True)
+class Answer:
+    """What was found, by path to show; lines about work that could not be done."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    types: list[ShownType] = field(default_factory=list)
+    uses: list[ShownType] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    failed: bool = False
+
+
+def answer(request: Request) -> Answer:
+    """Run the linter. Settings that cannot be used are a problem that says so, and nothing else is told."""
+
+    def settings(folder: Path) -> Config:
+        found = settings_of(folder)
+        return found if request.evaluate else replace(found, evaluate=False)
+
+    overlay = {path: saved(text) for path, text in request.texts.items()}
+    try:
+        # Not the files around them: the first answer would have to wait until a whole project is read.
+        report = check(
+            (),
+            settings,
+            overlay=overlay,
+            show_types=not request.evaluate,
+            around=False,
+        )
+    except (ConfigError, RuleError) as error:
+        return Answer(problems=[str(error)], failed=True)
+    paths = {shown(path) for path in overlay}
+    return Answer(
+        [one for one in report.diagnostics if one.place.path in paths],
+        [one for one in report.types if one.place.path in paths],
+        [one for one in report.uses if one.place.path in paths],
+        report.problems,
+    )
+
+
+def saved(text: str) -> bytes:
+    """The bytes of a document as they would be in its file, in the encoding that it declares."""
+    plain = text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode(decoding.encoding_of(plain))
+    except (SyntaxError, UnicodeEncodeError):  # which the run reports
+        return plain
+
+
+def settings_of(folder: Path) -> Config:
+    """An open file is left out where the settings exclude it. One process: what is open is small, and it is waited for
+    by one user."""
+    return replace(find(folder), jobs=1, force_exclude=True)

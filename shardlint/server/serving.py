@@ -1,0 +1,327 @@
+"""The language server: what is open, when it is checked, and what editors are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from importlib.metadata import version
+from pathlib import Path
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+from pygls.uris import to_fs_path
+
+from shardlint import messages
+from shardlint.config import ConfigError
+from shardlint.discovery import Discovery
+from shardlint.rules import RuleError
+from shardlint.selection import UNPARSABLE, Selection
+from shardlint.server.checking import Answer, Request, settings_of
+from shardlint.server.documents import Document, Results, Snapshot
+from shardlint.server.quick import Fresh, Session
+from shardlint.server.worker import Worker
+from shardlint.syntax import UnparsableFile
+from shardtypes.lang.diagnostics import Diagnostic, Place
+
+#: Seconds of quiet before everything is checked anew, which a keystroke would end.
+_QUIET = 0.3
+
+_log = logging.getLogger(__name__)
+
+
+class Server(LanguageServer):
+    """Tells at once what a change does to its own function, and after a pause what it does to everything else."""
+
+    def __init__(self) -> None:
+        super().__init__("shardlint", version("shardtypes"))
+        self.documents: dict[Path, Document] = {}
+        self._said: set[str] = set()
+        self._worker = Worker()
+        self._settling: asyncio.Task[None] | None = None
+        self._sessions: dict[Path, Session] = {}
+        # what those have lowered that do not hold any more
+        self._ended: dict[Path, Session] = {}
+        self._beginning: dict[Path, asyncio.Task[None]] = {}
+        self._at_work = threading.Lock()
+
+    # --- changes --------------------------------------------------------------------------------------------------
+
+    def of(self, uri: str) -> Document | None:
+        """The open document with a name, if it is one of Python."""
+        path = to_fs_path(uri)
+        return self.documents.get(Path(path)) if path else None
+
+    def opened(self, uri: str) -> None:
+        """A document was opened: everything is checked."""
+        path = to_fs_path(uri)
+        if path is None or not path.endswith((".py", ".pyi", ".pyw")):
+            return
+        text = self.workspace.get_text_document(uri)
+        document = Document(Path(path), text.source, text.version)
+        self.documents[document.path] = document
+        self.settle()
+
+    def closed(self, uri: str) -> None:
+        """A document was closed: nothing is told of it any more."""
+        path = Path(to_fs_path(uri) or "")
+        document = self.documents.pop(path, None)
+        self._sessions.pop(path, None)
+        self._ended.pop(path, None)
+        if document is not None:
+            self.text_document_publish_diagnostics(
+                lsp.PublishDiagnosticsParams(uri, [])
+            )
+            self.settle()
+
+    async def changed(self, uri: str) -> None:
+        """A document has another text: its own function is checked at once, everything after a pause."""
+        document = self.of(uri)
+        if document is None:
+            return
+        text = self.workspace.get_text_document(uri)
+        failures = document.failures
+        version = text.version  # the next change gives the same object another one
+        document.change(text.source, version)
+        for path, session in [*self._sessions.items()]:
+            if path != document.path and document.path in session.files:
+                self._ended[path] = self._sessions.pop(path)
+        self.settle(_QUIET)
+        found = await self._at_once(document)
+        if document.version != version:
+            return
+        if found or document.failures != failures:
+            self.show(document)
+
+    def forget(self) -> None:
+        """Files or settings have changed."""
+        self._sessions.clear()
+        self._ended.clear()
+        self.settle()
+
+    def settle(self, quiet: float = 0.0) -> None:
+        """Check everything after a while in which nothing changes."""
+        if self._settling is not None:
+            self._settling.cancel()
+        self._settling = asyncio.get_running_loop().create_task(self._settle(quiet))
+
+    def end(self) -> None:
+        """Stop what runs."""
+        if self._settling is not None:
+            self._settling.cancel()
+        self._worker.stop()
+
+    # --- checking -------------------------------------------------------------------------------------------------
+
+    async def _at_once(self, document: Document) -> bool:
+        """Check the function that was changed, if it can be by itself."""
+        session = self._sessions.get(document.path)
+        if session is None:
+            return False
+        version, units = document.version, document.units
+
+        def work() -> Fresh | None:
+            with self._at_work:
+                if document.version != version:
+                    return None
+                return session.check(units)
+
+        try:
+            fresh = await asyncio.to_thread(work)
+        except Exception:  # noqa: BLE001 # a bug of ours: the run over everything tells
+            _log.exception("checking a part of %s", document.path)
+            fresh = None
+        if fresh is None:
+            current = self._sessions.get(document.path)
+            if document.version == version and current is session:
+                self._ended[document.path] = self._sessions.pop(document.path)
+            return False
+        document.take(fresh.snapshot, fresh.results, fresh.numbers)
+        return bool(fresh.numbers)
+
+    async def _settle(self, quiet: float) -> None:
+        await asyncio.sleep(quiet)
+        for document in self.documents.values():
+            document.repair()
+        snapshots = {
+            path: Snapshot.of(document.units)
+            for path, document in self.documents.items()
+        }
+        texts = {path: snapshot.text for path, snapshot in snapshots.items()}
+        for evaluate in (False, True):
+            request = Request(texts, evaluate)
+            try:
+                found = await self._worker.answer(request)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                self._say(messages.worker_died())
+                return
+            self._take(snapshots, found, evaluate)
+            if found.failed:
+                return
+            for path, snapshot in snapshots.items():
+                self._begin(path, snapshot, texts)
+
+    def _take(
+        self, snapshots: dict[Path, Snapshot], found: Answer, evaluated: bool
+    ) -> None:
+        for problem in found.problems:
+            self._say(problem)
+        if found.failed:
+            return
+        for path, snapshot in snapshots.items():
+            document = self.documents.get(path)
+            if document is None:
+                continue
+            own = document.shown
+            before = self._diagnostics(document)
+            results = Results(
+                [one for one in found.diagnostics if one.place.path == own],
+                [one for one in found.types if one.place.path == own],
+                [one for one in found.uses if one.place.path == own],
+                evaluated,
+            )
+            document.take(snapshot, results)
+            if not evaluated or self._diagnostics(document) != before:
+                self.show(document)
+
+    def _begin(self, path: Path, snapshot: Snapshot, texts: dict[Path, str]) -> None:
+        """Make ready for what is typed next, where that is not so."""
+        if path in self._sessions or path in self._beginning:
+            return
+        earlier = self._ended.pop(path, None)
+
+        def work() -> Session | None:
+            with self._at_work:
+                return Session.begin(path, snapshot, texts, earlier)
+
+        async def begin() -> None:
+            try:
+                session = await asyncio.to_thread(work)
+            except (ConfigError, RuleError) as error:
+                self._say(str(error))
+                return
+            except UnparsableFile:  # which the run over everything tells
+                return
+            finally:
+                del self._beginning[path]
+            if session is not None and path in self.documents:
+                self._sessions[path] = session
+
+        task = asyncio.get_running_loop().create_task(begin())
+        self._beginning[path] = task
+
+    # --- what is told ---------------------------------------------------------------------------------------------
+
+    def show(self, document: Document) -> None:
+        """Tell the editor what is wrong with a document now."""
+        if self._pulls:
+            self.workspace_diagnostic_refresh(None)
+        else:
+            self.text_document_publish_diagnostics(
+                lsp.PublishDiagnosticsParams(
+                    document.path.as_uri(),
+                    self.diagnostics(document),
+                    version=document.version,
+                )
+            )
+        workspace = self.client_capabilities.workspace
+        hints = workspace.inlay_hint if workspace is not None else None
+        if hints is not None and hints.refresh_support:
+            self.workspace_inlay_hint_refresh(None)
+
+    @property
+    def _pulls(self) -> bool:
+        """Whether the editor asks for findings itself."""
+        text = self.client_capabilities.text_document
+        workspace = self.client_capabilities.workspace
+        refresh = workspace.diagnostics if workspace is not None else None
+        return (
+            text is not None
+            and text.diagnostic is not None
+            and refresh is not None
+            and bool(refresh.refresh_support)
+        )
+
+    def diagnostics(self, document: Document) -> list[lsp.Diagnostic]:
+        """What is wrong with a document, as the protocol has it."""
+        return [self.diagnostic(document, d) for d in self._diagnostics(document)]
+
+    def _diagnostics(self, document: Document) -> list[Diagnostic]:
+        found = list(document.findings())
+        for line, column, message in document.failures:
+            place = Place(document.shown, line, column, line, column + 1)
+            found.append(Diagnostic(UNPARSABLE, "unparsable-file", message, place))
+        if not document.failures or not _reports_unparsable(document.path):
+            found = [one for one in found if one.code != UNPARSABLE]
+        return sorted(found, key=lambda one: (one.place, one.code))
+
+    def diagnostic(self, document: Document, found: Diagnostic) -> lsp.Diagnostic:
+        """A finding as the protocol has it."""
+        related = []
+        for other in found.related:
+            path = Path(other.place.path).absolute()
+            there = self.documents.get(path)
+            at = self.range(there.lines if there is not None else [], other.place)
+            related.append(
+                lsp.DiagnosticRelatedInformation(
+                    lsp.Location(path.as_uri(), at), other.message
+                )
+            )
+        return lsp.Diagnostic(
+            range=self.range(document.lines, found.place),
+            message=found.message,
+            severity=lsp.DiagnosticSeverity.Error
+            if found.severity == "error"
+            else lsp.DiagnosticSeverity.Warning,
+            code=found.code,
+            source="shardlint",
+            related_information=related or None,
+        )
+
+    def range(self, lines: list[str], place: Place) -> lsp.Range:
+        """A place in the editor's units: lines from 0, columns in the code units that were agreed on."""
+        return lsp.Range(
+            self.position(lines, place.line, place.column),
+            self.position(lines, place.end_line, place.end_column),
+        )
+
+    def position(self, lines: list[str], line: int, column: int) -> lsp.Position:
+        """A line and a column (from 1) in the editor's units."""
+        if line > len(lines):
+            return lsp.Position(line - 1, column - 1)
+        before = lines[line - 1][: column - 1]
+        units = (
+            len(before)
+            if before.isascii()
+            else self.workspace.position_codec.client_num_units(before)
+        )
+        return lsp.Position(line - 1, units)
+
+    def column(self, lines: list[str], at: lsp.Position) -> int:
+        """The column (from 0, in characters) of a position of the editor."""
+        if at.line >= len(lines):
+            return 0
+        line = lines[at.line]
+        if line.isascii():
+            return min(at.character, len(line))
+        codec = self.workspace.position_codec
+        return codec.position_from_client_units(lines, at).character
+
+    def _say(self, problem: str) -> None:
+        """Tell the user once; the log has every time."""
+        _log.error(problem)
+        if problem not in self._said:
+            self._said.add(problem)
+            self.window_show_message(
+                lsp.ShowMessageParams(lsp.MessageType.Error, f"shardlint: {problem}")
+            )
+
+
+def _reports_unparsable(path: Path) -> bool:
+    """Whether the settings want to hear of text that does not parse."""
+    try:
+        config = settings_of(path.parent)
+    except ConfigError:  # which the run over everything tells
+        return True
+    admitted = Discovery(lambda folder: config).admits(path)
+    return admitted and Selection.of(config).on(UNPARSABLE, path)
