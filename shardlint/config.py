@@ -61,6 +61,7 @@ class Config:
     arrays (True: all). ``jax_version`` is the release that the program is for, None where nobody says. ``exclude`` and
     ``extend_exclude`` leave files out of folders; with ``force_exclude`` also those that are named themselves. ``root``
     is what patterns and ``cache_dir`` are relative to; ``project`` tells whether it is certainly one project's folder.
+    ``baseline`` is the file of findings that are hidden.
     """
 
     select: tuple[str, ...] = ()
@@ -81,6 +82,7 @@ class Config:
     jax_version: Version | None = None
     project: bool = False
     evaluate: bool = True
+    baseline: Path | None = None
 
     @property
     def jax(self) -> Version:
@@ -152,6 +154,7 @@ def parse(
     readers: dict[str, Callable[[str, object], object]] = {
         **_READERS,
         "logical-rules": partial(_logical_rules, root),
+        "baseline": partial(_path, root),
     }
     for key, value in document.items():
         reader = readers.get(key)
@@ -282,6 +285,10 @@ def _string(key: str, value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(messages.wrong_type(key, "a string", value))
     return value
+
+
+def _path(root: Path, key: str, value: object) -> Path:
+    return root / _string(key, value)
 
 
 _READERS: Mapping[str, Callable[[str, object], object]] = {

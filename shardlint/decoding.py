@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 
 #: What ends a line of Python; ``str.splitlines`` also splits at form feeds and at characters of other scripts.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -32,3 +33,12 @@ def lines(text: str, keepends: bool = False) -> list[str]:
     """The lines of a text as Python counts them."""
     found = _LINE.findall(text)
     return found if keepends else [line.rstrip("\r\n") for line in found]
+
+
+def tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The tokens of a text, whose lines are those of ``lines``.
+
+    Raises:
+        SyntaxError, tokenize.TokenError: syntax that this Python does not know.
+    """
+    return tokenize.generate_tokens(io.StringIO(text, newline=None).readline)

@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from shardlint import decoding
+from shardlint.rewriting import Change
+from shardlint.run import Report
 from shardtypes.lang.diagnostics import Diagnostic, Edit
+
+
+def fixing(unsafe: bool) -> Change:
+    """Applies the fixes of findings: safe ones, or all."""
+
+    def change(
+        text: str, found: Sequence[Diagnostic], report: Report
+    ) -> tuple[str, int]:
+        return apply(text, found, unsafe)
+
+    return change
 
 
 def apply(

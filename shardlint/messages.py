@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-COMMANDS = ("check", "explain", "rules", "server")
+COMMANDS = ("check", "baseline", "explain", "rules", "server")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -107,6 +107,30 @@ def worker_died() -> str:
 
 def not_written(path: str, reason: str) -> str:
     return f"{path}: cannot write the fixed file: {reason}"
+
+
+def not_encodable(path: str, encoding: str) -> str:
+    return f"{path}: its encoding, {encoding}, has no room for what would be written"
+
+
+def ignored(count: int, files: int) -> str:
+    return f"comments were written for {_findings(count)} in {_files(files)}"
+
+
+def not_ignored(count: int) -> str:
+    """Said of findings for which no comment could be written."""
+    return (
+        f"no comment could be written for {_findings(count)}: of a notebook, of a file that was not asked for, "
+        "in a string, or of the settings"
+    )
+
+
+def reason_of_lines() -> str:
+    return "a reason is one line"
+
+
+def not_together(first: str, second: str) -> str:
+    return f"{first} and {second} do not go together"
 
 
 def no_output(reason: str) -> str:
@@ -261,3 +285,61 @@ def fixed(count: int, files: int) -> str:
 
 def no_server(module: str) -> str:
     return f"the language server needs {module}, which is not installed: pip install 'shardtypes[server]'"
+
+
+# --- baselines ---------------------------------------------------------------------------------------------------
+
+_WRITE_BASELINE = "`shardlint baseline` writes one"
+
+
+def no_baseline() -> str:
+    return f"there is no such baseline; {_WRITE_BASELINE}"
+
+
+def unreadable_baseline(reason: str) -> str:
+    return f"the baseline cannot be read: {reason}"
+
+
+def broken_baseline(reason: str) -> str:
+    return f"this is no baseline: {reason}; {_WRITE_BASELINE}"
+
+
+def broken_entry(number: int, reason: str) -> str:
+    return broken_baseline(f"finding {number} of it {reason}")
+
+
+def newer_baseline(version: object) -> str:
+    return broken_baseline(f"version {version!r} is not known here, expected 1")
+
+
+def unwritable_baseline(reason: str) -> str:
+    return f"cannot write the baseline: {reason}"
+
+
+def baseline_written(path: str, findings: int, files: int, is_used: bool) -> str:
+    """``shardlint-baseline.json: 3 findings in 2 files``, and how it is put to use if it is not."""
+    text = f"{path}: {_findings(findings)} in {_files(files)}"
+    if is_used:
+        return text
+    return f"{text}; --baseline {path}, or `baseline` in the settings, hides them"
+
+
+def hidden(path: str, findings: int) -> str:
+    return f"{_findings(findings)} hidden by {path}"
+
+
+def gone_from_baseline(path: str, findings: int) -> str:
+    """Said of findings of a baseline that are no longer there."""
+    verb = "does not occur" if findings == 1 else "do not occur"
+    return (
+        f"{_findings(findings)} of {path} {verb} any more; `shardlint baseline` writes it "
+        "without them"
+    )
+
+
+def _findings(count: int) -> str:
+    return f"{count} finding{'s' * (count != 1)}"
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from shardlint import decoding, jax_version, messages, module_names, notebooks
+from shardlint.baseline import Baseline
 from shardlint.cache import Cache, digest
 from shardlint.config import Config, find
 from shardlint.discovery import Discovery, Skipped
+from shardlint.fingerprints import Identities
 from shardlint.found import Found, ShownType
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, source_file
@@ -29,6 +31,7 @@ from shardlint.repeats import without_repeats
 from shardlint.reuse import Earlier
 from shardlint.selection import (
     REPORTED_BY_RUNS,
+    UNPARSABLE,
     Selection,
     config_findings,
     silenced,
@@ -67,6 +70,12 @@ class Report:
     """Notebooks with findings that have a fix, which is not applied there."""
     gaps: Counter[str] = field(default_factory=Counter)
     """What the analysis could not follow, and how often."""
+    anchors: dict[Diagnostic, tuple[int, ...]] = field(default_factory=dict)
+    """The lines on which a comment silences a finding; those of the file that it is in."""
+    judged: dict[str, Callable[[str], bool]] = field(default_factory=dict)
+    """For each file that was asked for: whether all findings of a code in it are certain to be among these."""
+    baselines: dict[Path, Baseline] = field(default_factory=dict)
+    """Those that are in force, by path."""
 
     def lines(self, place: Place) -> list[str]:
         """The lines that a place counts: of a file of this run, or of the cell of a notebook (empty where it has no
@@ -125,8 +134,12 @@ def check(
         elif around and config.project:
             beside = _walk(config.root, discovery.settings)
         run.check(files, beside, show_types)
-    report.diagnostics.sort(key=lambda d: (notebooks.order(d.place), d.code, d.message))
+    report.diagnostics.sort(key=_order)
     return report
+
+
+def _order(found: Diagnostic) -> tuple[object, str, str]:
+    return notebooks.order(found.place), found.code, found.message
 
 
 def _by_folder(settings: Config | Settings) -> Settings:
@@ -164,6 +177,7 @@ class _Run:
     ) -> None:
         """Analyse ``paths``; ``beside`` are the files of the project, which are read as well, where it is one."""
         report, selection = self.report, Selection.of(self.config)
+        earlier = len(report.diagnostics)
         requested = [
             source
             for path in paths
@@ -181,7 +195,21 @@ class _Run:
         for source in requested:
             one = found.get(source.file.module, Found())
             self._conclude(source, one, used[source.file.shown], selection)
+        self._hide_known(earlier)
         self.cache.prune()
+
+    def _hide_known(self, earlier: int) -> None:
+        """Take the findings of the baseline away from those of this project, which come after ``earlier`` ones."""
+        report, path = self.report, self.config.baseline
+        if path is None:
+            return
+        if path not in report.baselines:
+            report.baselines[path] = Baseline.load(path)
+        mine = sorted(report.diagnostics[earlier:], key=_order)
+        identities = Identities(report.lines)
+        report.diagnostics[earlier:] = report.baselines[path].remaining(
+            mine, identities
+        )
 
     def _silence(
         self, found: Mapping[str, Found], selection: Selection
@@ -198,7 +226,9 @@ class _Run:
                 comments = silenced(diagnostic, lines, there.comments)
                 used[there.file.shown] |= comments
                 if not comments:
-                    self.report.diagnostics.append(self._shown(diagnostic))
+                    shown = self._shown(diagnostic)
+                    self.report.diagnostics.append(shown)
+                    self.report.anchors[shown] = lines
         return used
 
     def _conclude(
@@ -222,6 +252,9 @@ class _Run:
         report.diagnostics += [
             self._shown(one) for one in selection.keep(source.file.path, wrong)
         ]
+        report.judged[source.file.shown] = partial(
+            self._is_judged, source, found, selection
+        )
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         report.gaps.update(dict(found.gaps))
@@ -234,6 +267,8 @@ class _Run:
         """Is a finding with this code in this file certain to be among what was found?"""
         if found.crash is not None or code not in selection.codes:
             return False
+        if source.failure is not None:
+            return code == UNPARSABLE
         if code not in REPORTED_BY_RUNS:
             return True
         if not self.config.evaluate or source.file.module in self.imported_elsewhere:

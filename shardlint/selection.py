@@ -29,6 +29,11 @@ def known_codes() -> dict[str, str]:
     return _OWN | {rule.code: rule.name for rule in all_rules()}
 
 
+def is_own(code: str) -> bool:
+    """Is this the code of a finding that the command itself makes? No comment silences one."""
+    return code in _OWN
+
+
 def is_known(selector: str) -> bool:
     """Is this ALL, a code, or the beginning of a code?"""
     return selector == "ALL" or (

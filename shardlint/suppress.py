@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import tokenize
 
@@ -22,7 +21,7 @@ def suppressions(text: str) -> tuple[ir.Suppression, ...]:
     found = []
     lines = decoding.lines(text)
     try:
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+        tokens = list(decoding.tokens(text))
     except (tokenize.TokenError, SyntaxError):
         # Syntax newer than this Python: no token stream, so only comments that fill their line are certain.
         tokens = [

@@ -1,0 +1,252 @@
+"""The options of the commands that check, and the settings that they make."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from shardlint import config as configuration
+from shardlint.config import Config, ConfigError
+from shardlint.jax_version import Version, parse_version
+from shardlint.render import FORMATS
+from shardlint.selection import require_known
+
+_COMMANDS = (
+    "Other commands: `shardlint baseline`, `shardlint explain CODE`, `shardlint rules`, "
+    "`shardlint schema`, `shardlint server`. Exit status: 0 nothing found, 1 findings, "
+    "2 the work could not be done, 130 interrupted."
+)
+
+
+def check_options(arguments: list[str]) -> argparse.Namespace:
+    """The options of a check."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint",
+        description="Check shapes, dtypes and shardings of JAX code without running it.",
+        epilog=_COMMANDS,
+    )
+    add = parser.add_argument
+    add("--version", action="store_true", help="print the version, and check nothing")
+    add(
+        "--explain",
+        nargs="+",
+        metavar="CODE",
+        help="print the documentation of rules, and check nothing",
+    )
+    _add_what_is_checked(parser)
+    _add_how_it_is_shown(parser)
+    _add_what_is_changed(parser)
+    add(
+        "--no-baseline",
+        action="store_true",
+        help="hide no findings, whatever the settings say",
+    )
+    return parser.parse_args(list(map(_with_value, arguments)))
+
+
+def baseline_options(arguments: list[str]) -> argparse.Namespace:
+    """The options of ``shardlint baseline``."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint baseline",
+        description="Write the findings of now to a file, which hides them from then on.",
+    )
+    _add_what_is_checked(parser)
+    return parser.parse_args(arguments)
+
+
+_OPTIONAL_VALUE = "--add-ignore"
+
+
+def _with_value(argument: str) -> str:
+    """An option whose value may be left out takes none of the paths after it."""
+    return f"{argument}=" if argument == _OPTIONAL_VALUE else argument
+
+
+def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files and folders (default: the current folder)",
+    )
+    add(
+        "--select",
+        metavar="CODES",
+        help="only these rules: codes or beginnings of codes, comma-separated",
+    )
+    add("--ignore", metavar="CODES", help="not these rules")
+    add(
+        "--exclude",
+        metavar="PATTERNS",
+        help="not these files and folders either, comma-separated, as in .gitignore",
+    )
+    add(
+        "--force-exclude",
+        action="store_true",
+        help="leave out what is excluded even where it is named itself",
+    )
+    add(
+        "--no-respect-gitignore",
+        action="store_true",
+        help="check what a .gitignore leaves out as well",
+    )
+    add(
+        "--baseline",
+        metavar="FILE",
+        help="the file of findings that are hidden (`shardlint baseline` writes it)",
+    )
+    add(
+        "--jax-version",
+        type=_release,
+        metavar="RELEASE",
+        help="the release of JAX that the program is for",
+    )
+    add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
+    add(
+        "--no-evaluate",
+        action="store_true",
+        help="run no code in numbers on other numbers of devices (ST316)",
+    )
+    add(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="processes to use (default: one per core)",
+    )
+    add("--no-cache", action="store_true", help="neither read nor write the cache")
+    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
+    add("--traceback", action="store_true", help="show where shardlint itself failed")
+    add(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print the findings, and nothing about the run",
+    )
+
+
+def _add_how_it_is_shown(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--format",
+        choices=FORMATS,
+        default="full",
+        help="how findings are printed (default: full)",
+    )
+    add(
+        "--show-types",
+        action="store_true",
+        help="print the inferred type of every local",
+    )
+    add(
+        "--stdin-filename",
+        metavar="PATH",
+        help="check standard input as if it were the text of this file",
+    )
+    add(
+        "--statistics",
+        action="store_true",
+        help="print how often each rule reports, and what was not followed",
+    )
+    add(
+        "--exit-zero",
+        action="store_true",
+        help="exit with 0 even if there are findings",
+    )
+
+
+def _add_what_is_changed(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--fix", action="store_true", help="apply safe fixes to the files")
+    add("--unsafe-fixes", action="store_true", help="apply all fixes to the files")
+    add(
+        "--diff",
+        action="store_true",
+        help="print what would change in the files, and leave them alone",
+    )
+    add(
+        _OPTIONAL_VALUE,
+        nargs="?",
+        metavar="=REASON",
+        help="write a comment that silences it for each finding of now",
+    )
+
+
+def settings_of(options: argparse.Namespace) -> Callable[[Path], Config]:
+    """The settings in force in a folder, with those of the command line in place of theirs.
+
+    Raises:
+        ConfigError: an option or a settings file that cannot be used.
+    """
+    select, ignore = _codes(options.select), _codes(options.ignore)
+    require_known(select or (), "--select")
+    require_known(ignore or (), "--ignore")
+    mesh = _mesh(options.mesh)
+    baseline = _absolute(options.baseline)
+    path = _absolute(options.config)
+    given = configuration.load(path) if path is not None else None
+
+    @cache
+    def settings(folder: Path) -> Config:
+        config = given if given is not None else configuration.find(folder)
+        return config.with_options(
+            select=select,
+            ignore=(*config.ignore, *ignore) if ignore else None,
+            extend_exclude=(*config.extend_exclude, *_listed(options.exclude))
+            if options.exclude
+            else None,
+            force_exclude=True if options.force_exclude else None,
+            respect_gitignore=False if options.no_respect_gitignore else None,
+            mesh=mesh,
+            jax_version=options.jax_version,
+            evaluate=False if options.no_evaluate else None,
+            jobs=options.jobs,
+            baseline=baseline,
+        )
+
+    return settings
+
+
+def without_baseline(settings: Callable[[Path], Config]) -> Callable[[Path], Config]:
+    """The same settings, with nothing hidden."""
+    return lambda folder: replace(settings(folder), baseline=None)
+
+
+def _mesh(text: str | None) -> dict[str, int | None] | None:
+    try:
+        return configuration.parse_mesh(text) if text else None
+    except ValueError as error:
+        raise ConfigError("--mesh", str(error)) from None
+
+
+def _absolute(path: str | None) -> Path | None:
+    return Path(os.path.abspath(path)) if path else None
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _codes(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else _listed(text)
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(
+            f"a number of processes (0: one per core), got {text!r}"
+        )
+    return int(text)
+
+
+def _release(text: str) -> Version:
+    found = parse_version(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"a release of JAX such as 0.10.2, got {text!r}"
+        )
+    return found
