@@ -1,1 +1,42 @@
-"""The static half of shardtypes: a linter for shapes and shardings that imports neither JAX nor the user's code."""
+"""The static half of shardtypes: a linter for shapes and shardings that imports neither JAX nor the user's code.
+
+``check_paths`` and ``check_source`` are for programs; what the command line does starts at ``shardlint.cli``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shardlint.api import CheckResult as CheckResult
+    from shardlint.api import ConfigError as ConfigError
+    from shardlint.api import Edit as Edit
+    from shardlint.api import Finding as Finding
+    from shardlint.api import Fix as Fix
+    from shardlint.api import RelatedPlace as RelatedPlace
+    from shardlint.api import check_paths as check_paths
+    from shardlint.api import check_source as check_source
+
+__all__ = [
+    "CheckResult",
+    "ConfigError",
+    "Edit",
+    "Finding",
+    "Fix",
+    "RelatedPlace",
+    "check_paths",
+    "check_source",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Import the interface for programs when it is first asked for: the command line does without."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from shardlint import api
+
+    return getattr(api, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -39,24 +39,41 @@ def with_room(work: Callable[[], T]) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
 
+    is_done = threading.Event()
+
     def run() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits for it
             errors.append(error)
+        finally:
+            is_done.set()
 
     stack, limit = threading.stack_size(_STACK_BYTES), sys.getrecursionlimit()
     try:
         thread = threading.Thread(target=run, name=_NAME)
         sys.setrecursionlimit(_RECURSION_LIMIT)
         thread.start()
+        interrupts = _interrupts_until(is_done)
         thread.join()
     finally:
         sys.setrecursionlimit(limit)
         threading.stack_size(stack)
-    if errors:
-        raise errors[0]
+    for error in (*interrupts, *errors):
+        raise error
     return results[0]
+
+
+def _interrupts_until(is_done: threading.Event) -> list[BaseException]:
+    """Wait for a thread. An interrupt has to wait, too: libcst cannot be stopped, and Python that ends under it
+    aborts."""
+    found: list[BaseException] = []
+    while not is_done.is_set():
+        try:
+            is_done.wait()
+        except KeyboardInterrupt as interrupt:
+            found.append(interrupt)
+    return found
 
 
 #: Levels of one expression that are followed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-COMMANDS = ("check", "baseline", "explain", "rules", "server")
+COMMANDS = ("check", "baseline", "explain", "rules", "schema", "server")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -131,6 +131,27 @@ def reason_of_lines() -> str:
 
 def not_together(first: str, second: str) -> str:
     return f"{first} and {second} do not go together"
+
+
+def watching() -> str:
+    return "waiting for changes; Ctrl-C ends it"
+
+
+def changed(when: str, paths: Sequence[str]) -> str:
+    """``12:00:00 changed: a.py, b.py and 3 more``."""
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return f"{when} changed: {', '.join(paths[:3])}{more}"
+
+
+def polling() -> str:
+    return (
+        "watchfiles is not installed: files are looked at once a second (pip install 'shardtypes[watch]' watches "
+        "them)"
+    )
+
+
+def no_output_file(path: str, reason: str) -> str:
+    return f"{path}: cannot write the output: {reason}"
 
 
 def no_output(reason: str) -> str:
@@ -343,3 +364,32 @@ def _findings(count: int) -> str:
 
 def _files(count: int) -> str:
     return f"{count} file{'s' * (count != 1)}"
+
+
+# --- since a revision --------------------------------------------------------------------------------------------
+
+
+def no_git() -> str:
+    return "there is no git to ask for the files of a revision"
+
+
+def no_repository(said: str) -> str:
+    return f"the current folder is in no git repository with files: {said}"
+
+
+def no_revision(name: str) -> str:
+    return f"{name!r} is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"
+
+
+def outside_repository(path: str) -> str:
+    return f"{path} is outside of the repository of the current folder"
+
+
+def git_failed(said: str) -> str:
+    return f"git failed: {said}"
+
+
+def had_before(count: int, revision: str) -> str:
+    """``3 findings were there in main (1234567890) already``."""
+    verb = "was" if count == 1 else "were"
+    return f"{_findings(count)} {verb} there in {revision} already"

@@ -13,6 +13,7 @@ from shardlint import config as configuration
 from shardlint.config import Config, ConfigError
 from shardlint.jax_version import Version, parse_version
 from shardlint.render import FORMATS
+from shardlint.render.style import CHOICES
 from shardlint.selection import require_known
 
 _COMMANDS = (
@@ -44,6 +45,11 @@ def check_options(arguments: list[str]) -> argparse.Namespace:
         "--no-baseline",
         action="store_true",
         help="hide no findings, whatever the settings say",
+    )
+    add(
+        "--since",
+        metavar="REV",
+        help="only findings that this revision, such as origin/main, has not",
     )
     return parser.parse_args(list(map(_with_value, arguments)))
 
@@ -136,6 +142,22 @@ def _add_how_it_is_shown(parser: argparse.ArgumentParser) -> None:
         choices=FORMATS,
         default="full",
         help="how findings are printed (default: full)",
+    )
+    add(
+        "--output-file",
+        metavar="FILE",
+        help="write the findings to a file, not to standard output",
+    )
+    add(
+        "--color",
+        choices=CHOICES,
+        default="auto",
+        help="colours and links: on a terminal (default), always, never",
+    )
+    add(
+        "--watch",
+        action="store_true",
+        help="check again after each change, until interrupted",
     )
     add(
         "--show-types",

@@ -46,6 +46,9 @@ from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 Settings: TypeAlias = Callable[[Path], Config]
 """The settings in force in a folder."""
 
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Is told what has been done with how many of how many files: ``"checked", 3, 20``."""
+
 #: A project of more files is not read whole where only some of them are asked for.
 MAX_FILES = 5_000
 
@@ -76,6 +79,8 @@ class Report:
     """For each file that was asked for: whether all findings of a code in it are certain to be among these."""
     baselines: dict[Path, Baseline] = field(default_factory=dict)
     """Those that are in force, by path."""
+    earlier: int = 0
+    """How many findings were left out because an earlier revision has them."""
 
     def lines(self, place: Place) -> list[str]:
         """The lines that a place counts: of a file of this run, or of the cell of a notebook (empty where it has no
@@ -94,10 +99,11 @@ def check(
     overlay: Mapping[Path, bytes] | None = None,
     show_types: bool = False,
     around: bool = True,
+    progress: Tell | None = None,
 ) -> Report:
     """Check every Python file and notebook under ``paths``. ``settings`` are those of all files, or what gives those of
     a folder. ``overlay`` gives the text of files that are not saved yet. Without ``around`` the project is not read
-    beyond what the files import.
+    beyond what the files import. ``progress`` is told how far the run is.
 
     Raises:
         ConfigError: settings that cannot be used.
@@ -127,6 +133,7 @@ def check(
             Cache(config.root / config.cache_dir if cache else None),
             unsaved,
             report,
+            progress,
         )
         beside: Iterable[Path] | None = None
         if any(path in (config.root, *config.root.parents) for path in whole):
@@ -160,8 +167,10 @@ class _Run:
         cache: Cache,
         overlay: Mapping[Path, bytes],
         report: Report,
+        progress: Tell | None = None,
     ) -> None:
         self.config = config
+        self.progress = progress or _no_progress
         self.cache = cache
         self.overlay = overlay
         self.report = report
@@ -446,9 +455,9 @@ class _Run:
     def _lower_fresh(self, sources: Sequence[Source]) -> None:
         size = sum(len(s.text) for s in sources)
         tasks = [s.task for s in sources]
-        for source, result in zip(
-            sources, each(lower_one, tasks, self.jobs, size), strict=True
-        ):
+        results = each(lower_one, tasks, self.jobs, size)
+        for done, (source, result) in enumerate(zip(sources, results, strict=True), 1):
+            self.progress("read", done, len(tasks))
             if isinstance(result, UnparsableFile):
                 source.failure = result
             elif result is None:
@@ -533,7 +542,9 @@ class _Run:
         """What is found in each file; the worker that has one may end without a result."""
         names = [source.file.module for source in changed]
         size = sum(len(source.text) for source in changed)
-        for result in each(analyse_one, names, self.jobs, size, state):
+        results = each(analyse_one, names, self.jobs, size, state)
+        for done, result in enumerate(results, 1):
+            self.progress("checked", done, len(names))
             yield (
                 result
                 if result is not None
@@ -558,6 +569,10 @@ class _Run:
             {name: s.key for name, s in sources.items()},
             partial(made_axes, self.config),
         )
+
+
+def _no_progress(what: str, done: int, total: int) -> None:
+    """Nobody wants to know."""
 
 
 def _unparsable(error: UnparsableFile) -> Diagnostic:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,18 +71,26 @@ def each(
     )
     context = multiprocessing.get_context(method)
     done = 0
+    others = set(multiprocessing.active_children())
     try:
         with ProcessPoolExecutor(
-            min(jobs, len(tasks)), context, _set_state, (state,)
+            min(jobs, len(tasks)), context, _begin, (state,)
         ) as pool:
             chunk = max(1, len(tasks) // (8 * jobs))
-            for task, result in zip(
-                tasks,
-                pool.map(partial(_sendable, work), tasks, chunksize=chunk),
-                strict=True,
-            ):
-                done += 1
-                yield pickle.loads(result) if result is not None else work(task)
+            try:
+                for task, result in zip(
+                    tasks,
+                    pool.map(partial(_sendable, work), tasks, chunksize=chunk),
+                    strict=True,
+                ):
+                    done += 1
+                    yield pickle.loads(result) if result is not None else work(task)
+            except (KeyboardInterrupt, GeneratorExit):
+                # leaving waits for the workers, which nobody wants to
+                for process in set(multiprocessing.active_children()) - others:
+                    process.terminate()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     except BrokenProcessPool:
         for _ in range(len(tasks) - done):
             yield None
@@ -100,9 +109,11 @@ def _sendable(work: Callable[[T], R], task: T) -> bytes | None:
 _STATE: State | None = None
 
 
-def _set_state(state: State | None) -> None:
+def _begin(state: State | None) -> None:
+    """The first that a worker does. An interrupt ends it without a word: the process that waits for it tells."""
     global _STATE
     _STATE = state
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # as in _few_collections, for the life of the process
 
 

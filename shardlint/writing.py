@@ -7,36 +7,75 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from shardlint import messages
 from shardlint.discovery import shown
-from shardlint.render import renderer
+from shardlint.render import FOR_READING, Outcome, renderer
 from shardlint.render.json import render_with_types
+from shardlint.render.style import PLAIN, Style, style_of
 from shardlint.render.types import render_types
 from shardlint.run import Report
+from shardlint.whole_files import write_whole
+
+#: Formats that say so themselves where the work could not be done.
+TELL_OF_FAILURE = ("junit", "sarif")
 
 
 def write_findings(report: Report, options: argparse.Namespace) -> None:
-    """The findings in the format that was asked for, with the statistics."""
-    if options.show_types and options.format == "json":
-        sys.stdout.write(render_with_types(report.diagnostics, report.types))
-        return
-    if options.show_types:
-        sys.stdout.write(render_types(report.types, options.format))
-    sys.stdout.write(renderer(options.format)(report.diagnostics, report.lines))
+    """The findings in the format that was asked for, with the statistics, to where they were asked for. A file that
+    cannot be written is a problem of the report."""
+    style = PLAIN
+    if options.output_file is None:
+        style = style_of(sys.stdout, options.color)
+    text = _rendered(report, options, style)
+    is_read = options.format in FOR_READING
     if options.statistics:
-        out = sys.stdout if options.format in ("full", "concise") else sys.stderr
-        out.writelines(_statistics(report))
+        statistics = "".join(_statistics(report))
+        if is_read:
+            text += statistics
+        else:
+            sys.stderr.write(statistics)
     elif not options.quiet:
         cut = sorted(filter(messages.is_cut_off, report.gaps))
         sys.stderr.write(messages.cut_short(cut))
     if options.format == "full" and not options.quiet:
-        fixable = sum(
-            d.fix is not None and d.fix.applicability == "safe"
-            for d in report.diagnostics
-        )
-        total = len(report.diagnostics)
-        sys.stdout.write(messages.summary(total, report.checked, fixable) + "\n")
+        text += _summary(report)
+    if options.output_file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        _write_file(Path(options.output_file), text.encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        report.problems.append(messages.no_output_file(options.output_file, reason))
+
+
+def _rendered(report: Report, options: argparse.Namespace, style: Style) -> str:
+    if options.show_types and options.format == "json":
+        return render_with_types(report.diagnostics, report.types)
+    types = render_types(report.types, options.format) if options.show_types else ""
+    outcome = Outcome(report.diagnostics, report.lines, report.problems, style)
+    return types + renderer(options.format)(outcome)
+
+
+def _summary(report: Report) -> str:
+    fixable = sum(
+        d.fix is not None and d.fix.applicability == "safe" for d in report.diagnostics
+    )
+    total = len(report.diagnostics)
+    return messages.summary(total, report.checked, fixable) + "\n"
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if (
+        path.exists() and not path.is_file()
+    ):  # a pipe, which nothing can take the place of
+        path.write_bytes(data)
+    else:
+        write_whole(path, data)
 
 
 def _statistics(report: Report) -> list[str]:

@@ -1,7 +1,4 @@
-"""Findings as text, one module a format. Each has ``render(diagnostics, lines) -> str``, '' or ending in a newline.
-
-``lines`` gives the source lines that a place counts, for those formats that show them.
-"""
+"""Findings as text, one module a format. Each has ``render(outcome) -> str``, '' or ending in a newline."""
 
 from __future__ import annotations
 
@@ -9,12 +6,29 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from shardlint.render.style import PLAIN, Style
 from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.frozen import frozen
 
 Lines: TypeAlias = Callable[[Place], Sequence[str]]
-Renderer: TypeAlias = Callable[[Sequence[Diagnostic], Lines], str]
 
-FORMATS = ("full", "concise", "json", "github", "sarif")
+
+@frozen
+class Outcome:
+    """What a run has to show. ``lines`` gives the source lines that a place counts; ``problems`` are sentences about
+    work that could not be done."""
+
+    diagnostics: Sequence[Diagnostic]
+    lines: Lines
+    problems: Sequence[str] = ()
+    style: Style = PLAIN
+
+
+Renderer: TypeAlias = Callable[[Outcome], str]
+
+FORMATS = ("full", "concise", "json", "github", "gitlab", "junit", "sarif")
+#: Formats that people read; the others are for programs.
+FOR_READING = ("full", "concise")
 
 
 def renderer(name: str) -> Renderer:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from shardlint.render import Lines
+from shardlint.render import Outcome
+from shardlint.render.style import Style
 from shardtypes.lang.diagnostics import Diagnostic
 
 
-def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
+def render(outcome: Outcome) -> str:
     """See the package."""
-    return "".join(map(_line, diagnostics))
+    return "".join(_line(one, outcome.style) for one in outcome.diagnostics)
 
 
-def _line(found: Diagnostic) -> str:
+def _line(found: Diagnostic, style: Style) -> str:
     message = " ".join(found.message.split())
-    return f"{found.place}: {found.code} {message}\n"
+    code = style.code(found.code, found.name, found.severity)
+    return f"{style.strong(str(found.place))}: {code} {message}\n"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from shardlint.render import Lines
+from shardlint.render import Outcome
 from shardtypes.lang.diagnostics import Diagnostic
 
 
-def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
+def render(outcome: Outcome) -> str:
     """See the package."""
-    return "".join(_one(d) for d in diagnostics)
+    return "".join(map(_one, outcome.diagnostics))
 
 
 def _one(diagnostic: Diagnostic) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from shardlint.render import Lines
+from shardlint.render import Outcome
 from shardlint.render.types import Shown
 from shardtypes.lang.diagnostics import Diagnostic
 
@@ -28,9 +28,7 @@ def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown])
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
-def render(diagnostics: Sequence[Diagnostic], lines: Lines) -> str:
+def render(outcome: Outcome) -> str:
     """See the package."""
-    return (
-        json.dumps([d.to_json() for d in diagnostics], indent=2, ensure_ascii=False)
-        + "\n"
-    )
+    found = [one.to_json() for one in outcome.diagnostics]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,195 @@
+"""A check as the command line does it: settings from the options, changes of files, output, and the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from shardlint import messages
+from shardlint.config import ConfigError
+from shardlint.discovery import shown
+from shardlint.options import settings_of, without_baseline
+from shardlint.progress import Progress
+from shardlint.rules import RuleError
+from shardlint.run import Report, Settings, check
+from shardlint.since import only_new, revision, where
+from shardlint.writing import TELL_OF_FAILURE, about_the_run, say, write_findings
+
+
+def check_and_show(options: argparse.Namespace) -> int:
+    """One check.
+
+    Raises:
+        ConfigError: options or settings that cannot be used.
+        RuleError: a rule module cannot be used.
+    """
+    try:
+        return _checked(options)
+    except (ConfigError, RuleError) as error:
+        if options.format in TELL_OF_FAILURE:
+            write_findings(Report(problems=[str(error)]), options)
+        raise
+
+
+def check_and_watch(options: argparse.Namespace) -> int:
+    """Check, and again after each change, until the user interrupts it."""
+    from shardlint.watching import changes
+
+    if options.stdin_filename or _is_ignoring(options):
+        other = "--stdin-filename" if options.stdin_filename else "--add-ignore"
+        raise ConfigError("", messages.not_together("--watch", other))
+    found, is_native = changes(_watched(options))
+    if not is_native:
+        say([messages.polling()])
+    while True:
+        try:
+            check_and_show(options)
+        except (ConfigError, RuleError) as error:  # which the next change may mend
+            say([str(error)])
+        sys.stdout.flush()
+        if not options.quiet:
+            say([messages.watching()])
+        changed = sorted(shown(path) for path in next(found))
+        if sys.stdout.isatty():
+            sys.stdout.write("\033[2J\033[H")  # an empty screen
+        if not options.quiet:
+            say([messages.changed(time.strftime("%H:%M:%S"), changed)])
+
+
+def _watched(options: argparse.Namespace) -> set[Path]:
+    """What is asked for, and the projects around it, of which all files count."""
+    asked = {Path(os.path.abspath(path)) for path in options.paths or ["."]}
+    settings = settings_of(options)
+    folders = {path if path.is_dir() else path.parent for path in asked}
+    return asked | {settings(folder).root for folder in folders}
+
+
+def _checked(options: argparse.Namespace) -> int:
+    _require_compatible(options)
+    old = revision(options.since) if options.since is not None else None
+    settings: Settings = settings_of(options)
+    if options.no_baseline:
+        settings = without_baseline(settings)
+    overlay, paths = _asked_for(options)
+
+    def run() -> Report:
+        with with_progress(options) as progress:
+            report = check(
+                paths,
+                settings,
+                cache=not options.no_cache,
+                overlay=overlay,
+                show_types=options.show_types,
+                progress=progress,
+            )
+            if old is not None:
+                asked = [*paths, *map(str, overlay)]
+                new, known = only_new(report, settings, asked, old, progress)
+                report = replace(report, diagnostics=new, earlier=known)
+            return report
+
+    report = run()
+    if options.fix or options.unsafe_fixes or options.diff or _is_ignoring(options):
+        report = _rewritten(report, run, overlay, options)
+    write_findings(report, options)
+    if old is not None and report.earlier and not options.quiet:
+        say([messages.had_before(report.earlier, where(old))])
+    return _ended(report, paths or [options.stdin_filename], options)
+
+
+@contextmanager
+def with_progress(options: argparse.Namespace) -> Iterator[Progress]:
+    """Tells the user how far a run is, and takes that away at the end."""
+    progress = Progress(sys.stderr, options.quiet)
+    try:
+        yield progress
+    finally:
+        progress.clear()
+
+
+def _require_compatible(options: argparse.Namespace) -> None:
+    """Raises ``ConfigError`` for options that contradict each other."""
+    pairs = (
+        ("--add-ignore", _is_ignoring(options), "--fix", options.fix),
+        ("--add-ignore", _is_ignoring(options), "--unsafe-fixes", options.unsafe_fixes),
+        ("--baseline", options.baseline, "--no-baseline", options.no_baseline),
+    )
+    for first, is_first, second, is_second in pairs:
+        if is_first and is_second:
+            raise ConfigError("", messages.not_together(first, second))
+    if "\n" in (options.add_ignore or ""):
+        raise ConfigError("--add-ignore", messages.reason_of_lines())
+
+
+def _is_ignoring(options: argparse.Namespace) -> bool:
+    return options.add_ignore is not None
+
+
+def _asked_for(options: argparse.Namespace) -> tuple[dict[Path, bytes], list[str]]:
+    """The text on standard input, if there is one, and the paths to check."""
+    paths: list[str] = options.paths
+    if options.stdin_filename:
+        text = sys.stdin.buffer.read()
+        path = Path(os.path.abspath(options.stdin_filename))
+        return {path: text}, [path for path in paths if path != "-"]
+    if "-" in paths:
+        raise ConfigError(
+            "", "to check standard input give its name with --stdin-filename"
+        )
+    return {}, paths or ["."]
+
+
+def _ended(
+    report: Report, paths: Sequence[str], options: argparse.Namespace, status: int = 1
+) -> int:
+    """Say what there is to say about a run; gives the exit status, ``status`` where there are findings."""
+    say(report.problems)
+    if options.traceback:
+        sys.stderr.writelines(report.tracebacks)
+    if not options.quiet:
+        statistics = getattr(options, "statistics", False)
+        say(about_the_run(report, paths, statistics))
+    if report.problems:
+        return 2
+    return status if report.diagnostics and not options.exit_zero else 0
+
+
+def _rewritten(
+    report: Report,
+    run: Callable[[], Report],
+    overlay: dict[Path, bytes],
+    options: argparse.Namespace,
+) -> Report:
+    """Fix findings, or write comments that silence them; then write the files, or print the difference."""
+    from shardlint.fixing import fixing
+    from shardlint.ignoring import ignoring
+    from shardlint.rewriting import rewrite
+
+    is_ignoring = _is_ignoring(options)
+    change = (
+        ignoring(options.add_ignore) if is_ignoring else fixing(options.unsafe_fixes)
+    )
+    made = rewrite(report, run, overlay, change)
+    report = made.report
+    if options.diff:
+        sys.stdout.writelines(made.difference())
+    else:
+        stdin = options.stdin_filename
+        made.write(skip=shown(Path(os.path.abspath(stdin))) if stdin else None)
+    lines = []
+    if made.counts and not options.diff:
+        done = messages.ignored if is_ignoring else messages.fixed
+        lines.append(done(made.counts.total(), len(made.counts)))
+    if is_ignoring and report.diagnostics:
+        lines.append(messages.not_ignored(len(report.diagnostics)))
+    elif not is_ignoring and report.fixable_notebooks:
+        notebooks = sorted(report.fixable_notebooks)
+        lines.append(messages.not_fixed_notebooks(notebooks))
+    say(lines)
+    return report

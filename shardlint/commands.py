@@ -1,0 +1,134 @@
+"""The commands, by what stands first on the command line. Each gives the exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from shardlint import messages
+from shardlint.config import ConfigError
+from shardlint.options import (
+    baseline_options,
+    check_options,
+    settings_of,
+    without_baseline,
+)
+from shardlint.rules import RuleError, all_rules, rule
+from shardlint.writing import say
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command; errors of the user's are said."""
+    command = "check"
+    if arguments and arguments[0] in messages.COMMANDS:
+        command = arguments.pop(0)
+    try:
+        return _run(command, arguments)
+    except (ConfigError, RuleError) as error:
+        return _fail(str(error))
+
+
+def _run(command: str, arguments: list[str]) -> int:
+    if command == "explain":
+        return _explain(arguments)
+    if command == "rules":
+        return _rules(arguments)
+    if command == "schema":
+        return _schema(arguments)
+    if command == "server":
+        return _server(arguments)
+    if command == "baseline":
+        return _baseline(baseline_options(arguments))
+    return _check(check_options(arguments))
+
+
+def _check(options: argparse.Namespace) -> int:
+    if options.version:
+        sys.stdout.write(f"shardlint {version('shardtypes')}\n")
+        return 0
+    if options.explain:
+        return _explain(options.explain)
+    from shardlint.checking import check_and_show, check_and_watch
+
+    return check_and_watch(options) if options.watch else check_and_show(options)
+
+
+def _baseline(options: argparse.Namespace) -> int:
+    from shardlint.checking import with_progress
+    from shardlint.making_baselines import write_baselines
+    from shardlint.run import check
+
+    settings = settings_of(options)
+    with with_progress(options) as progress:
+        report = check(
+            options.paths or ["."],
+            without_baseline(settings),
+            cache=not options.no_cache,
+            progress=progress,
+        )
+    written = write_baselines(report, settings)
+    say(report.problems)
+    if options.traceback:
+        sys.stderr.writelines(report.tracebacks)
+    if not options.quiet:
+        say(written)
+    return 2 if report.problems else 0
+
+
+def _explain(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="shardlint explain", description="Print the documentation of rules."
+    )
+    parser.add_argument(
+        "codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name"
+    )
+    for wanted in parser.parse_args(arguments).codes:
+        found = rule(wanted.upper()) or next(
+            (r for r in all_rules() if r.name == wanted), None
+        )
+        if found is None:
+            return _fail(messages.unknown_rule(wanted))
+        sys.stdout.write(f"# {found.code} {found.name}\n\n{found.text()}\n")
+    return 0
+
+
+def _rules(arguments: Sequence[str]) -> int:
+    argparse.ArgumentParser(
+        prog="shardlint rules", description="List all rules."
+    ).parse_args(arguments)
+    for found in all_rules():
+        off = "" if found.default else " (off by default)"
+        sys.stdout.write(f"{found.code} {found.name:<24} {found.summary()}{off}\n")
+    return 0
+
+
+def _schema(arguments: Sequence[str]) -> int:
+    from shardlint.schemas import NAMES, schema_text
+
+    parser = argparse.ArgumentParser(
+        prog="shardlint schema",
+        description="Print the JSON schema of what --format json prints, of the settings, or of a baseline.",
+    )
+    parser.add_argument("name", choices=NAMES, nargs="?", default="findings")
+    sys.stdout.write(schema_text(parser.parse_args(arguments).name))
+    return 0
+
+
+def _server(arguments: Sequence[str]) -> int:
+    argparse.ArgumentParser(
+        prog="shardlint server",
+        description="Serve an editor: the language server protocol on standard input and output.",
+    ).parse_args(arguments)
+    try:
+        from shardlint.server.protocol import serve
+    except ModuleNotFoundError as error:
+        return _fail(messages.no_server(error.name or ""))
+    serve()
+    return 0
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"shardlint: {message}\n")
+    return 2

@@ -1,0 +1,53 @@
+"""GitLab's Code Quality report: one array, whose paths are relative to the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from shardlint.fingerprints import Identities, unique
+from shardlint.render import Outcome
+from shardlint.rules.base import url_of
+from shardtypes.lang.diagnostics import Diagnostic, Place
+
+
+def render(outcome: Outcome) -> str:
+    """See the package."""
+    identified = unique(outcome.diagnostics, Identities(outcome.lines))
+    found = [_issue(one, fingerprint) for one, fingerprint in identified]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _issue(found: Diagnostic, fingerprint: str) -> dict[str, object]:
+    place = found.place
+    message = found.message
+    if place.cell:
+        message = (
+            f"cell {place.cell}, line {place.line}, column {place.column}: {message}"
+        )
+    return {
+        "type": "issue",
+        "check_name": f"{found.code} {found.name}",
+        "description": f"{found.code}: {message}",
+        "content": {"body": url_of(found.code, found.name)},
+        "categories": ["Bug Risk"],
+        "severity": "minor" if found.severity == "warning" else "major",
+        "fingerprint": fingerprint,
+        "location": {"path": _path(place.path), "lines": _lines(place)},
+    }
+
+
+def _lines(place: Place) -> dict[str, int]:
+    # GitLab counts the lines of the file that holds the cells of a notebook
+    if place.cell:
+        return {"begin": 1, "end": 1}
+    return {"begin": place.line, "end": place.end_line}
+
+
+def _path(path: str) -> str:
+    """Relative to the repository, which a job's variable names; elsewhere as it is."""
+    top = os.environ.get("CI_PROJECT_DIR")
+    if not top:
+        return path
+    found = os.path.relpath(path, top).replace(os.sep, "/")
+    return path if found.startswith("../") else found

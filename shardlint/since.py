@@ -1,0 +1,229 @@
+"""The findings that the files have and an earlier revision of them had not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from shardlint import messages
+from shardlint.config import Config, ConfigError
+from shardlint.discovery import SUFFIXES
+from shardlint.fingerprints import Identities
+from shardlint.run import Report, Settings, Tell, check
+from shardtypes.lang.diagnostics import Diagnostic
+from shardtypes.lang.frozen import frozen
+
+#: A line of ``git ls-files --stage`` is a mode, a name, a stage and a path; these modes are no files.
+_SUBMODULE = "160000"
+#: What tells git where a repository is and what its files are: a hook's has no say about another index.
+_OWN_INDEX = "GIT_INDEX_FILE"
+
+
+@frozen
+class Revision:
+    """A commit of the repository whose files are in the folder ``top``."""
+
+    top: Path
+    name: str
+    commit: str
+
+
+def revision(name: str) -> Revision:
+    """The commit that a name stands for in the repository of the current folder.
+
+    Raises:
+        ConfigError: no git, no repository, or no such commit.
+    """
+    here = Path.cwd()
+    up = _git(["rev-parse", "--show-cdup"], here, messages.no_repository).rstrip("\n")
+    # no name is taken for an option
+    verify = [
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        f"{name}^{{commit}}",
+    ]
+    commit = _git(verify, here, lambda _: messages.no_revision(name))
+    return Revision(Path(os.path.abspath(up)), name, commit.strip())
+
+
+def only_new(
+    report: Report,
+    settings: Settings,
+    paths: Sequence[str],
+    old: Revision,
+    progress: Tell | None,
+) -> tuple[list[Diagnostic], int]:
+    """The findings of a run over ``paths`` that the revision has not, and how many it has. That is checked with the
+    settings of now.
+
+    Raises:
+        ConfigError: a path outside of the repository, or git cannot give the files of the revision.
+    """
+    for asked_for in paths:
+        if not Path(os.path.abspath(asked_for)).is_relative_to(old.top):
+            raise ConfigError("--since", messages.outside_repository(asked_for))
+    if not report.diagnostics:
+        return [], 0
+    with _files_of(old, paths) as folder:
+        there = _Elsewhere(old.top, folder)
+        asked = list(filter(os.path.lexists, map(there.path, paths)))
+        earlier = check(asked, there.settings(settings), cache=False, progress=progress)
+    known = Counter(
+        (there.back(one.place.path), one.code, identity)
+        for one, identity in _identified(earlier)
+    )
+    renamed = _renamed(old)
+    new = []
+    for one, identity in _identified(report):
+        path = Path(os.path.abspath(one.place.path))
+        key = (renamed.get(path, path), one.code, identity)
+        if known[key] > 0:
+            known[key] -= 1
+        else:
+            new.append(one)
+    return new, len(report.diagnostics) - len(new)
+
+
+def _identified(report: Report) -> Iterator[tuple[Diagnostic, str]]:
+    identities = Identities(report.lines)
+    for one in report.diagnostics:
+        yield one, identities.of(one).fingerprint
+
+
+class _Elsewhere:
+    """The files of a repository, at ``top``, once more in another folder."""
+
+    def __init__(self, top: Path, folder: Path) -> None:
+        self._top = top
+        self._folder = folder
+
+    def path(self, path: str) -> str:
+        """Where a path of the command line is there."""
+        return str(self._there(Path(os.path.abspath(path))))
+
+    def back(self, path: str) -> Path:
+        """The path in the repository of a path that was printed."""
+        found = Path(os.path.abspath(path))
+        if found.is_relative_to(self._folder):
+            return self._top / found.relative_to(self._folder)
+        return found
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings of the same folders of now. Nothing is hidden, and what JAX it is does not depend on files."""
+
+        def found(folder: Path) -> Config:
+            config = settings(self.back(str(folder)))
+            root = self._there(config.root)
+            return replace(config, root=root, baseline=None, jax_version=config.jax)
+
+        return found
+
+    def _there(self, path: Path) -> Path:
+        if path.is_relative_to(self._top):
+            return self._folder / path.relative_to(self._top)
+        return path
+
+
+@contextmanager
+def _files_of(old: Revision, paths: Iterable[str]) -> Iterator[Path]:
+    """A folder with the programs of a revision. Neither the files of the repository nor its index change."""
+    named = {
+        os.path.relpath(os.path.abspath(path), old.top).replace(os.sep, "/")
+        for path in paths
+    }
+    with tempfile.TemporaryDirectory(prefix="shardlint-") as made:
+        # what is found there is printed by its real path
+        folder = Path(os.path.realpath(made))
+        files = folder / "files"
+        files.mkdir()
+        index = {_OWN_INDEX: str(folder / "index")}
+        _git(["read-tree", old.commit], old.top, messages.git_failed, index)
+        listed = _git(
+            ["ls-files", "--stage", "-z"], old.top, messages.git_failed, index
+        )
+        entries = [_entry(row) for row in listed.split("\0")[:-1]]
+        wanted = [
+            path
+            for mode, path in entries
+            if mode != _SUBMODULE and (_is_read(path) or path in named)
+        ]
+        write = ["checkout-index", "--quiet", "-z", "--stdin", f"--prefix={files}/"]
+        names = "".join(f"{path}\0" for path in wanted)
+        _git(write, old.top, messages.git_failed, index, names)
+        for mode, path in entries:
+            # Another repository: as it is now, so that none of its findings is new.
+            if mode == _SUBMODULE:
+                (files / path).parent.mkdir(parents=True, exist_ok=True)
+                (files / path).symlink_to(old.top / path)
+        yield files
+
+
+def _entry(row: str) -> tuple[str, str]:
+    about, _, path = row.partition("\t")
+    return about.partition(" ")[0], path
+
+
+def _is_read(path: str) -> bool:
+    """Whether a check may read a file: a program by its name, or by what it may hold."""
+    name = PurePosixPath(path)
+    return name.suffix in SUFFIXES or not name.suffix or name.name == ".gitignore"
+
+
+def _renamed(old: Revision) -> Mapping[Path, Path]:
+    """What files of now were called."""
+    rows = _git(
+        [
+            "diff",
+            "--name-status",
+            "--find-renames",
+            "--diff-filter=R",
+            "-z",
+            old.commit,
+        ],
+        old.top,
+        messages.git_failed,
+    ).split("\0")[:-1]
+    before, after = rows[1::3], rows[2::3]
+    return {
+        old.top / now: old.top / then for then, now in zip(before, after, strict=True)
+    }
+
+
+def _git(
+    arguments: Sequence[str],
+    folder: Path,
+    failed: Callable[[str], str],
+    env: Mapping[str, str] | None = None,
+    text: str = "",
+) -> str:
+    """What git prints. Raises ``ConfigError`` with what ``failed`` makes of what it says."""
+    kept = {k: v for k, v in os.environ.items() if k != _OWN_INDEX}
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=folder,
+            env={**kept, "LC_ALL": "C", **(env or {})},
+            input=text.encode("utf-8", "surrogateescape"),
+            capture_output=True,
+            check=False,
+        )
+    except OSError:
+        raise ConfigError("--since", messages.no_git()) from None
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise ConfigError("--since", failed(said))
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def where(old: Revision) -> str:
+    """A revision as it is printed: by its name, and the beginning of its hash where the name is another."""
+    short = old.commit[:10]
+    return old.name if old.commit.startswith(old.name) else f"{old.name} ({short})"
