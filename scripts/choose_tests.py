@@ -66,6 +66,7 @@ AREAS = {
     "README.md": ("tests/test_docs.py",),
     "pyproject.toml": ("tests/test_packaging.py",),
     "scripts/": ("tests/test_packaging.py",),
+    "action.yml": ("tests/lint/test_action.py",),
 }
 
 

@@ -54,7 +54,9 @@ class Baseline:
         self.path = path
         self.entries = tuple(entries)
         self.hidden = 0
-        self._left = Counter({entry.key: entry.count for entry in self.entries})
+        self._left: Counter[Key] = Counter()
+        for entry in self.entries:
+            self._left[entry.key] += entry.count
 
     @classmethod
     def load(cls, path: Path) -> Baseline:
@@ -83,11 +85,12 @@ class Baseline:
         """How many of its findings certainly do not occur any more: a run that leaves a file or a rule out says nothing
         of them."""
         asked = _by_relative_path(judged, self.path.parent)
-        return sum(
-            self._left[entry.key]
+        judged_keys = {
+            entry.key
             for entry in self.entries
             if _is_judged(entry, asked, self.path.parent)
-        )
+        }
+        return sum(self._left[key] for key in judged_keys)
 
 
 def read(path: Path) -> tuple[Entry, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shardlint import messages
 from shardlint.config import ConfigError
@@ -18,8 +19,10 @@ from shardlint.options import settings_of, without_baseline
 from shardlint.progress import Progress
 from shardlint.rules import RuleError
 from shardlint.run import Report, Settings, check
-from shardlint.since import only_new, revision, where
 from shardlint.writing import TELL_OF_FAILURE, about_the_run, say, write_findings
+
+if TYPE_CHECKING:
+    from shardlint.since import Revision
 
 
 def check_and_show(options: argparse.Namespace) -> int:
@@ -72,7 +75,7 @@ def _watched(options: argparse.Namespace) -> set[Path]:
 
 def _checked(options: argparse.Namespace) -> int:
     _require_compatible(options)
-    old = revision(options.since) if options.since is not None else None
+    since = _revision(options.since)
     settings: Settings = settings_of(options)
     if options.no_baseline:
         settings = without_baseline(settings)
@@ -88,9 +91,9 @@ def _checked(options: argparse.Namespace) -> int:
                 show_types=options.show_types,
                 progress=progress,
             )
-            if old is not None:
+            if since is not None:
                 asked = [*paths, *map(str, overlay)]
-                new, known = only_new(report, settings, asked, old, progress)
+                new, known = since.only_new(report, settings, asked, progress)
                 report = replace(report, diagnostics=new, earlier=known)
             return report
 
@@ -98,9 +101,19 @@ def _checked(options: argparse.Namespace) -> int:
     if options.fix or options.unsafe_fixes or options.diff or _is_ignoring(options):
         report = _rewritten(report, run, overlay, options)
     write_findings(report, options)
-    if old is not None and report.earlier and not options.quiet:
-        say([messages.had_before(report.earlier, where(old))])
+    if since is not None and report.earlier and not options.quiet:
+        say([messages.had_before(report.earlier, since.shown)])
     return _ended(report, paths or [options.stdin_filename], options)
+
+
+def _revision(name: str | None) -> Revision | None:
+    """What findings are compared with, if somebody asks."""
+    if name is None:
+        return None
+    # takes its time to import
+    from shardlint.since import Revision
+
+    return Revision.of(name)
 
 
 @contextmanager

@@ -33,63 +33,76 @@ class Revision:
     name: str
     commit: str
 
+    @classmethod
+    def of(cls, name: str) -> Revision:
+        """The commit that a name stands for in the repository of the current folder.
 
-def revision(name: str) -> Revision:
-    """The commit that a name stands for in the repository of the current folder.
+        Raises:
+            ConfigError: no git, no repository, or no such commit.
+        """
+        here = Path.cwd()
+        up = _git(["rev-parse", "--show-cdup"], here, messages.no_repository)
+        # no name is taken for an option
+        verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
+        commit = _git(
+            [*verify, f"{name}^{{commit}}"],
+            here,
+            lambda _: messages.no_revision(name),
+        )
+        top = Path(os.path.abspath(up.rstrip("\n")))
+        return cls(top, name, commit.strip())
 
-    Raises:
-        ConfigError: no git, no repository, or no such commit.
-    """
-    here = Path.cwd()
-    up = _git(["rev-parse", "--show-cdup"], here, messages.no_repository).rstrip("\n")
-    # no name is taken for an option
-    verify = [
-        "rev-parse",
-        "--verify",
-        "--quiet",
-        "--end-of-options",
-        f"{name}^{{commit}}",
-    ]
-    commit = _git(verify, here, lambda _: messages.no_revision(name))
-    return Revision(Path(os.path.abspath(up)), name, commit.strip())
+    @property
+    def shown(self) -> str:
+        """As it is printed: by its name, and the beginning of its hash where the name is another."""
+        if self.commit.startswith(self.name):
+            return self.name
+        return f"{self.name} ({self.commit[:10]})"
 
+    def only_new(
+        self,
+        report: Report,
+        settings: Settings,
+        paths: Sequence[str],
+        progress: Tell | None = None,
+    ) -> tuple[list[Diagnostic], int]:
+        """The findings of a run over ``paths`` that the revision has not, and how many it has. It is checked with the
+        settings of now.
 
-def only_new(
-    report: Report,
-    settings: Settings,
-    paths: Sequence[str],
-    old: Revision,
-    progress: Tell | None,
-) -> tuple[list[Diagnostic], int]:
-    """The findings of a run over ``paths`` that the revision has not, and how many it has. That is checked with the
-    settings of now.
+        Raises:
+            ConfigError: a path outside of the repository, or git cannot give the files of the revision.
+        """
+        for path in paths:
+            if not Path(os.path.abspath(path)).is_relative_to(self.top):
+                raise ConfigError("--since", messages.outside_repository(path))
+        if not report.diagnostics:
+            return [], 0
+        known = self._known(settings, paths, progress)
+        renamed = _renamed(self)
+        new = []
+        for one, identity in _identified(report):
+            now = Path(os.path.abspath(one.place.path))
+            key = (renamed.get(now, now), one.code, identity)
+            if known[key] > 0:
+                known[key] -= 1
+            else:
+                new.append(one)
+        return new, len(report.diagnostics) - len(new)
 
-    Raises:
-        ConfigError: a path outside of the repository, or git cannot give the files of the revision.
-    """
-    for asked_for in paths:
-        if not Path(os.path.abspath(asked_for)).is_relative_to(old.top):
-            raise ConfigError("--since", messages.outside_repository(asked_for))
-    if not report.diagnostics:
-        return [], 0
-    with _files_of(old, paths) as folder:
-        there = _Elsewhere(old.top, folder)
-        asked = list(filter(os.path.lexists, map(there.path, paths)))
-        earlier = check(asked, there.settings(settings), cache=False, progress=progress)
-    known = Counter(
-        (there.back(one.place.path), one.code, identity)
-        for one, identity in _identified(earlier)
-    )
-    renamed = _renamed(old)
-    new = []
-    for one, identity in _identified(report):
-        path = Path(os.path.abspath(one.place.path))
-        key = (renamed.get(path, path), one.code, identity)
-        if known[key] > 0:
-            known[key] -= 1
-        else:
-            new.append(one)
-    return new, len(report.diagnostics) - len(new)
+    def _known(
+        self, settings: Settings, paths: Sequence[str], progress: Tell | None
+    ) -> Counter[tuple[Path, str, str]]:
+        """How often the revision has each finding: by the path that it has there, code and fingerprint."""
+        with _files_of(self, paths) as folder:
+            there = _Elsewhere(self.top, folder)
+            asked = list(filter(os.path.lexists, map(there.path, paths)))
+            found = check(
+                asked, there.settings(settings), cache=False, progress=progress
+            )
+        return Counter(
+            (there.back(one.place.path), one.code, identity)
+            for one, identity in _identified(found)
+        )
 
 
 def _identified(report: Report) -> Iterator[tuple[Diagnostic, str]]:
@@ -221,9 +234,3 @@ def _git(
         said = done.stderr.decode("utf-8", "replace").strip()
         raise ConfigError("--since", failed(said))
     return done.stdout.decode("utf-8", "surrogateescape")
-
-
-def where(old: Revision) -> str:
-    """A revision as it is printed: by its name, and the beginning of its hash where the name is another."""
-    short = old.commit[:10]
-    return old.name if old.commit.startswith(old.name) else f"{old.name} ({short})"

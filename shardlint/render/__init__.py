@@ -35,3 +35,8 @@ def renderer(name: str) -> Renderer:
     """The renderer of one of ``FORMATS``."""
     found: Renderer = importlib.import_module(f"{__name__}.{name}").render
     return found
+
+
+def in_cell(place: Place) -> str:
+    """A place in a notebook, for services that count the lines of the file that holds the cells."""
+    return f"cell {place.cell}, line {place.line}, column {place.column}"

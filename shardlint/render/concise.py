@@ -9,10 +9,12 @@ from shardtypes.lang.diagnostics import Diagnostic
 
 def render(outcome: Outcome) -> str:
     """See the package."""
-    return "".join(_line(one, outcome.style) for one in outcome.diagnostics)
+    lines = [_line(found, outcome.style) for found in outcome.diagnostics]
+    return "".join(lines)
 
 
 def _line(found: Diagnostic, style: Style) -> str:
     message = " ".join(found.message.split())
     code = style.code(found.code, found.name, found.severity)
-    return f"{style.strong(str(found.place))}: {code} {message}\n"
+    place = style.strong(str(found.place))
+    return f"{place}: {code} {message}\n"

@@ -6,7 +6,7 @@ import unicodedata
 
 from shardlint.render import Lines, Outcome
 from shardlint.render.style import Style
-from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.diagnostics import Diagnostic, Fix, Place
 
 #: Of a place over more lines than this, the first and the last are shown.
 _MOST_LINES = 8
@@ -17,56 +17,84 @@ _TAB = 4
 
 def render(outcome: Outcome) -> str:
     """See the package."""
-    return "".join(
-        _one(one, outcome.lines, outcome.style) for one in outcome.diagnostics
-    )
+    parts: list[str] = []
+    for found in outcome.diagnostics:
+        parts += _one(found, outcome.lines, outcome.style)
+        parts.append("")
+    return "".join(f"{part}\n" for part in parts)
 
 
-def _one(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
-    code = style.code(diagnostic.code, diagnostic.name, diagnostic.severity)
-    parts = [f"{code} [{diagnostic.name}] {style.strong(diagnostic.message)}"]
-    parts += _Frame(diagnostic.place, lines, style, diagnostic.severity).rows()
-    for related in diagnostic.related:
-        parts.append(f"  {style.note('note')}: {related.message}")
+def _one(found: Diagnostic, lines: Lines, style: Style) -> list[str]:
+    code = style.code(found.code, found.name, found.severity)
+    message = style.strong(found.message)
+    parts = [f"{code} [{found.name}] {message}"]
+    parts += _Frame(found.place, lines, style, found.severity).rows()
+    note = style.note("note")
+    for related in found.related:
+        parts.append(f"  {note}: {related.message}")
         parts += _Frame(related.place, lines, style).rows()
-    if diagnostic.fix is not None:
-        unsafe = " (unsafe)" if diagnostic.fix.applicability == "unsafe" else ""
-        parts.append(f"  {style.fix('fix')}{unsafe}: {diagnostic.fix.title}")
-    return "\n".join(parts) + "\n\n"
+    if found.fix is not None:
+        parts.append(_fix(found.fix, style))
+    return parts
+
+
+def _fix(fix: Fix, style: Style) -> str:
+    word = style.fix("fix")
+    if fix.applicability == "unsafe":
+        word += " (unsafe)"
+    return f"  {word}: {fix.title}"
 
 
 class _Frame:
     """The source of a place; without a ``severity`` it is related to a finding."""
 
     def __init__(
-        self, place: Place, lines: Lines, style: Style, severity: str | None = None
+        self,
+        place: Place,
+        lines: Lines,
+        style: Style,
+        severity: str | None = None,
     ) -> None:
         self._place = place
         self._source = lines(place)
         self._style = style
         self._severity = severity
+        self._sign = "-" if severity is None else "^"
         last = min(place.end_line, len(self._source))
-        self._digits = len(str(max(place.line, last)))
+        longest = str(max(place.line, last))
+        self._digits = len(longest)
 
     def rows(self) -> list[str]:
         place = self._place
         margin = " " * self._digits
-        head = f"{margin} {self._style.margin('-->')} {place}"
+        arrow = self._style.margin("-->")
+        head = f"{margin} {arrow} {place}"
         if place.line > len(self._source):
             return [head]
-        several = place.line < place.end_line <= len(self._source)
-        marked = self._over_lines() if several else self._on_one_line()
-        return [head, self._row(""), *marked]
+        marked = self._on_one_line
+        if place.line < place.end_line <= len(self._source):
+            marked = self._over_lines
+        return [
+            head,
+            self._row(""),
+            *marked(),
+        ]
 
     def _on_one_line(self) -> list[str]:
         place = self._place
-        text = self._source[place.line - 1]
-        end = place.end_column if place.end_line == place.line else len(text) + 1
+        text = self._text(place.line)
+        end = place.end_column
+        if place.end_line != place.line:
+            end = len(text) + 1
         start = place.column - 1
         indent = "".join(map(_blank, text[:start]))
-        width = sum(map(_width, text[start : max(end - 1, place.column)]))
-        marks = self._mark(self._sign * max(1, width))
-        return [self._row(text, place.line), self._row(f"{indent}{marks}")]
+        marked = text[start : max(end - 1, place.column)]
+        width = max(_columns(marked), 1)
+        marks = self._mark(self._sign * width)
+        return [
+            self._row(text, place.line),
+            self._row(indent + marks),
+        ]
 
     def _over_lines(self) -> list[str]:
         """Each line with a bar to the left of it, which begins and ends at the place::
@@ -78,46 +106,55 @@ class _Frame:
           | |_____^
         """
         place = self._place
-        first = self._text(place.line)
-        last = self._text(place.end_line)
-        start = sum(map(_width, _expanded(first[: place.column - 1])))
-        end = sum(map(_width, _expanded(last[: place.end_column - 1])))
-        opening = f" {'_' * (start + 1)}{self._sign}"
-        closing = f"|{'_' * max(end, 1)}{self._sign}"
+        before = self._text(place.line)[: place.column - 1]
+        start = _columns(_expanded(before))
+        inside = self._text(place.end_line)[: place.end_column - 1]
+        end = _columns(_expanded(inside))
+        opening = "_" * (start + 1)
+        closing = "_" * max(end, 1)
+        first = _expanded(self._text(place.line))
         rows = [
-            self._row(f"  {_expanded(first)}", place.line),
-            self._row(self._mark(opening)),
+            self._row("  " + first, place.line),
+            self._row(self._mark(f" {opening}{self._sign}")),
         ]
-        bar = self._mark("|")
         for line in self._later_lines():
-            if line is None:
-                rows.append(f"{self._style.margin('...')}{' ' * self._digits}{bar}")
-            else:
-                rows.append(self._row(f"{bar} {_expanded(self._text(line))}", line))
-        return [*rows, self._row(self._mark(closing))]
+            rows.append(self._barred(line))
+        rows.append(self._row(self._mark(f"|{closing}{self._sign}")))
+        return rows
+
+    def _barred(self, line: int | None) -> str:
+        bar = self._mark("|")
+        if line is None:
+            dots = self._style.margin("...")
+            blank = " " * self._digits
+            return f"{dots}{blank}{bar}"
+        text = _expanded(self._text(line))
+        return self._row(f"{bar} {text}", line)
 
     def _later_lines(self) -> list[int | None]:
         """The numbers of the lines after the first; None for those that are left out."""
-        place = self._place
-        every: list[int | None] = list(range(place.line + 1, place.end_line + 1))
+        first = self._place.line + 1
+        every: list[int | None] = list(range(first, self._place.end_line + 1))
         if len(every) < _MOST_LINES:
             return every
-        return [*every[: _FIRST_LINES - 1], None, *every[-_LAST_LINES:]]
+        shown = every[: _FIRST_LINES - 1]
+        shown.append(None)
+        shown += every[-_LAST_LINES:]
+        return shown
 
     def _text(self, line: int) -> str:
         return self._source[line - 1]
 
-    @property
-    def _sign(self) -> str:
-        return "-" if self._severity is None else "^"
-
     def _mark(self, text: str) -> str:
-        return self._style.mark(text, self._severity is None, self._severity or "")
+        is_related = self._severity is None
+        return self._style.mark(text, is_related, self._severity or "")
 
     def _row(self, text: str, line: int | None = None) -> str:
         number = "" if line is None else str(line)
-        margin = self._style.margin(f"{number:>{self._digits}} |")
-        return f"{margin} {text}".rstrip()
+        number = number.rjust(self._digits)
+        margin = self._style.margin(f"{number} |")
+        row = f"{margin} {text}"
+        return row.rstrip()
 
 
 def _expanded(text: str) -> str:
@@ -127,6 +164,10 @@ def _expanded(text: str) -> str:
 def _blank(character: str) -> str:
     """Nothing, as wide as the character."""
     return "\t" if character == "\t" else " " * _width(character)
+
+
+def _columns(text: str) -> int:
+    return sum(map(_width, text))
 
 
 def _width(character: str) -> int:

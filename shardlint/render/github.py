@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shardlint.render import Outcome
+from shardlint.render import Outcome, in_cell
 from shardtypes.lang.diagnostics import Diagnostic
 
 
@@ -14,24 +14,30 @@ def render(outcome: Outcome) -> str:
 def _one(diagnostic: Diagnostic) -> str:
     place = diagnostic.place
     level = "warning" if diagnostic.severity == "warning" else "error"
-    fields = {"file": place.path, "line": place.line, "endLine": place.end_line}
+    fields = {
+        "file": place.path,
+        "line": place.line,
+        "endLine": place.end_line,
+    }
     message = diagnostic.message
     if place.cell:  # GitHub counts the lines of the file that holds the cells
         fields = {"file": place.path, "line": 1}
-        message = (
-            f"cell {place.cell}, line {place.line}, column {place.column}: {message}"
-        )
+        message = f"{in_cell(place)}: {message}"
     elif place.end_line == place.line:
         # GitHub ignores the columns of a range over several lines.
         fields |= {"col": place.column, "endColumn": place.end_column}
     fields["title"] = f"{diagnostic.code} {diagnostic.name}"
-    text = ",".join(
-        f"{key}={_escape(str(value), ':,')}" for key, value in fields.items()
-    )
-    return f"::{level} {text}::{_escape(message)}\n"
+    properties = []
+    for key, value in fields.items():
+        written = _escape(str(value), ":,")
+        properties.append(f"{key}={written}")
+    listed = ",".join(properties)
+    said = _escape(message)
+    return f"::{level} {listed}::{said}\n"
 
 
 def _escape(text: str, more: str = "") -> str:
     for character in ("%", "\r", "\n", *more):
-        text = text.replace(character, f"%{ord(character):02X}")
+        code = ord(character)
+        text = text.replace(character, f"%{code:02X}")
     return text

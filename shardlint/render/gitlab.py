@@ -6,7 +6,7 @@ import json
 import os
 
 from shardlint.fingerprints import Identities, unique
-from shardlint.render import Outcome
+from shardlint.render import Outcome, in_cell
 from shardlint.rules.base import url_of
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
@@ -22,9 +22,7 @@ def _issue(found: Diagnostic, fingerprint: str) -> dict[str, object]:
     place = found.place
     message = found.message
     if place.cell:
-        message = (
-            f"cell {place.cell}, line {place.line}, column {place.column}: {message}"
-        )
+        message = f"{in_cell(place)}: {message}"
     return {
         "type": "issue",
         "check_name": f"{found.code} {found.name}",

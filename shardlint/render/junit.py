@@ -17,61 +17,73 @@ _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def render(outcome: Outcome) -> str:
     """See the package."""
     found, problems = outcome.diagnostics, outcome.problems
-    tests = max(len(found) + len(problems), 1)
-    totals = f'tests="{tests}" failures="{len(found)}" errors="{len(problems)}"'
+    totals = _counts(len(found), len(problems))
     parts = [
-        '<?xml version="1.0" encoding="UTF-8"?>\n',
-        f'<testsuites name="shardlint" {totals}>\n',
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites name="shardlint" {totals}>',
     ]
-    for path, group in groupby(found, key=lambda one: one.place.path):
+    for path, group in groupby(found, key=_path):
         parts += _suite(path, list(group))
     if problems:
         parts += _problems(problems)
-    if not found and not problems:
-        # A report without tests counts as one that was not made.
-        parts += _opened("shardlint", 1, 0, 0)
-        parts.append('    <testcase name="No findings" classname="shardlint"/>\n')
-        parts.append("  </testsuite>\n")
-    return "".join([*parts, "</testsuites>\n"])
+    elif not found:
+        parts += _nothing()
+    parts.append("</testsuites>")
+    return "".join(f"{part}\n" for part in parts)
+
+
+def _path(found: Diagnostic) -> str:
+    return found.place.path
 
 
 def _suite(path: str, found: Sequence[Diagnostic]) -> Iterator[str]:
-    yield from _opened(path, len(found), len(found), 0)
+    name = _quoted(path)
+    counts = _counts(len(found), 0)
+    yield f"  <testsuite name={name} {counts}>"
     for one in found:
-        place = one.place
-        name = f"{one.code} {one.name} at {_where(one)}"
-        yield (
-            f"    <testcase name={_quoted(name)} classname={_quoted(path)} "
-            f'file={_quoted(path)} line="{place.line}">\n'
-        )
-        yield (
-            f"      <failure type={_quoted(one.code)} message={_quoted(one.message)}>"
-            f"{_escaped(f'{place}: {one.code} {one.message}')}</failure>\n"
-        )
-        yield "    </testcase>\n"
-    yield "  </testsuite>\n"
+        yield from _failure(one)
+    yield "  </testsuite>"
+
+
+def _failure(found: Diagnostic) -> Iterator[str]:
+    place = found.place
+    where = f"{place.line}:{place.column}"
+    if place.cell:
+        where = f"cell {place.cell}, {where}"
+    name = _quoted(f"{found.code} {found.name} at {where}")
+    path = _quoted(place.path)
+    kind = _quoted(found.code)
+    message = _quoted(found.message)
+    text = _escaped(f"{place}: {found.code} {found.message}")
+    yield (
+        f'    <testcase name={name} classname={path} file={path} line="{place.line}">'
+    )
+    yield f"      <failure type={kind} message={message}>{text}</failure>"
+    yield "    </testcase>"
 
 
 def _problems(problems: Sequence[str]) -> Iterator[str]:
-    yield from _opened("shardlint", len(problems), 0, len(problems))
+    counts = _counts(0, len(problems))
+    yield f'  <testsuite name="shardlint" {counts}>'
     for number, problem in enumerate(problems, 1):
-        yield f'    <testcase name="problem {number}" classname="shardlint">\n'
-        yield f"      <error message={_quoted(problem)}/>\n"
-        yield "    </testcase>\n"
-    yield "  </testsuite>\n"
+        message = _quoted(problem)
+        yield f'    <testcase name="problem {number}" classname="shardlint">'
+        yield f"      <error message={message}/>"
+        yield "    </testcase>"
+    yield "  </testsuite>"
 
 
-def _opened(name: str, tests: int, failures: int, errors: int) -> Iterator[str]:
-    yield (
-        f'  <testsuite name={_quoted(name)} tests="{tests}" failures="{failures}" '
-        f'errors="{errors}">\n'
-    )
+def _nothing() -> Iterator[str]:
+    """A report without tests counts as one that was not made."""
+    counts = _counts(0, 0)
+    yield f'  <testsuite name="shardlint" {counts}>'
+    yield '    <testcase name="No findings" classname="shardlint"/>'
+    yield "  </testsuite>"
 
 
-def _where(found: Diagnostic) -> str:
-    place = found.place
-    cell = f"cell {place.cell}, " if place.cell else ""
-    return f"{cell}{place.line}:{place.column}"
+def _counts(failures: int, errors: int) -> str:
+    tests = max(failures + errors, 1)
+    return f'tests="{tests}" failures="{failures}" errors="{errors}"'
 
 
 def _quoted(text: str) -> str:

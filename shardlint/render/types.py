@@ -31,20 +31,23 @@ def render_types(types: Sequence[Shown], style: str) -> str:
 
 
 def _line(shown: Shown) -> str:
-    return f"{shown.place}: {shown.name}: {_type(shown)}\n"
+    kind = _type(shown)
+    return f"{shown.place}: {shown.name}: {kind}\n"
 
 
 def _tables(types: Sequence[Shown]) -> Iterator[str]:
     for path, found in groupby(types, key=lambda shown: shown.place.shown_path):
         rows = list(found)
-        digits = max(len(str(shown.place.line)) for shown in rows)
+        numbers = [str(shown.place.line) for shown in rows]
+        digits = max(map(len, numbers))
         longest = max(len(shown.name) for shown in rows)
         width = min(longest, 24)
         yield f"{path}\n"
-        for shown in rows:
-            line = str(shown.place.line).rjust(digits)
+        for number, shown in zip(numbers, rows, strict=True):
+            line = number.rjust(digits)
             name = shown.name.ljust(width)
-            yield f"  {line}  {name}  {_type(shown)}\n"
+            kind = _type(shown)
+            yield f"  {line}  {name}  {kind}\n"
         yield "\n"
 
 

@@ -9,4 +9,5 @@ NAMES = ("findings", "settings", "baseline")
 
 def schema_text(name: str) -> str:
     """One of ``NAMES``, as JSON."""
-    return (files(__name__) / f"{name}.json").read_text(encoding="utf-8")
+    file = files(__name__).joinpath(f"{name}.json")
+    return file.read_text(encoding="utf-8")

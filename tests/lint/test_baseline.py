@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import shardlint
 from tests.lint.adopting import (
     HEAD,
     MODEL,
@@ -206,6 +207,18 @@ def test_options_that_contradict_each_other(folder: Path) -> None:
     done = lint(folder, "--baseline", NAME, "--no-baseline")
     message = "shardlint: --baseline and --no-baseline do not go together\n"
     assert (done.returncode, done.stderr) == (2, message)
+
+
+def test_unsaved_text_is_held_against_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an editor asks."""
+    (folder / "shardlint.toml").write_text(SETTINGS)
+    monkeypatch.chdir(folder)
+    text = f"{HEAD}{RIGHT}\n\n{NORM}"
+    assert shardlint.check_source(text, "model.py").findings == ()
+    (found,) = shardlint.check_source(f"{text}\n\n{NORM}", "model.py").findings
+    assert found.line == 14
 
 
 def test_fixes_leave_what_is_hidden_alone(tmp_path: Path) -> None:
