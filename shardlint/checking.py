@@ -23,6 +23,7 @@ from shardlint.writing import TELL_OF_FAILURE, about_the_run, say, write_finding
 
 if TYPE_CHECKING:
     from shardlint.since import Revision
+    from shardlint.watching import Watched
 
 
 def check_and_show(options: argparse.Namespace) -> int:
@@ -65,12 +66,19 @@ def check_and_watch(options: argparse.Namespace) -> int:
             say([messages.changed(time.strftime("%H:%M:%S"), changed)])
 
 
-def _watched(options: argparse.Namespace) -> set[Path]:
+def _watched(options: argparse.Namespace) -> Watched:
     """What is asked for, and the projects around it, of which all files count."""
-    asked = {Path(os.path.abspath(path)) for path in options.paths or ["."]}
+    from shardlint.watching import Watched
+
+    asked = [Path(os.path.abspath(path)) for path in options.paths or ["."]]
+    named = frozenset(path for path in asked if not path.is_dir())
+    folders = {path for path in asked if path.is_dir()}
     settings = settings_of(options)
-    folders = {path if path.is_dir() else path.parent for path in asked}
-    return asked | {settings(folder).root for folder in folders}
+    around = [*folders, *(path.parent for path in named)]
+    folders |= {settings(folder).root for folder in around}
+    output = options.output_file
+    written = Path(os.path.abspath(output)) if output else None
+    return Watched(named, tuple(folders), written)
 
 
 def _checked(options: argparse.Namespace) -> int:

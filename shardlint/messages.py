@@ -389,6 +389,10 @@ def git_failed(said: str) -> str:
     return f"git failed: {said}"
 
 
+def in_revision(revision: str, problem: str) -> str:
+    return f"in {revision}: {problem}"
+
+
 def had_before(count: int, revision: str) -> str:
     """``3 findings were there in main (1234567890) already``."""
     verb = "was" if count == 1 else "were"

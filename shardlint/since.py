@@ -67,7 +67,7 @@ class Revision:
         progress: Tell | None = None,
     ) -> tuple[list[Diagnostic], int]:
         """The findings of a run over ``paths`` that the revision has not, and how many it has. It is checked with the
-        settings of now.
+        settings of now; what could not be checked in it is a problem of the run.
 
         Raises:
             ConfigError: a path outside of the repository, or git cannot give the files of the revision.
@@ -77,7 +77,8 @@ class Revision:
                 raise ConfigError("--since", messages.outside_repository(path))
         if not report.diagnostics:
             return [], 0
-        known = self._known(settings, paths, progress)
+        known, problems = self._known(settings, paths, progress)
+        report.problems += problems
         renamed = _renamed(self)
         new = []
         for one, identity in _identified(report):
@@ -91,18 +92,23 @@ class Revision:
 
     def _known(
         self, settings: Settings, paths: Sequence[str], progress: Tell | None
-    ) -> Counter[tuple[Path, str, str]]:
-        """How often the revision has each finding: by the path that it has there, code and fingerprint."""
+    ) -> tuple[Counter[tuple[Path, str, str]], list[str]]:
+        """How often the revision has each finding, by its path there, code and fingerprint; and problems."""
         with _files_of(self, paths) as folder:
             there = _Elsewhere(self.top, folder)
             asked = list(filter(os.path.lexists, map(there.path, paths)))
             found = check(
                 asked, there.settings(settings), cache=False, progress=progress
             )
-        return Counter(
+        known = Counter(
             (there.back(one.place.path), one.code, identity)
             for one, identity in _identified(found)
         )
+        problems = [
+            messages.in_revision(self.shown, problem.replace(f"{folder}{os.sep}", ""))
+            for problem in found.problems
+        ]
+        return known, problems
 
 
 def _identified(report: Report) -> Iterator[tuple[Diagnostic, str]]:

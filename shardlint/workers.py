@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -111,6 +110,8 @@ _STATE: State | None = None
 
 def _begin(state: State | None) -> None:
     """The first that a worker does. An interrupt ends it without a word: the process that waits for it tells."""
+    import signal  # which only a run with workers needs
+
     global _STATE
     _STATE = state
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -47,6 +47,8 @@ def test_what_is_written(folder: Path) -> None:
     before = (folder / NAME).read_bytes()
     assert lint(folder, "baseline").returncode == 0
     assert (folder / NAME).read_bytes() == before
+    usual = (folder / "model.py").stat().st_mode
+    assert (folder / NAME).stat().st_mode == usual
 
 
 def test_its_findings_are_hidden_and_counted(folder: Path) -> None:

@@ -153,6 +153,20 @@ def test_without_git_and_without_a_repository(folder: Path, tmp_path: Path) -> N
     )
 
 
+def test_a_revision_that_cannot_be_read_whole(folder: Path) -> None:
+    """Its findings are not known, so those of now may not be new."""
+    (folder / "link.py").symlink_to("nowhere.py")
+    git("add", "--all", cwd=folder)
+    git("commit", "--quiet", "--message=Link", cwd=folder)
+    (folder / "link.py").unlink()
+    (folder / "link.py").write_text("x = 1\n")
+    done = lint(folder, "--since", "HEAD", "link.py", "pkg")
+    assert done.returncode == 2
+    head = git("rev-parse", "HEAD", cwd=folder)[:10]
+    line = f"shardlint: in HEAD ({head}): link.py: cannot be read: No such file or directory"
+    assert done.stderr.splitlines()[1].startswith(line)
+
+
 def test_an_empty_revision(folder: Path) -> None:
     shutil.rmtree(folder / "pkg")
     git("add", "--all", cwd=folder)

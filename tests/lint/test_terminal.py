@@ -342,6 +342,20 @@ def test_watch_checks_again_after_a_change(
         assert "notes.txt" not in command.err
 
 
+def test_watch_does_not_see_what_it_writes(tmp_path: Path) -> None:
+    """And sees a file that is named, whatever its name says."""
+    project(tmp_path, {"model.txt": f"{HEAD}{NORM}"})
+    arguments = ("--watch", "--format", "json", "--output-file", "out.json")
+    with running(tmp_path, *arguments, "model.txt", terminals=False) as command:
+        command.until("waiting for changes")
+        time.sleep(2)
+        (tmp_path / "model.txt").write_text(f"{HEAD}{RIGHT}")
+        command.until("changed: ")
+        command.until("changed: model.txt\nshardlint: 1 file checked\n")
+        assert (tmp_path / "out.json").read_text() == "[]\n"
+        assert command.err.count("changed: ") == 1
+
+
 def test_watch_has_files_to_watch(tmp_path: Path) -> None:
     project(tmp_path, {"a.py": MODEL})
     done = lint(tmp_path, "--watch", "--stdin-filename", "a.py")
