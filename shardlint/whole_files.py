@@ -14,8 +14,8 @@ _BINARY = getattr(os, "O_BINARY", 0)
 def write_whole(path: Path, data: bytes, durable: bool = True) -> None:
     """Write a file beside itself, and put it in its place in one step. Raises ``OSError``, and then nothing changed.
 
-    What a link names is written, not the link; a file that was there keeps its mode, a new one has the usual. ``durable``
-    waits for the disk, which may only then say that it is full.
+    What a link names is written, not the link. A file that was there keeps its mode, a new one has the usual.
+    ``durable`` waits for the disk, which may only then say that it is full.
     """
     place = Path(os.path.realpath(path))
     # named before it is there, so that an interrupt at any moment leaves none
