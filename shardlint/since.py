@@ -161,8 +161,9 @@ def _files_of(old: Revision, paths: Iterable[str]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="shardlint-") as made:
         # what is found there is printed by its real path
         folder = Path(os.path.realpath(made))
-        files = folder / "files"
-        files.mkdir()
+        # imports may name the folder of the project
+        files = folder / "tree" / old.top.name
+        files.mkdir(parents=True)
         index = {_OWN_INDEX: str(folder / "index")}
         _git(["read-tree", old.commit], old.top, messages.git_failed, index)
         listed = _git(

@@ -80,6 +80,19 @@ def test_a_finding_of_another_file(folder: Path) -> None:
     assert found.startswith("use.py:3:")
 
 
+def test_imports_by_the_name_of_the_folder(folder: Path) -> None:
+    (folder / "__init__.py").write_text("")
+    (folder / "sizes.py").write_text("N = 7\n")
+    (folder / "use.py").write_text(
+        "import jax.numpy as jnp\nfrom repo.sizes import N\n"
+        "y = jnp.zeros((2, 3)).reshape(N)\n"
+    )
+    git("add", "--all", cwd=folder)
+    git("commit", "--quiet", "--message=Use", cwd=folder)
+    assert len(concise(folder)) == 3
+    assert concise(folder, "--since", "HEAD") == []
+
+
 def test_settings_are_those_of_now(folder: Path) -> None:
     """A rule that is switched on makes no finding new; a baseline hides what it hides."""
     (folder / "shardlint.toml").write_text('ignore = ["ST2"]\n')
