@@ -252,7 +252,7 @@ def differences(
     for path, one, two in zip(paths_of(structure), a, b, strict=True):
         x, y = numbers_of(one), numbers_of(two)
         if x is None or y is None:
-            return Incomparable(f"no numbers at {path}")
+            return Incomparable(f"the array at {path or 'its result'} is not computed")
         if stacked is not None:
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:

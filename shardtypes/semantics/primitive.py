@@ -339,7 +339,7 @@ def evaluating() -> bool:
     return _evaluating.get()
 
 
-MOST = 100_000_000
+MOST = 10_000_000
 """Arrays of more entries are not computed."""
 
 
