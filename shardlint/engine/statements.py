@@ -208,6 +208,8 @@ def assign(
             if name in frame.local_types:
                 at = target.at if source is None else source.at
                 value = declared.assigned(it, frame, name, value, at)
+            if isinstance(value, IntValue) and frame.checking:
+                _tell_size(frame, name, value)
             frame.bind(name, value)
             see(it, frame, (target.at, name), value)
         case ir.Sequence(items=items):
@@ -237,6 +239,15 @@ def assign(
                 frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
+
+
+def _tell_size(frame: Frame, name: str, value: IntValue) -> None:
+    """``width = heads * depth`` tells what a dimension is that annotations call ``width``."""
+    written, computed = frame.bindings.get(name), value.size
+    if written is None or computed is None or name in frame.variables:
+        return
+    if computed.constant is None and written.symbols.isdisjoint(computed.symbols):
+        frame.facts = frame.facts.equal(written, computed)
 
 
 def _fresh(
