@@ -106,7 +106,9 @@ def resolved(annotation: Any, names: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        tree = ast.parse(annotation, mode="eval")
+        tree = ast.parse(annotation.strip(), mode="eval")
+        if isinstance(tree.body, ast.Constant) and isinstance(tree.body.value, str):
+            return resolved(tree.body.value, names)  # it stands in quotes
         guarded = guarded_code.expression(tree)
         return eval(compile(guarded, "annotation", "eval"), names)
     except (SyntaxError, NameError, TypeError, AttributeError) as error:
