@@ -61,6 +61,7 @@ def assigned(it: Interpreter, frame: Frame, name: str, value: Value, at: int) ->
         return matching.refine(it, type_, value, frame.bindings)
     _report(it, frame, found, at)
     frame.bindings.rollback(mark)
+    del frame.local_types[name]
     promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
     # either may be meant: what both agree on is known
     return join(promised, value)

@@ -339,20 +339,23 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     if isinstance(node.target, ir.Name):
         # the value is held against it below
         frame.local_types.pop(node.target.id, None)
+    fits = True
     if node.value is not None:
-        _assign_annotated(it, frame, node, type_, node.value)
-    if isinstance(node.target, ir.Name):
+        fits = _assign_annotated(it, frame, node, type_, node.value)
+    if isinstance(node.target, ir.Name) and fits:
         declared.declare(frame, node.target.id, type_)
 
 
 def _assign_annotated(
     it: Interpreter, frame: Frame, node: ir.AnnAssign, type_: Type, given: ir.Expr
-) -> None:
+) -> bool:
+    """Whether the value fits the annotation; if not, either may be wrong, and nothing more is held against it.
+    """
     value = evaluate(it, frame, given)
     name = node.target.id if isinstance(node.target, ir.Name) else "the attribute"
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
         assign(it, frame, node.target, value)
-        return
+        return True
     mark = frame.bindings.mark()
     found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
     if found is not None:
@@ -361,8 +364,9 @@ def _assign_annotated(
         promised = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
         # either may be meant: what both agree on is known
         assign(it, frame, node.target, join(promised, value))
-        return
+        return False
     assign(it, frame, node.target, matching.refine(it, type_, value, frame.bindings))
+    return True
 
 
 def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
