@@ -349,8 +349,7 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
 def _assign_annotated(
     it: Interpreter, frame: Frame, node: ir.AnnAssign, type_: Type, given: ir.Expr
 ) -> bool:
-    """Whether the value fits the annotation; if not, either may be wrong, and nothing more is held against it.
-    """
+    """Whether the value fits the annotation; if not, either may be wrong, and nothing more is held against it."""
     value = evaluate(it, frame, given)
     name = node.target.id if isinstance(node.target, ir.Name) else "the attribute"
     if isinstance(type_, (AnyType, ScalarType)) and not isinstance(value, Unknown):
