@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from shardlint.api import CheckResult as CheckResult
-    from shardlint.api import ConfigError as ConfigError
     from shardlint.api import Edit as Edit
     from shardlint.api import Finding as Finding
     from shardlint.api import Fix as Fix
     from shardlint.api import RelatedPlace as RelatedPlace
     from shardlint.api import check_paths as check_paths
     from shardlint.api import check_source as check_source
+    from shardlint.config import ConfigError as ConfigError
 
 __all__ = [
     "CheckResult",

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from shardlint import config as configuration
-from shardlint.config import Config, ConfigError
+from shardlint.config import Config
+from shardlint.config import ConfigError as ConfigError
 from shardlint.fingerprints import Identities, unique
 from shardlint.run import Report, Settings, check
 from shardlint.selection import require_known
@@ -19,17 +20,6 @@ from shardtypes.lang import diagnostics
 StrPath: TypeAlias = str | os.PathLike[str]
 SettingsLike: TypeAlias = Mapping[str, Any] | StrPath | None
 """The settings by the names of the file's keys, a file that has them, or None for those nearest to each file."""
-
-__all__ = [
-    "CheckResult",
-    "ConfigError",
-    "Edit",
-    "Finding",
-    "Fix",
-    "RelatedPlace",
-    "check_paths",
-    "check_source",
-]
 
 
 @dataclass(frozen=True, slots=True)

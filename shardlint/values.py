@@ -6,7 +6,7 @@ it is not known; ``ArrayValue.dims is None`` means that even the rank is unknown
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -265,11 +265,16 @@ class ClassValue:
     # the fields that are parts of a tree, where the class is registered as one
     data: tuple[str, ...] | None = None
 
+    def line(self) -> Iterator[ClassValue]:
+        """The class and all above it."""
+        yield self
+        for base in self.bases:
+            if isinstance(base, ClassValue):
+                yield from base.line()
+
     def inherits(self, other: ClassValue) -> bool:
         """Whether it is the other class, or below it."""
-        return self is other or any(
-            isinstance(base, ClassValue) and base.inherits(other) for base in self.bases
-        )
+        return any(one is other for one in self.line())
 
 
 @frozen

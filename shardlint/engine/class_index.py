@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from shardlint.engine.trees import is_tree
 from shardlint.outline import CONSTRUCTORS as CONSTRUCTORS
@@ -54,7 +54,7 @@ class ClassIndex:
         """Attributes of instances that something other than a constructor writes."""
         if self._any_written and (cls.data is not None or not is_tree(cls)):
             return EVERY_NAME
-        line = tuple(_line(cls))
+        line = tuple(one.node.name for one in cls.line())
         known = self._volatile.get(line)
         if known is None:
             found = set(self._written)
@@ -91,11 +91,3 @@ class ClassIndex:
             and not cls.bases
             and not cls.node.decorators
         )
-
-
-def _line(cls: ClassValue) -> Iterator[str]:
-    """The names of a class and of all above it."""
-    yield cls.node.name
-    for base in cls.bases:
-        if isinstance(base, ClassValue):
-            yield from _line(base)

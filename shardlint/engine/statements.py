@@ -154,13 +154,13 @@ def _augmented(it: Interpreter, frame: Frame, node: ir.AugAssign) -> None:
     if isinstance(held, SequenceValue) and held.kind == "list":
         # under its other names, too
         objects.replaced(it, frame, [(held, value)])
-    if isinstance(held, ArrayValue) or not isinstance(node.target, ir.Name):
+    may_be_list = isinstance(held, (SequenceValue, CollectionValue, Unknown))
+    if not may_be_list or not isinstance(node.target, ir.Name):
         assign(it, frame, node.target, value)
         return
     # a list keeps the items that it has: those that it is given are looked at
     declared.extended(it, frame, node.target, other, node.value.at)
-    frame.bind(node.target.id, value)
-    see(it, frame, (node.target.at, node.target.id), value)
+    _bind(it, frame, node.target, value)
 
 
 def _import(it: Interpreter, frame: Frame, node: ir.Import | ir.ImportFrom) -> None:
@@ -210,8 +210,7 @@ def assign(
                 value = declared.assigned(it, frame, name, value, at)
             if isinstance(value, IntValue) and frame.checking:
                 _tell_size(frame, name, value)
-            frame.bind(name, value)
-            see(it, frame, (target.at, name), value)
+            _bind(it, frame, target, value)
         case ir.Sequence(items=items):
             if source is not None and not any(
                 isinstance(item, ir.Star) for item in items
@@ -239,6 +238,11 @@ def assign(
                 frame.variables[obj.id] = containers.CHANGED
         case _:
             pass
+
+
+def _bind(it: Interpreter, frame: Frame, target: ir.Name, value: Value) -> None:
+    frame.bind(target.id, value)
+    see(it, frame, (target.at, target.id), value)
 
 
 def _tell_size(frame: Frame, name: str, value: IntValue) -> None:

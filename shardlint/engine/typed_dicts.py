@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from shardlint import ir
 from shardlint.values import ClassValue, DictValue, ExternalValue, Value
 
@@ -13,7 +11,7 @@ _BASES = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 def is_typed_dict(cls: ClassValue) -> bool:
     return any(
         isinstance(base, ExternalValue) and base.qualname in _BASES
-        for one in _with_bases(cls)
+        for one in cls.line()
         for base in one.bases
     )
 
@@ -23,7 +21,7 @@ def has_every_key(cls: ClassValue) -> bool:
     return not any(
         any(arg.keyword == "total" for arg in one.node.bases)
         or any(_may_be_absent(field.annotation) for field in one.fields.values())
-        for one in _with_bases(cls)
+        for one in cls.line()
     )
 
 
@@ -32,13 +30,6 @@ def made(cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value 
     if args or not is_typed_dict(cls):
         return None
     return DictValue(tuple(kwargs.items()))
-
-
-def _with_bases(cls: ClassValue) -> Iterator[ClassValue]:
-    yield cls
-    for base in cls.bases:
-        if isinstance(base, ClassValue):
-            yield from _with_bases(base)
 
 
 def _may_be_absent(annotation: ir.Expr) -> bool:

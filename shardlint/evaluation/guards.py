@@ -175,10 +175,9 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     if not isinstance(left, Array) and not isinstance(right, Array):
         symbol = name.rstrip("=")
         _bounded(symbol, left, right)
-        value = operated(symbol, left, right, (path, place))
-        if value is NotImplemented:
-            value = _OPERATORS[name](left, right)
-        return within_bounds(value)
+        return within_bounds(
+            operated(symbol, _OPERATORS[name], left, right, (path, place))
+        )
     try:
         value = changed(Where(path, place), _OPERATORS[name])(left, right)
     except SizesDiffer as error:

@@ -1,8 +1,9 @@
 """Local sizes as numbers of Python: they know over which mesh axes the dimension is sharded that they are of, and so
 does what is computed from them. Numbers of devices are known as such too.
 
-A whole number that was made by a division, by rounding or by ``int`` is a *capacity*: what depends on it is meant to
-depend on the number of devices. A product of sizes, or a fraction, is a count.
+A whole number that the program makes by a division, by rounding or by ``int`` is a *capacity*: what depends on it is
+meant to depend on the number of devices. A product of sizes, or a fraction, is a count, and so is what is divided here
+to get the sizes of a result.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def _is_ratio(name: str, value: Any, other: Any = None) -> bool:
     return bool(is_exact) and value.axes == other.axes
 
 
-def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
+def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., Any]:
     plain = getattr(base, f"__{name}__")
 
     def operate(self: Any, *others: Any) -> Any:
@@ -193,7 +194,7 @@ def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
             result = getattr(float, f"__{name}__")(float(self), *others)
         if _is_ratio(name, self, *others):
             return result
-        capacity = divides or bool(capacity_axes(self, *others))
+        capacity = rounds or bool(capacity_axes(self, *others))
         ample = _is_ample(self, *others)
         results = result if isinstance(result, tuple) else (result,)
         made = tuple(
@@ -205,29 +206,41 @@ def _forwarding(name: str, base: type, divides: bool) -> Callable[..., Any]:
     return operate
 
 
-_KEEPING = "add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv".split()
-_DIVIDING = "floordiv rfloordiv mod rmod divmod rdivmod".split()
+_OPERATORS = """add radd sub rsub mul rmul pow rpow neg pos abs truediv rtruediv floordiv rfloordiv mod rmod""".split()
+# called by the program itself
+_ROUNDING = "ceil floor trunc round".split()
+_DIVIDING = "divmod rdivmod".split()
 for _cls, _base in ((LocalInt, int), (LocalFloat, float), (DeviceCount, int)):
-    for _name in (*_KEEPING, *_DIVIDING):
-        setattr(_cls, f"__{_name}__", _forwarding(_name, _base, _name in _DIVIDING))
-for _name in ("ceil", "floor", "trunc", "round"):
+    for _name in _OPERATORS:
+        setattr(_cls, f"__{_name}__", _forwarding(_name, _base))
+    for _name in _DIVIDING:
+        setattr(_cls, f"__{_name}__", _forwarding(_name, _base, True))
+for _name in _ROUNDING:
     setattr(LocalFloat, f"__{_name}__", _forwarding(_name, float, True))
 
 
 _REFLECTED = {
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "/": "truediv",
-    "//": "floordiv",
-    "%": "mod",
-    "**": "pow",
+    "+": "__radd__",
+    "-": "__rsub__",
+    "*": "__rmul__",
+    "/": "__rtruediv__",
+    "//": "__rfloordiv__",
+    "%": "__rmod__",
+    "**": "__rpow__",
 }
 
 
-def operated(symbol: str, left: Any, right: Any, place: Hashable) -> Any:
-    """``left symbol right``, as a program computes it at some place, where one of them knows of devices and Python
-    would forget that, or where a capacity is to be ample; NotImplemented for any others."""
+def operated(
+    symbol: str,
+    operator: Callable[[Any, Any], Any],
+    left: Any,
+    right: Any,
+    place: Hashable,
+) -> Any:
+    """``left symbol right``, as a program computes it at some place. Python forgets what the right operand knows of
+    devices where the left one is a number of another kind."""
+    if not isinstance(left, _KNOWING) and not isinstance(right, _KNOWING):
+        return operator(left, right)
     ample = _ample.get()
     if ample is not None and symbol in ("/", "//") and _is_share(ample, left, right):
         is_count = place in ample.counts
@@ -236,12 +249,19 @@ def operated(symbol: str, left: Any, right: Any, place: Hashable) -> Any:
         divisor = right if is_count else 1
         whole = int(left) // divisor if symbol == "//" else float(left) / divisor
         return local(whole, axes_of(left), False, True)
-    name = _REFLECTED.get(symbol)
-    if name is None or not isinstance(right, _KNOWING):
-        return NotImplemented
-    if isinstance(left, _KNOWING) or not isinstance(left, (int, float)):
-        return NotImplemented
-    return getattr(right, f"__r{name}__")(left)
+    if isinstance(left, (int, float)) and not isinstance(left, _KNOWING):
+        name = _REFLECTED.get(symbol)
+        value = operator(left, right) if name is None else getattr(right, name)(left)
+    else:
+        value = operator(left, right)
+    return _as_capacity(value) if symbol in ("//", "%") else value
+
+
+def _as_capacity(value: Any) -> Any:
+    """The result of a division of the program's own."""
+    if not isinstance(value, LocalInt) or value.ample:
+        return value
+    return LocalInt(int(value), value.axes, True)
 
 
 def _is_share(ample: Ample, value: Any, divisor: Any) -> bool:

@@ -23,7 +23,6 @@ from shardtypes.semantics.array import (
     UnknownRank,
 )
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.local_sizes import capacity_axes, plain
 from shardtypes.semantics.propagation import propagated
 from shardtypes.semantics.relation import (
     NOTHING_KNOWN,
@@ -249,26 +248,9 @@ def _shapes(
     count: int,
 ) -> Sequence[tuple[Dim, ...] | None]:
     try:
-        shapes = primitive.shape(operands, params, letters)
+        return primitive.shape(operands, params, letters)
     except UnknownRank:
         return [None] * count
-    if not any(capacity_axes(*dims) for dims in shapes if dims is not None):
-        return shapes
-    return _without_new_capacities(shapes, operands, params)
-
-
-def _without_new_capacities(
-    shapes: Sequence[tuple[Dim, ...] | None],
-    operands: Sequence[Array],
-    params: Params,
-) -> Sequence[tuple[Dim, ...] | None]:
-    """The same sizes. A capacity is computed by the program: what a primitive divides to get its sizes makes none."""
-    given: list[Any] = [size for one in operands for size in one.shape or ()]
-    for value in params.values():
-        given += value if isinstance(value, (tuple, list)) else [value]
-    if capacity_axes(*given):
-        return shapes
-    return [None if dims is None else tuple(map(plain, dims)) for dims in shapes]
 
 
 def _weak(operands: Sequence[Array]) -> bool:
