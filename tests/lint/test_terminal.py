@@ -23,6 +23,13 @@ from tests.lint.adopting import HEAD, MODEL, NORM, RIGHT, SWAPPED, lint, project
 from tests.support import ROOT, Progress
 
 COMMAND = [sys.executable, "-m", "shardlint"]
+# Tests that run in the background of a shell ignore interrupts, and a command inherits that. With a ``preexec_fn`` this
+# process would fork, of which JAX warns where another test has imported it.
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 LINK = re.compile("\033]8;;([^\033]*)\033\\\\")
 COLOUR = re.compile("\033\\[[0-9;]*m")
 
@@ -40,14 +47,12 @@ class Running:
         self._ours = [ours for ours, _ in ends]
         # the end that is written to is the second of either pair
         self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
+            [sys.executable, "-c", INTERRUPTED, *COMMAND, *arguments],
             cwd=cwd,
             env=merged,
             stdout=ends[0][1],
             stderr=ends[1][1],
             start_new_session=True,
-            # tests that run in the background of a shell ignore interrupts, which is inherited
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         for _, theirs in ends:
             os.close(theirs)

@@ -76,7 +76,7 @@ def test_factors_and_other_parts_are_remarks() -> None:
         largest = jnp.max(x)
         return lax.pmean(mean, "t"), lax.pmax(largest, "t")
 
-    _, mean, largest, *_ = follow(_mapped(f, P("t"), (P(), P())), X)
+    _, mean, largest, *_ = follow(_mapped(f, P("t"), (P(), P())), (X,), {}, None)
     assert (mean.array, mean.remark) == ("f32[{U:t}]", "a per-device mean along 't'")
     assert (largest.array, largest.remark) == (
         "f32[]",
@@ -97,7 +97,7 @@ def test_what_is_seen_in_numbers_alone_says_so() -> None:
     assert last.array == "f32[8/t, 16]"
     if not last.proved:
         assert last.remark == "sharded over 't' along dimension 0, seen in numbers"
-        *_, unseen = follow(f, X)
+        *_, unseen = follow(f, (X,), {}, None)
         assert (unseen.array, unseen.remark) == (
             "f32[2, 16]",
             "not compared with one device",
@@ -111,7 +111,7 @@ def test_a_loop_is_told_once() -> None:
 
 
 def test_where_nothing_is_mapped_there_is_nothing() -> None:
-    assert follow(jnp.tanh, X, mesh="d=2") == ()
+    assert follow(jnp.tanh, (X,), {}, "d=2") == ()
     assert str(prove(jnp.tanh, X, mesh="d=2").intermediates) == ""
 
 
