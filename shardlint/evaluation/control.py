@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from shardlint.evaluation import refusals
@@ -19,8 +19,8 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.trees import flatten, map_leaves, paths_of, unflatten
 
 
-def _transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
-    """The function itself; used with options only, a decorator."""
+def transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
+    """What changes nothing that a function computes: gives the function itself; used with options only, a decorator."""
     if fun is None:
         return lambda function: function
     return fun
@@ -31,19 +31,21 @@ for _name in """jax.jit equinox.filter_jit jax.checkpoint equinox.filter_checkpo
                 beartype.beartype shardtypes.scope flax.linen.compact chex.assert_max_traces
                 jax.ensure_compile_time_eval
                 jax.sharding.auto_axes jax.sharding.explicit_axes""".split():
-    provide(_name)(_transparent)
+    provide(_name)(transparent)
 
 
 @provide("jaxtyping.jaxtyped")
 def _jaxtyped(fun: Any = None, **options: Any) -> Any:
-    return _transparent(fun)
+    return transparent(fun)
 
 
-def _sliced(tree: Any, i: int) -> Any:
+def sliced(tree: Any, i: int) -> Any:
+    """One round's part of the arrays of a tree."""
     return map_leaves(lambda leaf: asarray(leaf)[i], tree)
 
 
-def _stacked(rows: Sequence[Any], axis: int = 0) -> Any:
+def stacked(rows: Sequence[Any], axis: int = 0) -> Any:
+    """Trees of one structure as one, whose arrays have a dimension for the trees."""
     return map_leaves(
         lambda *leaves: stack([asarray(leaf) for leaf in leaves], axis),
         rows[0],
@@ -103,23 +105,29 @@ def scan(
     reverse: bool = False,
     **options: Any,
 ) -> Any:
-    count = _length(xs, length)
-    if not count:
-        raise NotEvaluable("a scan over nothing")
     carry, rows = map_leaves(asarray, init), []
-    for i in reversed(range(count)) if reverse else range(count):
-        tick(10)
-        after, row = f(carry, _sliced(xs, i))
+    for x in slices(xs, length, reverse):
+        after, row = f(carry, x)
         carry = _kept(carry, after)
         rows.append(row)
     if reverse:
         rows.reverse()
-    return carry, _stacked(rows)
+    return carry, stacked(rows)
+
+
+def slices(xs: Any, length: int | None, is_reversed: bool) -> Iterator[Any]:
+    """What each round of a scan is given of a tree, in the order of the rounds. Raises NotEvaluable without any."""
+    count = _length(xs, length)
+    if not count:
+        raise NotEvaluable("a scan over nothing")
+    for i in reversed(range(count)) if is_reversed else range(count):
+        tick(10)
+        yield sliced(xs, i)
 
 
 @provide("jax.lax.map")
 def lax_map(f: Any, xs: Any, **options: Any) -> Any:
-    return _stacked([f(_sliced(xs, i)) for i in range(_length(xs, None)) if tick(10)])
+    return stacked([f(sliced(xs, i)) for i in range(_length(xs, None)) if tick(10)])
 
 
 @provide("jax.lax.fori_loop")

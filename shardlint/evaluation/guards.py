@@ -18,6 +18,7 @@ import numpy as np
 
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
+from shardlint.evaluation.held import content
 from shardlint.evaluation.recording import Place, Recorder, Where
 from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.local_sizes import computed, operated
@@ -172,6 +173,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     """``left op right``, within bounds."""
+    left, right = content(left), content(right)
     if not isinstance(left, Array) and not isinstance(right, Array):
         symbol = name.rstrip("=")
         _bounded(symbol, left, right)
@@ -257,7 +259,7 @@ def _digits(text: str) -> list[str]:
 
 def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``."""
-    given = (*args, *kwargs.values())
+    given = (*map(content, args), *map(content, kwargs.values()))
     run = _run.get()
     where = Where(path, place)
     called = (

@@ -29,6 +29,14 @@ from shardlint.evaluation import (
     unmade,
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
+from shardlint.evaluation.layers import (
+    flax_states,  # noqa: F401
+    linen_layers,  # noqa: F401
+    linen_transforms,  # noqa: F401
+    nnx_layers,  # noqa: F401
+    nnx_objects,
+    nnx_transforms,  # noqa: F401
+)
 from shardlint.evaluation.outside import Outside, attribute, known
 from shardlint.evaluation.recording import Place
 from shardlint.star_exports import STAR_EXPORTS
@@ -100,6 +108,7 @@ class World:
         python.register(resolver)
         arrays.register(resolver)
         command_lines.register(resolver)
+        nnx_objects.register(resolver)
         resolver.of_type[Outside] = attribute
         resolver.of_type[Module] = self.member
         resolver.of_type[Missing] = _refuse_missing

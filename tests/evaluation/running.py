@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,10 @@ def evaluated(text: str) -> list[np.ndarray]:
         np.asarray(leaf.numbers() if hasattr(leaf, "numbers") else leaf)
         for leaf in flatten(result)[0]
     ]
+
+
+def main_of(body: str) -> str:
+    """A program's ``main()`` with such a body, which is indented by eight columns."""
+    lines = body.strip("\n").splitlines()
+    dedented = "\n".join(line.removeprefix(" " * 8) for line in lines)
+    return f"\ndef main():\n{indent(dedented, '    ')}\n"

@@ -333,7 +333,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
 def _aligned(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
     """Coefficients of the same number of powers."""
-    from shardtypes.semantics.lowerings.shapes import pad
+    from shardtypes.semantics.lowerings.padding import pad
 
     arrays = promoted(ravel(a1), ravel(a2))
     longest = max(sizes_of(array)[0] for array in arrays)

@@ -20,7 +20,8 @@ from shardtypes.semantics.lowerings.convert import (
     sizes_of,
 )
 from shardtypes.semantics.lowerings.joining import concatenate
-from shardtypes.semantics.lowerings.shapes import flip, pad, roll, slice_in_dim
+from shardtypes.semantics.lowerings.padding import pad
+from shardtypes.semantics.lowerings.shapes import flip, roll, slice_in_dim
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import fft as p
 from shardtypes.semantics.registry import Unsupported, lowering

@@ -562,7 +562,8 @@ def expm(
 
 @lowering(f"{_SCIPY}.block_diag")
 def block_diag(*arrs: ArrayLike) -> Array:
-    from shardtypes.semantics.lowerings.shapes import atleast_2d, pad
+    from shardtypes.semantics.lowerings.padding import pad
+    from shardtypes.semantics.lowerings.shapes import atleast_2d
 
     arrays = promoted(*[atleast_2d(one) for one in arrs])
     width = sum(sizes_of(array)[1] for array in arrays)

@@ -16,7 +16,6 @@ from shardtypes.semantics.lowerings.convert import (
     int_of,
     shape_of,
 )
-from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
 
@@ -441,40 +440,3 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
             return flip(array, (first, second))
         case _:
             return flip(swapaxes(array, first, second), second)
-
-
-@lowering(f"{_LAX}.pad")
-def lax_pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Array:
-    config = tuple(tuple(int(number) for number in one) for one in padding_config)
-    return s.pad(asarray(operand), asarray(padding_value), padding_config=config)
-
-
-@lowering(f"{_JNP}.pad")
-def pad(
-    array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any
-) -> Array:
-    given = asarray(array)
-    if mode != "constant":
-        raise Unsupported(f"padding in mode {mode}")
-    widths = _pad_widths(pad_width, given.rank)
-    value = asarray(options.get("constant_values", 0))
-    if value.rank:
-        raise Unsupported("padding with several values")
-    number = e.convert_element_type(value, new_dtype=given.dtype)
-    return s.pad(
-        given, number, padding_config=tuple((low, high, 0) for low, high in widths)
-    )
-
-
-def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
-    if isinstance(given, int):
-        return [(given, given)] * rank
-    pairs = [
-        tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given
-    ]
-    if all(isinstance(one, int) for one in given) and len(given) == 2:
-        pairs = [(given[0], given[1])]
-    return [
-        (int(low), int(high))
-        for low, high in (pairs * rank if len(pairs) == 1 else pairs)
-    ]

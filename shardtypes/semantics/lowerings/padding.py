@@ -1,0 +1,64 @@
+"""Entries added at the ends of dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, sizes_of
+from shardtypes.semantics.lowerings.indexing import indexed
+from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives import structure as s
+from shardtypes.semantics.registry import Unsupported, lowering
+
+_OF_ENTRIES = frozenset({"edge", "reflect", "symmetric", "wrap"})
+"""Modes that repeat entries of the array itself."""
+
+
+@lowering("jax.lax.pad")
+def lax_pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Any) -> Array:
+    config = tuple(tuple(int(number) for number in one) for one in padding_config)
+    return s.pad(asarray(operand), asarray(padding_value), padding_config=config)
+
+
+@lowering("jax.numpy.pad")
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any
+) -> Array:
+    given = asarray(array)
+    widths = _pad_widths(pad_width, given.rank)
+    if mode in _OF_ENTRIES and not options:
+        return _with_entries(given, widths, mode)
+    if mode != "constant":
+        raise Unsupported(f"padding in mode {mode}")
+    value = asarray(options.get("constant_values", 0))
+    if value.rank:
+        raise Unsupported("padding with several values")
+    number = e.convert_element_type(value, new_dtype=given.dtype)
+    return s.pad(
+        given, number, padding_config=tuple((low, high, 0) for low, high in widths)
+    )
+
+
+def _with_entries(array: Array, widths: list[tuple[int, int]], mode: Any) -> Array:
+    """Each dimension read at the places that NumPy would copy."""
+    for axis, (size, width) in enumerate(zip(sizes_of(array), widths, strict=True)):
+        if width != (0, 0):
+            places = np.pad(np.arange(size), width, mode=mode)
+            array = indexed(array, (*(slice(None),) * axis, places))
+    return array
+
+
+def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
+    if isinstance(given, int):
+        return [(given, given)] * rank
+    pairs = [
+        tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given
+    ]
+    if all(isinstance(one, int) for one in given) and len(given) == 2:
+        pairs = [(given[0], given[1])]
+    return [
+        (int(low), int(high))
+        for low, high in (pairs * rank if len(pairs) == 1 else pairs)
+    ]
