@@ -13,9 +13,15 @@ from collections.abc import Sequence
 INTERRUPTED = 130
 
 
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""What NumPy's products take for the number of threads. Ours are small: threads cost more than they gain."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
     try:
         return _run(arguments)
     except KeyboardInterrupt:

@@ -34,7 +34,8 @@ class Event:
 
     ``at`` is the number of the ``ir`` node it is about; ``span`` (0-based offsets) narrows it to a part of the
     string literal at that node. ``witness`` gives sizes for which the program fails. ``related`` are other places,
-    each as (module name, node number, message).
+    each as (module name, node number, message). ``is_of_result`` tells that it is wrong what a called function gives,
+    and that no place in the function is known for it.
     """
 
     code: str
@@ -44,6 +45,7 @@ class Event:
     related: tuple[tuple[str, int, str], ...] = ()
     span: tuple[int, int] | None = None
     fix: EventFix | None = None
+    is_of_result: bool = False
 
     @property
     def key(self) -> tuple[str, int, tuple[int, int] | None]:

@@ -37,8 +37,9 @@ class Way:
 class Found:
     """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
     ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``ways`` lead to what running the
-    file finds; ``types`` and ``uses`` are what is known of names where they are assigned and used, if somebody asks;
-    ``read`` is what the analysis asked of the project."""
+    file finds; ``results`` are those of the findings, by code and place, that are of what a called function gives,
+    where no place in the function is known; ``types`` and ``uses`` are what is known of names where they are assigned
+    and used, if somebody asks; ``read`` is what the analysis asked of the project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
@@ -46,6 +47,7 @@ class Found:
     known: int = 0
     arrays: int = 0
     ways: tuple[Way, ...] = ()
+    results: tuple[tuple[str, Place], ...] = ()
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
     crash: tuple[str, str] | None = None
@@ -54,4 +56,12 @@ class Found:
     @property
     def kept(self) -> tuple[object, ...]:
         """What the cache keeps: the first fields."""
-        return self.raw, self.anchors, self.gaps, self.known, self.arrays, self.ways
+        return (
+            self.raw,
+            self.anchors,
+            self.gaps,
+            self.known,
+            self.arrays,
+            self.ways,
+            self.results,
+        )

@@ -76,10 +76,13 @@ def placed(
     """What an analysis found at nodes ``among`` those that are asked for, in words and places of files."""
     module = analysis.module
     found: dict[tuple[object, ...], tuple[Diagnostic, tuple[int, ...]]] = {}
+    results: list[tuple[str, Place]] = []
     for event in analysis.found():
         if not among(event.at):
             continue
         diagnostic = _diagnostic(event, module.name, places)
+        if event.is_of_result:
+            results.append((diagnostic.code, diagnostic.place))
         whole = places.of(module.name).place(event.at)
         lines = {
             diagnostic.place.line,
@@ -100,6 +103,7 @@ def placed(
         gaps=tuple(analysis.gaps()),
         known=known,
         arrays=arrays,
+        results=tuple(results),
         types=_shown(places, module.name, seen) if show_types else (),
         uses=_shown(places, module.name, uses),
     )

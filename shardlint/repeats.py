@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,11 +15,14 @@ _OF_SHARDING = "ST3"
 def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
     """What was found in each file, without what a call makes appear in another file where it is found anyway, without
     results that depend on the number of devices where a rule already says what is wrong on the way to them, and
-    without what another program that comes by the same place has found there."""
+    without what another program that comes by the same place has found there. What a rule says of the result of a call
+    gives way to the place in the function that a run found."""
     every = [one for each in found.values() for one in each.raw]
     places = {(one.code, one.place) for one in every}
     ways = [way for each in found.values() for way in each.ways]
-    ruled = _about_sharding(every, ways)
+    results = {one for each in found.values() for one in each.results}
+    located = _located(every, ways, results)
+    ruled = _about_sharding([one for one in every if _key(one) not in located], ways)
     explained = {
         (way.code, way.place)
         for way in ways
@@ -30,7 +33,7 @@ def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
         repeated = (
             _is_of_another_file(one) and (one.code, one.related[-1].place) in places
         )
-        return not repeated and (one.code, one.place) not in explained
+        return not repeated and _key(one) not in explained | located
 
     kept = {name: _those(is_kept, one) for name, one in found.items()}
     tellers: dict[tuple[str, Place], str] = {}
@@ -42,6 +45,27 @@ def without_repeats(found: Mapping[str, Found]) -> dict[str, Found]:
         return tellers[one.code, one.place] == name
 
     return {name: _those(partial(told_by, name), one) for name, one in kept.items()}
+
+
+def _key(one: Diagnostic) -> tuple[str, Place]:
+    return one.code, one.place
+
+
+def _located(
+    findings: Iterable[Diagnostic],
+    ways: Iterable[Way],
+    results: Collection[tuple[str, Place]],
+) -> set[tuple[str, Place]]:
+    """Findings of what a function gives, at its call, of which a run found the place in the function."""
+    return {
+        _key(one)
+        for one in findings
+        if _key(one) in results
+        for way in ways
+        if way.place.line != one.place.line
+        and _line(one.place) in way.lines
+        and repr(way.axis) in one.message
+    }
 
 
 def _those(is_kept: Callable[[Diagnostic], bool], found: Found) -> Found:

@@ -75,7 +75,9 @@ def value_and_grad(
     return run
 
 
-def _decorating(make: Callable[..., Any]) -> Callable[..., Any]:
+def decorating(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A transformation that is a decorator where it is used with options only."""
+
     @functools.wraps(make)
     def decorate(fun: Any = None, *args: Any, **options: Any) -> Any:
         if fun is None:
@@ -85,10 +87,7 @@ def _decorating(make: Callable[..., Any]) -> Callable[..., Any]:
     return decorate
 
 
-provide("jax.value_and_grad")(_decorating(value_and_grad))
-provide("equinox.filter_value_and_grad")(
-    _decorating(lambda fun, has_aux=False: value_and_grad(fun, 0, has_aux))
-)
+provide("jax.value_and_grad")(decorating(value_and_grad))
 
 
 def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
@@ -103,10 +102,7 @@ def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> A
     return run
 
 
-provide("jax.grad")(_decorating(grad))
-provide("equinox.filter_grad")(
-    _decorating(lambda fun, has_aux=False: grad(fun, 0, has_aux))
-)
+provide("jax.grad")(decorating(grad))
 
 
 @provide("jax.vjp")

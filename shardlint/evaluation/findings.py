@@ -59,10 +59,11 @@ def with_findings(
         for departure in judgement.departures:
             extra.append(_diagnostic(departure, sizes, files))
             ways.append(Way(CODE, extra[-1].place, departure.axis, departure.lines))
-        extra += [
-            _of_rule("ST301", unequal_text(one), one.where, files)
-            for one in judgement.unequal
-        ]
+        for one in judgement.unequal:
+            begun = [] if one.begun is None else [(one.begun, "it begins to vary here")]
+            text, notes = unequal_text(one), _notes(begun, files)
+            extra.append(_of_rule("ST301", text, one.where, files, notes))
+            ways.append(Way("ST301", extra[-1].place, one.axis, one.calls))
         for drift in judgement.drifting:
             taken = _notes([(drift.taken, "one device's is taken here")], files)
             extra.append(

@@ -30,6 +30,8 @@ from shardlint.evaluation import (
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.layers import (
+    equinox_filters,  # noqa: F401
+    equinox_layers,  # noqa: F401
     flax_states,  # noqa: F401
     linen_layers,  # noqa: F401
     linen_transforms,  # noqa: F401

@@ -41,9 +41,12 @@ class DevicesDiffer:
 @dataclass(frozen=True)
 class Unequal(DevicesDiffer):
     """The result should be the same. ``selects`` tells that it comes from an entry that was indexed out of a value
-    which differs: devices may be given the same, one after another."""
+    which differs: devices may be given the same, one after another. ``calls`` are the lines, by file, in which the
+    mapped function is called, ``begun`` the expression with which the difference begins, if it is another one."""
 
     selects: bool
+    calls: frozenset[tuple[str, int]]
+    begun: Where | None
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,40 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
         name = name_of(region.function)
         selects = _selects(run.recorder, leaf, one.axis)
         found[one.axis] = Unequal(
-            one.axis, name, one.path, one.index, *one.values, source.key[0], selects
+            one.axis,
+            name,
+            one.path,
+            one.index,
+            *one.values,
+            source.key[0],
+            selects,
+            _calls(run.recorder, leaf),
+            _begun(run.recorder, source, one.axis),
         )
     return tuple(found.values())
+
+
+def _calls(recorder: Recorder, leaf: Array) -> frozenset[tuple[str, int]]:
+    """The lines of the calls of mapped functions that an array was computed in."""
+    led = recorder.led(leaf.sources)
+    calls = [recorder.calls[number] for number in led if number in recorder.calls]
+    return frozenset((one.path, one.place[0]) for one in calls)
+
+
+def _begun(recorder: Recorder, source: Recorded, axis: str) -> Where | None:
+    """The one expression that made what differs along an axis of what does not; None if it is the source itself, if
+    there are several, or where arguments differ."""
+    led = [recorder.values[number] for number in recorder.led([source.number])]
+    differing = [one for one in led if _differs(one, axis)]
+    first = [
+        one
+        for one in differing
+        if not any(_differs(recorder.values[n], axis) for n in one.sources)
+    ]
+    places = {one.key[0] for one in first}
+    if len(places) != 1 or source.key[0] in places:
+        return None
+    return None if first[0].is_argument else places.pop()
 
 
 def _unequal(run: Outcome) -> Iterator[_Found]:

@@ -261,9 +261,13 @@ provide("flax.struct.PyTreeNode<base>")(Node)
 class Equinox:
     """``equinox.Module``: as such a node, though its fields may be written to while it is made."""
 
+    has_own_init = False
+    """Whether the class, or one above it, says how it is made."""
+
     def __init_subclass__(cls, **options: Any) -> None:
-        own = "__init__" in vars(cls)
-        made = dataclasses.dataclass(init=not own, eq=False)(cls)
+        if "__init__" in vars(cls):
+            cls.has_own_init = True
+        made = dataclasses.dataclass(init=not cls.has_own_init, eq=False)(cls)
         register_dataclass_fields(made)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,43 @@ def test_a_function_that_nothing_calls(
     assert all(
         " ST301 " in line or " ST302 " in line or " ST316 " in line for line in found
     )
+
+
+DRAWN = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((2, 4), ('d', 't'))
+
+
+def own(key):
+    index = jax.lax.axis_index('{axis}')
+    return jax.random.fold_in(key, index)
+
+
+def noisy(x, key):
+    noise = jax.random.normal(own(key), x.shape)
+    return x + noise
+
+
+if __name__ == '__main__':
+    mapped = jax.shard_map(noisy, mesh=mesh, in_specs=(P('d'), P()), out_specs=P('d'), check_vma=False)
+    mapped(jnp.ones((8, 3)), jax.random.key(0))
+"""
+
+
+def test_a_difference_is_shown_where_it_begins_and_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The key is of the wrong axis: copies of a shard get other noise. What a rule says of the call is the same."""
+    path = tmp_path / "program.py"
+    path.write_text(DRAWN.format(axis="d"))
+    assert main([str(path), "--no-cache"]) == 0
+    capsys.readouterr()
+    path.write_text(DRAWN.format(axis="t"))
+    assert main([str(path), "--no-cache", "--format", "json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert (finding["code"], finding["line"]) == ("ST301", 15)
+    (begun,) = finding["related"]
+    assert (begun["line"], begun["message"]) == (10, "it begins to vary here")

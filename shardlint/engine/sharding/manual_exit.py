@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -126,16 +126,11 @@ def leave_call(
     if found is not None:
         text = f"result of the mapped function{shown_path(found.path)} {found.text}"
         before = set(it.events)
-        it.report(
-            frame,
-            found.code,
-            _place(frame, found, at),
-            text,
-            None,
-            _related(found, frame),
-        )
+        place = _place(frame, found, at)
+        it.report(frame, found.code, place, text, None, _related(found, frame))
         for key in it.events.keys() - before:
             it.wrong_results[key] = ((frame.module, at), _axes_of(region, text))
+            it.events[key] = replace(it.events[key], is_of_result=place == at)
 
 
 def _axes_of(region: Region, text: str) -> set[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -123,20 +122,8 @@ def _grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> 
     return run
 
 
-def _decorating(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Used with options only, a decorator."""
-
-    @functools.wraps(make)
-    def decorate(fun: Any = None, *args: Any, **options: Any) -> Any:
-        if fun is None:
-            return lambda function: make(function, *args, **options)
-        return make(fun, *args, **options)
-
-    return decorate
-
-
-provide(f"{_NNX}.value_and_grad")(_decorating(value_and_grad))
-provide(f"{_NNX}.grad")(_decorating(_grad))
+provide(f"{_NNX}.value_and_grad")(derivatives.decorating(value_and_grad))
+provide(f"{_NNX}.grad")(derivatives.decorating(_grad))
 
 
 # --- maps -------------------------------------------------------------------------------------------------------------
@@ -193,7 +180,7 @@ def _mapped(make: Callable[..., Any], entering: str, leaving: str) -> Any:
         run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
         return run
 
-    return _decorating(transform)
+    return derivatives.decorating(transform)
 
 
 provide(f"{_NNX}.vmap")(_mapped(mapping.vmap, "in_axes", "out_axes"))
@@ -280,7 +267,7 @@ def _merged(
     return made
 
 
-provide(f"{_NNX}.scan")(_decorating(scan))
+provide(f"{_NNX}.scan")(derivatives.decorating(scan))
 
 
 def _of_lax(name: str) -> Callable[..., Any]:

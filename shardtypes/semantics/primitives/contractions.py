@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,38 +45,38 @@ def _letters(operands: Sequence[Array], params: Params) -> Letters:
     return Letters((tuple(a), tuple(b)), (tuple(result),))
 
 
-def _subscripts(
-    operands: Sequence[Any], dimension_numbers: Numbers
-) -> tuple[list[int], list[int], list[int]]:
-    """The operands' and the result's dimensions as numbers, as ``np.einsum`` takes them."""
-    (left_contracted, right_contracted), (left_batch, right_batch) = dimension_numbers
-    left, right = operands
-    a = list(range(left.ndim))
-    b = list(range(left.ndim, left.ndim + right.ndim))
-    for i, j in (
-        *zip(left_contracted, right_contracted, strict=True),
-        *zip(left_batch, right_batch, strict=True),
-    ):
-        b[j] = a[i]
-    result = [a[i] for i in left_batch]
-    result += [
-        a[i] for i in range(left.ndim) if i not in (*left_contracted, *left_batch)
-    ]
-    result += [
-        b[j] for j in range(right.ndim) if j not in (*right_contracted, *right_batch)
-    ]
-    return a, b, result
-
-
 def _evaluate(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
-    a, b, result = _subscripts((x, y), dimension_numbers)
-    return np.einsum(x, a, y, b, result)
+    """A product of matrices, which NumPy computes many times faster than an einsum."""
+    (left_contracted, right_contracted), (left_batch, right_batch) = dimension_numbers
+    left, right = np.asarray(x), np.asarray(y)
+    left_free = _others(left.ndim, left_contracted, left_batch)
+    right_free = _others(right.ndim, right_contracted, right_batch)
+    batch = [left.shape[i] for i in left_batch]
+    rows = [left.shape[i] for i in left_free]
+    columns = [right.shape[j] for j in right_free]
+    shared = math.prod(left.shape[i] for i in left_contracted)
+    left = left.transpose([*left_batch, *left_free, *left_contracted])
+    right = right.transpose([*right_batch, *right_contracted, *right_free])
+    product = np.matmul(
+        left.reshape([*batch, math.prod(rows), shared]),
+        right.reshape([*batch, shared, math.prod(columns)]),
+    )
+    return product.reshape([*batch, *rows, *columns])
+
+
+def _others(rank: int, *taken: Sequence[int]) -> list[int]:
+    """The dimensions that are not among those."""
+    every = {i for some in taken for i in some}
+    return [i for i in range(rank) if i not in every]
 
 
 def _stacked(x: Any, y: Any, *, dimension_numbers: Numbers) -> Any:
-    a, b, result = _subscripts((x[0], y[0]), dimension_numbers)
-    devices = x.ndim + y.ndim
-    return np.einsum(x, [devices, *a], y, [devices, *b], [devices, *result])
+    contracted, batch = dimension_numbers
+    shifted = (
+        tuple([i + 1 for i in some] for some in contracted),
+        tuple([0, *(i + 1 for i in some)] for some in batch),
+    )
+    return _evaluate(x, y, dimension_numbers=shifted)  # type: ignore[arg-type]  # of two each, as they were
 
 
 def _pull(
@@ -89,12 +90,8 @@ def _pull(
         "dimension_numbers"
     ]
     batch = len(left_batch)
-    left_free = [
-        i for i in range(left.rank) if i not in (*left_contracted, *left_batch)
-    ]
-    right_free = [
-        j for j in range(right.rank) if j not in (*right_contracted, *right_batch)
-    ]
+    left_free = _others(left.rank, left_contracted, left_batch)
+    right_free = _others(right.rank, right_contracted, right_batch)
     of_left = tuple(range(batch, batch + len(left_free)))
     of_right = tuple(range(batch + len(left_free), cotangent.rank))
     common = tuple(range(batch))
