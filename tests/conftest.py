@@ -31,6 +31,6 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # The machines that run this are shared and slow: time limits per example only make tests flicker.
-settings.register_profile("default", max_examples=50, deadline=None)
+settings.register_profile("default", max_examples=30, deadline=None)
 settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("default")

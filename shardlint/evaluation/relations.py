@@ -13,6 +13,7 @@ from shardtypes.semantics.relation import ZERO, Monoid, Relation, part, split
 from shardtypes.semantics.simulated import Simulated
 
 TOLERANCE = 1e-6  # of the largest entry; all floats are computed in double precision
+ROUNDED = 1e-14  # what is left of numbers of order one that cancel, as a gradient of a bias before a normalization
 MASKED = 1e6  # entries larger than this stand for minus infinity, if others are smaller
 _POWERS: tuple[Fraction | int, ...] = (0, 1, -1, 2, -2, Fraction(1, 2), Fraction(-1, 2))
 _MONOIDS: tuple[tuple[Monoid, Any], ...] = (
@@ -153,9 +154,9 @@ def _equal(one: Any, other: Any) -> bool:
 def close(one: Any, other: Any) -> Any:
     """Which entries of two arrays are the same, but for rounding."""
     with np.errstate(invalid="ignore"):
-        near = np.abs(one - other) <= TOLERANCE * np.maximum(
-            _scale(other), np.abs(other) * (np.abs(other) > MASKED)
-        )
+        large = np.abs(other) * (np.abs(other) > MASKED)
+        allowed = TOLERANCE * np.maximum(_scale(other), large)
+        near = np.abs(one - other) <= np.maximum(allowed, ROUNDED)
     return near | (one == other) | (np.isnan(one) & np.isnan(other))
 
 

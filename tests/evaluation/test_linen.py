@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from shardlint.cli import main
 from tests.evaluation.running import evaluated, in_jax, main_of
 
 pytestmark = pytest.mark.once  # what flax computes does not change with JAX
@@ -305,3 +306,75 @@ def test_it_computes_what_flax_does(
         np.testing.assert_allclose(
             one.astype(np.float64), other, rtol=tolerance, atol=tolerance
         )
+
+
+CLASSIFIER = """
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax.jax_utils import replicate
+from jax import lax
+
+
+class Classifier(nn.Module):
+    @nn.compact
+    def __call__(self, x, train):
+        x = nn.Conv(8, (3, 3))(x)
+        x = nn.BatchNorm(use_running_average=not train{norm})(x)
+        return nn.Dense(3)(nn.relu(x).mean(axis=(1, 2)))
+
+
+model = Classifier()
+
+
+@functools.partial(jax.pmap, axis_name="batch")
+def train_step(variables, images, labels):
+    def loss_fn(params):
+        held = {{**variables, "params": params}}
+        logits, changed = model.apply(held, images, train=True, mutable=["batch_stats"])
+        losses = -jnp.take_along_axis(nn.log_softmax(logits), labels[:, None], axis=1)
+        return losses.mean(), changed["batch_stats"]
+
+    grads, stats = jax.grad(loss_fn, has_aux=True)(variables["params"])
+    grads = {reduced}
+    stats = lax.pmean(stats, "batch")
+    params = jax.tree.map(lambda p, g: p - 0.1 * g, variables["params"], grads)
+    return {{"params": params, "batch_stats": stats}}
+
+
+def main():
+    devices = jax.local_device_count()
+    images = jax.random.normal(jax.random.key(0), (16, 6, 6, 3))
+    variables = model.init(jax.random.key(1), images, train=False)
+    rows = images.reshape(devices, -1, 6, 6, 3)
+    labels = jnp.arange(16).reshape(devices, -1) % 3
+    return train_step(replicate(variables), rows, labels)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("norm", ["", ", axis_name='batch'"])
+@pytest.mark.parametrize(
+    ("reduced", "code"),
+    [
+        ("lax.pmean(grads, 'batch')", ""),
+        ("lax.psum(grads, 'batch')", "ST316"),
+        ("grads", "ST3"),
+    ],
+)
+def test_each_device_may_normalize_its_own_batch(
+    norm: str, reduced: str, code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """What is wrong beside it is found all the same, and the comparison is whole."""
+    path = tmp_path / "program.py"
+    path.write_text(CLASSIFIER.format(norm=norm, reduced=reduced))
+    main([str(path), "--no-cache", "--format", "concise", "--statistics"])
+    printed = capsys.readouterr().out
+    found = [line for line in printed.splitlines() if line.startswith(f"{path}:")]
+    assert [line.split()[1][: len(code)] for line in found] == [code] * bool(code)
+    assert "program.py: batch" not in printed

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.outside import guarded, provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings import LOWERINGS
+from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.lowerings.convert import asarray, cast, dtype_name, sizes_of
+from shardtypes.semantics.primitives.random import alike
 from shardtypes.semantics.registry import Unsupported
 
 
@@ -220,13 +223,18 @@ def statistics(
     use_mean: bool = True,
     is_fast: bool = True,
     mask: Any = None,
+    is_of_batch: bool = False,
 ) -> tuple[Array, Array]:
-    """Mean and variance over dimensions, and over a mesh axis where one is named."""
+    """Mean and variance over dimensions, and over a mesh axis where one is named. Where they are of a batch and none is
+    named, each device is meant to normalize the examples that it has."""
     array = asarray(x)
+    is_own = is_of_batch and axis_name is None
 
     def mean(of: Array) -> Array:
         chosen = {} if mask is None else {"where": mask}
         local = call("numpy.mean", of, axis=axes, **chosen)
+        if is_own:
+            return _of_each_device(local)
         if axis_name is None:
             return local
         options = {} if groups is None else {"axis_index_groups": groups}
@@ -241,6 +249,18 @@ def statistics(
         return average, call("numpy.maximum", 0.0, raw)
     centred = array - call("numpy.expand_dims", average, axes)
     return average, mean(centred * centred)
+
+
+def _of_each_device(statistic: Array) -> Array:
+    """A statistic that each device has of its own; that of all where nothing is to be its own."""
+    axes = bound().axes
+    shared = alike(axes)
+    if shared:
+        return call("lax.pmean", statistic, tuple(sorted(shared)))
+    value = statistic.value
+    names = () if value is None else [name for name, _ in value.axes]
+    own = statistic.own.union(name for name in names if name in axes)
+    return replace(statistic, own=own)
 
 
 def normalized(

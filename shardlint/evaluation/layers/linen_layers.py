@@ -417,6 +417,7 @@ class BatchNorm(Module):
                 groups=self.axis_index_groups,
                 is_fast=self.use_fast_variance,
                 mask=mask,
+                is_of_batch=True,
             )
             if not self.is_initializing():
                 mean_kept.value = _moved(mean_kept.value, mean, self.momentum)

@@ -421,6 +421,7 @@ class BatchNorm(_Norm):
                 groups=self.axis_index_groups,
                 is_fast=self.use_fast_variance,
                 mask=mask,
+                is_of_batch=True,
             )
             self.mean.value = _moved(self.mean.value, mean, self.momentum)
             self.var.value = _moved(self.var.value, variance, self.momentum)

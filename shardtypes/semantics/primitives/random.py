@@ -6,7 +6,7 @@ A key is held as two unsigned 32-bit numbers in a last dimension.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -128,6 +128,12 @@ def without_own_draws(axes: frozenset[str], are_mapped: Asked) -> Iterator[None]
         yield
     finally:
         _without.reset(token)
+
+
+def alike(axes: Iterable[str]) -> frozenset[str]:
+    """Those of the axes along which devices are to have nothing of their own, as the block says that this is in."""
+    without = _without.get()
+    return frozenset[str]() if without is None else without[0].intersection(axes)
 
 
 def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
