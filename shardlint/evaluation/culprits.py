@@ -110,6 +110,25 @@ class Culprit:
         return made.dims == (*given.dims[:dimension], *given.dims[dimension + 1 :])
 
     @property
+    def groups_rows(self) -> bool:
+        """Whether each device forms groups of the rows that it is given, as micro-batches: the first dimension of an
+        argument, which is sharded, becomes two. Which rows are together depends on the number of devices then."""
+        if len(self.operands) != 1:
+            return False
+        (operand,) = self.operands
+        relation = operand.relation
+        if (
+            not operand.value.is_argument
+            or relation is None
+            or relation.kind != "split"
+        ):
+            return False
+        given, made = operand.value.array.dims, self.step.value.array.dims
+        if not given or len(made) != len(given) + 1 or relation.dim != 0:
+            return False
+        return made[2:] == given[1:]
+
+    @property
     def takes_blocks(self) -> bool:
         """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
         block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""

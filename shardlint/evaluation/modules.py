@@ -20,6 +20,7 @@ from shardlint.evaluation import (
     mapping,  # noqa: F401
     meshes,  # noqa: F401
     namespace,
+    optimizer_trees,  # noqa: F401
     optimizers,  # noqa: F401
     python,
     replication,  # noqa: F401

@@ -64,16 +64,32 @@ def _transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
 
 
 class Key:
-    """A step of a path to a leaf."""
+    """A step of a path to a leaf, shown as JAX shows it: ``['a']`` in a dict, ``[0]`` in a sequence, ``.a`` in an
+    object with fields, ``[<flat index 0>]`` in one that is registered without names."""
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Any, shown: str) -> None:
         self.key = self.name = self.idx = key
+        self._shown = shown
 
     def __str__(self) -> str:
-        return f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
+        return self._shown
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(self._shown)
 
 
 setattr(Key, MARK, True)
+
+
+def _step(node: Any, key: Any) -> Key:
+    """The step from a node to a child of it."""
+    is_registered = getattr(type(node), NODE, None) is not None
+    if isinstance(key, str) and (is_registered or hasattr(node, "_fields")):
+        return Key(key, f".{key}")
+    return Key(key, f"[<flat index {key}>]" if is_registered else f"[{key!r}]")
 
 
 def _paths(
@@ -85,7 +101,7 @@ def _paths(
     return [
         row
         for key, child in found[0]
-        for row in _paths(child, is_leaf, (*path, Key(key)))
+        for row in _paths(child, is_leaf, (*path, _step(tree, key)))
     ]
 
 
@@ -113,8 +129,10 @@ def _leaves_with_path(tree: Any, is_leaf: Any = None) -> Any:
 
 
 @provide("jax.tree_util.keystr")
-def _key_string(path: tuple[Key, ...], **options: Any) -> str:
-    return "".join(map(str, path))
+def _key_string(
+    path: tuple[Key, ...], *, simple: bool = False, separator: str = ""
+) -> str:
+    return separator.join(str(step.key) if simple else str(step) for step in path)
 
 
 @provide("jax.flatten_util.ravel_pytree")

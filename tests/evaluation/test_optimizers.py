@@ -62,9 +62,15 @@ OPTIMIZERS = {
 class Here:
     """``optax``, as guarded code has it."""
 
+    def __init__(self, module: str = "optax") -> None:
+        self._module = module
+
     def __getattr__(self, name: str) -> Any:
-        found = known(f"optax.{name}")
-        assert found is not None, name
+        whole = f"{self._module}.{name}"
+        found = known(whole)
+        if found is None and name in ("tree", "tree_utils"):
+            return Here(whole)
+        assert found is not None, whole
         return found
 
 
@@ -128,3 +134,38 @@ def classes(state: Any) -> list[str]:
         return []
     inner = [name for one in state for name in classes(one)]
     return [type(state).__name__, *inner]
+
+
+TREES = {
+    "incremental_update": "optax.incremental_update(new, old, 0.25)",
+    "periodic_update, due": "optax.periodic_update(new, old, 6, 3)",
+    "periodic_update, not due": "optax.periodic_update(new, old, 7, 3)",
+    "add": "optax.tree.add(new, old, new)",
+    "sub": "optax.tree.sub(new, old)",
+    "mul": "optax.tree.mul(new, old)",
+    "div": "optax.tree.div(new, old)",
+    "scale": "optax.tree.scale(0.5, new)",
+    "add_scale": "optax.tree.add_scale(new, 0.5, old)",
+    "zeros_like": "optax.tree.zeros_like(new)",
+    "ones_like": "optax.tree.ones_like(new)",
+    "sum": "optax.tree.sum(new)",
+    "vdot": "optax.tree.vdot(new, old)",
+    "max": "optax.tree.max(new)",
+    "norm": "optax.tree.norm(new)",
+    "norm, squared": "optax.tree.norm(new, squared=True)",
+    "the older names": "optax.tree_utils.tree_add_scale(new, 2.0, optax.tree_utils.tree_scale(0.5, old))",
+}
+
+
+@pytest.mark.parametrize("text", TREES.values(), ids=TREES)
+def test_trees(text: str) -> None:
+    numbers = np.random.default_rng(3)
+    given = [{"w": numbers.normal(size=(3, 2)), "b": numbers.normal(size=2)} for _ in range(2)]  # fmt: skip
+    with evaluation():
+        new, old = (jax.tree.map(asarray, one) for one in given)
+        found = leaves(eval(text, {"optax": Here(), "new": new, "old": old}))
+    new, old = (jax.tree.map(jax.numpy.asarray, one) for one in given)
+    wanted = leaves(eval(text, {"optax": optax, "new": new, "old": old}))
+    assert len(found) == len(wanted) > 0
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -164,10 +164,16 @@ class Conv(Equinox):
 
     weight: Any
     bias: Any
+    num_spatial_dims: Any = _static()
+    in_channels: Any = _static()
+    out_channels: Any = _static()
+    kernel_size: Any = _static()
     stride: Any = _static()
     padding: Any = _static()
     dilation: Any = _static()
     groups: Any = _static()
+    use_bias: Any = _static()
+    padding_mode: Any = _static()
 
     def __init__(
         self,
@@ -197,7 +203,10 @@ class Conv(Equinox):
         self.stride = fields(stride, num_spatial_dims)
         self.dilation = fields(dilation, num_spatial_dims)
         self.padding = _edges(padding, num_spatial_dims)
-        self.groups = groups
+        self.groups, self.use_bias = groups, use_bias
+        self.num_spatial_dims, self.kernel_size = num_spatial_dims, window
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.padding_mode = padding_mode
 
     def __call__(self, x: Any, *, key: Any = None) -> Array:
         batch = call("numpy.expand_dims", asarray(x), 0)
@@ -245,6 +254,8 @@ class _Norm(Equinox):
     bias: Any
     shape: Any = _static()
     eps: Any = _static()
+    use_weight: Any = _static()
+    use_bias: Any = _static()
 
     def __init__(
         self,
@@ -255,6 +266,7 @@ class _Norm(Equinox):
         dtype: Any = None,
     ) -> None:
         self.shape, self.eps = sizes_in(shape), eps
+        self.use_weight, self.use_bias = use_weight, use_bias
         self.weight = call("numpy.ones", self.shape) if use_weight else None
         self.bias = call("numpy.zeros", self.shape) if use_bias else None
 
@@ -298,7 +310,9 @@ class GroupNorm(Equinox):
     weight: Any
     bias: Any
     groups: Any = _static()
+    channels: Any = _static()
     eps: Any = _static()
+    channelwise_affine: Any = _static()
 
     def __init__(
         self,
@@ -308,7 +322,8 @@ class GroupNorm(Equinox):
         channelwise_affine: bool = True,
         dtype: Any = None,
     ) -> None:
-        self.groups, self.eps = groups, eps
+        self.groups, self.channels, self.eps = groups, channels, eps
+        self.channelwise_affine = channelwise_affine
         is_scaled = channelwise_affine and channels is not None
         self.weight = call("numpy.ones", (channels,)) if is_scaled else None
         self.bias = call("numpy.zeros", (channels,)) if is_scaled else None
@@ -471,6 +486,12 @@ class MultiheadAttention(Equinox):
     output_proj: Any
     dropout: Any
     num_heads: Any = _static()
+    query_size: Any = _static()
+    key_size: Any = _static()
+    value_size: Any = _static()
+    output_size: Any = _static()
+    qk_size: Any = _static()
+    vo_size: Any = _static()
 
     def __init__(
         self,
@@ -505,6 +526,10 @@ class MultiheadAttention(Equinox):
         )
         self.dropout = Dropout(dropout_p, inference=inference)
         self.num_heads = num_heads
+        self.query_size, self.qk_size, self.vo_size = query_size, depth, own
+        self.key_size = key_size or query_size
+        self.value_size = value_size or query_size
+        self.output_size = output_size or query_size
 
     def __call__(
         self,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import plain
+from shardtypes.semantics.local_sizes import axes_of as local_axes_of
+from shardtypes.semantics.local_sizes import plain, sharded
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -37,13 +38,16 @@ def entries_of(array: Array) -> int:
 
 
 def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape with a number in place of -1."""
+    """The shape with a number in place of -1, which is as local as the entries that no other size takes."""
     if -1 not in shape:
         return tuple(shape)
     rest = 1
     for size in shape:
-        rest *= size if size != -1 else 1
-    return tuple(size_of(array) // rest if size == -1 else size for size in shape)
+        rest *= int(size) if size != -1 else 1
+    axes = local_axes_of(*array.dims) - local_axes_of(*shape)
+    left = size_of(array) // rest
+    left = sharded(left, axes) if axes else left
+    return tuple(left if size == -1 else size for size in shape)
 
 
 @lowering(f"{_JNP}.reshape")
