@@ -14,7 +14,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from functools import reduce
 
 from shardtypes.lang.size import Atom, Monomial, Size
 
@@ -35,16 +34,19 @@ def are_meant_equal(
 ) -> bool:
     """Whether names of ``a`` and ``b`` can stand for sizes above one that make them equal, and nothing says that they
     do not. ``numbers`` are those that annotations write, ``once`` the names that they write in a single shape."""
-    return _is_named(
-        a.with_whole_slices(), b.with_whole_slices(), once
-    ) or _is_numbered(*_without_common_factors(*_multiplied_out(a, b)), numbers)
+    if _is_named(a.with_whole_slices(), b.with_whole_slices(), once):
+        return True
+    a, b = _multiplied_out(a, b)
+    a, b = _without_common_factors(a, b)
+    return _is_numbered(a, b, numbers)
 
 
 def _is_named(a: Size, b: Size, once: Collection[str]) -> bool:
     """Whether one of two sizes has a name that may stand for what makes them equal."""
     if a == b or not a.symbols or not b.symbols:
         return False
-    a, b = _without_common_factors(*_multiplied_out(a, b))
+    a, b = _multiplied_out(a, b)
+    a, b = _without_common_factors(a, b)
     names = _of(once, a.symbols ^ b.symbols)
     return any(_tells_more(name, a, b) and _can_be(name, a, b) for name in names)
 
@@ -57,10 +59,14 @@ def _of(once: Collection[str], names: Collection[str]) -> list[str]:
 def _tells_more(name: str, a: Size, b: Size) -> bool:
     """Whether more than a name tells two sizes apart. Where another name in its place makes them equal, as ``L-1`` and
     ``M-1``, the program takes both for the same, and the annotations say that they are not."""
-    here, there = (a, b) if name in a.symbols else (b, a)
-    return not any(
-        here.substitute({name: Size.symbol(other)}) == there for other in there.symbols
-    )
+    here, there = a, b
+    if name in b.symbols:
+        here, there = b, a
+    for other in there.symbols:
+        renamed = here.substitute({name: Size.symbol(other)})
+        if renamed == there:
+            return False
+    return True
 
 
 def _can_be(name: str, a: Size, b: Size) -> bool:
@@ -71,10 +77,12 @@ def _can_be(name: str, a: Size, b: Size) -> bool:
     factor, rest = _collected(difference, name)
     if name in factor.symbols | rest.symbols:
         return [0] in _values([difference], name)
-    return any(
-        divisor != 0 and dividend % divisor == 0 and -dividend // divisor > 1
-        for divisor, dividend in _values([factor, rest])
-    )
+    for divisor, dividend in _values([factor, rest]):
+        if divisor == 0 or dividend % divisor != 0:
+            continue
+        if -dividend // divisor > 1:
+            return True
+    return False
 
 
 def _collected(size: Size, name: str) -> tuple[Size, Size]:
@@ -92,11 +100,14 @@ def _collected(size: Size, name: str) -> tuple[Size, Size]:
 
 def _is_numbered(a: Size, b: Size, numbers: Collection[int]) -> bool:
     """Whether one of two sizes is a number, and one that the other may be."""
-    size, number = (a, b.constant) if b.constant is not None else (b, a.constant)
+    size, number = a, b.constant
+    if number is None:
+        size, number = b, a.constant
     if number is None or not size.symbols:
         return False
-    is_written = size.symbol_name is not None and number in numbers
-    return not is_written and _reaches(size, number)
+    if size.symbol_name is not None and number in numbers:
+        return False
+    return _reaches(size, number)
 
 
 def _multiplied_out(a: Size, b: Size) -> tuple[Size, Size]:
@@ -120,18 +131,20 @@ def _quotient(size: Size) -> tuple[Size, Size]:
 def _without_common_factors(a: Size, b: Size) -> tuple[Size, Size]:
     """``2*B*L`` and ``4*B`` as ``L`` and ``2``."""
     terms = [*a.terms, *b.terms]
-    common = reduce(lambda x, y: x & y, (Counter(monomial) for monomial, _ in terms))
-    divisor = math.gcd(*(coefficient for _, coefficient in terms))
+    common = Counter(terms[0][0])
+    divisor = 0
+    for monomial, coefficient in terms:
+        common &= Counter(monomial)
+        divisor = math.gcd(divisor, coefficient)
+    return _divided(a, common, divisor), _divided(b, common, divisor)
 
-    def without(size: Size) -> Size:
-        return Size(
-            {
-                _less(monomial, common): coefficient // divisor
-                for monomial, coefficient in size.terms
-            }
-        )
 
-    return without(a), without(b)
+def _divided(size: Size, factors: Counter[Atom], divisor: int) -> Size:
+    terms = {}
+    for monomial, coefficient in size.terms:
+        remaining = _less(monomial, factors)
+        terms[remaining] = coefficient // divisor
+    return Size(terms)
 
 
 def _less(monomial: Monomial, factors: Counter[Atom]) -> Monomial:
@@ -148,12 +161,10 @@ def _reaches(size: Size, number: int) -> bool:
         monomial, coefficient = size.terms[0]
         powers = Counter(monomial).values()
         if all(power == 1 for power in powers):
+            if number <= 0 or number % coefficient:
+                return False
             # as many divisors above one as there are names
-            return (
-                number > 0
-                and number % coefficient == 0
-                and _prime_factors(number // coefficient) >= len(powers)
-            )
+            return _prime_factors(number // coefficient) >= len(powers)
     return len(size.symbols) > _MOST_NAMES or [0] in _values([size - number])
 
 
@@ -161,29 +172,49 @@ def _values(sizes: Sequence[Size], wide: str = "") -> Iterator[list[int]]:
     """What sizes are for values above one of their names: small ones, and some made of the numbers in them; many of one
     name that is given, and few of the others."""
     names = sorted(set().union(*(size.symbols for size in sizes)))
-    operations = [op for size in sizes for op in size.operations()]
-    parts = [*sizes, *(arg for op in operations for arg in op.args)]
-    numbers = {abs(factor) for part in parts for _, factor in part.terms} - {1}
-    made = [multiple * number for number in sorted(numbers) for multiple in (1, 2)]
+    made = _multiples_of_numbers(sizes)
     values = [*range(2, _SMALL[len(names)]), *made]
     choices = [values for _ in names]
     if wide:
-        many = [*range(2, _WIDE), *(2 * value for value in made)]
-        choices = [
-            many if name == wide else values[: _FEW[len(names)]] for name in names
-        ]
+        few = values[: _FEW[len(names)]]
+        choices = [few for _ in names]
+        choices[names.index(wide)] = [*range(2, _WIDE), *made]
     for choice in itertools.product(*choices):
         assignment = dict(zip(names, choice, strict=True))
         with contextlib.suppress(ZeroDivisionError):
             yield [size.evaluate(assignment) for size in sizes]
 
 
+def _multiples_of_numbers(sizes: Sequence[Size]) -> list[int]:
+    """Some multiples of the numbers in sizes."""
+    numbers: set[int] = set()
+    for size in sizes:
+        numbers |= _numbers(size)
+        for operation in size.operations():
+            for part in operation.args:
+                numbers |= _numbers(part)
+    numbers.discard(1)
+    made = []
+    for number in sorted(numbers):
+        made.append(number)
+        made.append(2 * number)
+    return made
+
+
+def _numbers(size: Size) -> set[int]:
+    return {abs(factor) for _, factor in size.terms}
+
+
 def _prime_factors(number: int) -> int:
     """How many prime factors a number has, those that occur twice twice."""
-    count, divisor = 0, 2
+    count = 0
+    divisor = 2
     while divisor * divisor <= number:
-        while number % divisor == 0:
+        if number % divisor:
+            divisor += 1
+        else:
             number //= divisor
             count += 1
-        divisor += 1
-    return count + (number > 1)
+    if number > 1:
+        count += 1
+    return count
