@@ -20,6 +20,7 @@ from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.held import content
 from shardlint.evaluation.recording import Place, Recorder, Where
+from shardtypes.semantics import work
 from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.local_sizes import computed, operated
 
@@ -27,6 +28,7 @@ ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ENTRIES_OF_NUMPY = (
     10_000  # of an array of NumPy's own, of which there is one for all devices
 )
+WORK = 40  # of what is computed, in the units in which it is told, that takes as long as a step
 ITEM = "[]"
 """What gave a value that is an item of something."""
 TOO_MANY_STEPS = "too many steps"
@@ -57,10 +59,11 @@ class Surroundings:
 
 @dataclass(slots=True)
 class Run:
-    """One evaluation: the steps that are left, what was computed where, in order, and what is changed of the
-    program."""
+    """One evaluation: the steps that are left, the work that is not yet a step, what was computed where, in order, and
+    what is changed of the program."""
 
     steps: int
+    work: int = field(default=0, init=False)
     recorder: Recorder | None = None
     changes: Mapping[Where, Change] = field(default_factory=dict)
     surroundings: Surroundings = field(default_factory=Surroundings)
@@ -74,9 +77,20 @@ def running(run: Run) -> Iterator[Run]:
     """Evaluate in the block with these bounds."""
     token = _run.set(run)
     try:
-        yield run
+        with work.telling(_count_work):
+            yield run
     finally:
         _run.reset(token)
+
+
+def _count_work(units: int) -> None:
+    """Count what one function of ours computes: a layer or a gradient is a call, and as much as many steps."""
+    run = _run.get()
+    if run is None:
+        return
+    steps, run.work = divmod(run.work + units, WORK)
+    if steps:
+        tick(steps)
 
 
 def tick(cost: int = 1) -> bool:

@@ -2,23 +2,31 @@
 
 A name stands for one size in a call. Code that meets it with a number of its own, as the 784 pixels of an image or a
 constant of the module, is right for the arrays that the program works on; and a name that no other shape has may be
-the product of others, or a part of one (``half`` for ``D//2``). What no call makes right is wrong: names that must be
-equal though the annotations tell them apart, and numbers that the annotations write themselves.
+what the program computes of others: their product, a part of one (``half`` for ``D//2``), one more than another
+(``edges`` for ``bins+1``), the sum of two. What no call makes right is wrong: names that must be equal though the
+annotations tell them apart, and numbers that the annotations write themselves.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection
-from functools import reduce
+from collections.abc import Collection, Iterator, Sequence
 
 from shardtypes.lang.size import Atom, Monomial, Size
 
 _ONE = Size.const(1)
 _MOST_NAMES = 3
-_SMALL = {1: 4096, 2: 64, 3: 16}  # sizes that are tried, by how many names there are
+_SMALL = {
+    0: 2,
+    1: 4096,
+    2: 64,
+    3: 16,
+}  # sizes that are tried, by how many names there are
+_WIDE = 256  # of the name that is looked for
+_FEW = {1: 16, 2: 16, 3: 4}  # of the others then
 
 
 def are_meant_equal(
@@ -26,72 +34,80 @@ def are_meant_equal(
 ) -> bool:
     """Whether names of ``a`` and ``b`` can stand for sizes above one that make them equal, and nothing says that they
     do not. ``numbers`` are those that annotations write, ``once`` the names that they write in a single shape."""
-    if _is_part(a, b, once) or _is_part(b, a, once):
+    if _is_named(a.with_whole_slices(), b.with_whole_slices(), once):
         return True
-    a, b = _without_common_factors(*_multiplied_out(a, b))
-    if not a.symbols | b.symbols:
+    a, b = _multiplied_out(a, b)
+    a, b = _without_common_factors(a, b)
+    return _is_numbered(a, b, numbers)
+
+
+def _is_named(a: Size, b: Size, once: Collection[str]) -> bool:
+    """Whether one of two sizes has a name that may stand for what makes them equal."""
+    if a == b or not a.symbols or not b.symbols:
         return False
-    return _may_be(a, b, numbers, once) or _may_be(b, a, numbers, once)
+    a, b = _multiplied_out(a, b)
+    a, b = _without_common_factors(a, b)
+    names = _of(once, a.symbols ^ b.symbols)
+    return any(_tells_more(name, a, b) and _can_be(name, a, b) for name in names)
 
 
-def _may_be(
-    size: Size, other: Size, numbers: Collection[int], once: Collection[str]
-) -> bool:
-    """Whether a size may be what another one is: a number of the program, or the product that a name is for."""
-    name = size.symbol_name
-    number = other.constant
-    if number is not None:
-        is_written = name is not None and number in numbers
-        return not is_written and _reaches(size, number)
-    if name is None or name.rpartition(".")[2] not in once:
+def _of(once: Collection[str], names: Collection[str]) -> list[str]:
+    """Those of the names that annotations write in a single shape; a field has its class before it."""
+    return sorted(name for name in names if name.rpartition(".")[2] in once)
+
+
+def _tells_more(name: str, a: Size, b: Size) -> bool:
+    """Whether more than a name tells two sizes apart. Where another name in its place makes them equal, as ``L-1`` and
+    ``M-1``, the program takes both for the same, and the annotations say that they are not."""
+    here, there = a, b
+    if name in b.symbols:
+        here, there = b, a
+    for other in there.symbols:
+        renamed = here.substitute({name: Size.symbol(other)})
+        if renamed == there:
+            return False
+    return True
+
+
+def _can_be(name: str, a: Size, b: Size) -> bool:
+    """Whether sizes above one make two sizes equal, of which one has the name."""
+    difference = a - b
+    if len(difference.symbols) > _MOST_NAMES:
+        return True
+    factor, rest = _collected(difference, name)
+    if name in factor.symbols | rest.symbols:
+        return [0] in _values([difference], name)
+    for divisor, dividend in _values([factor, rest]):
+        if divisor == 0 or dividend % divisor != 0:
+            continue
+        if -dividend // divisor > 1:
+            return True
+    return False
+
+
+def _collected(size: Size, name: str) -> tuple[Size, Size]:
+    """What a name is multiplied with in a size, and the other terms: ``B*L+L-M`` as ``B+1`` and ``-M`` for ``L``."""
+    atom = Atom(name)
+    factor: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in size.terms:
+        if atom in monomial:
+            factor[_less(monomial, Counter([atom]))] = coefficient
+        else:
+            rest[monomial] = coefficient
+    return Size(factor), Size(rest)
+
+
+def _is_numbered(a: Size, b: Size, numbers: Collection[int]) -> bool:
+    """Whether one of two sizes is a number, and one that the other may be."""
+    size, number = a, b.constant
+    if number is None:
+        size, number = b, a.constant
+    if number is None or not size.symbols:
         return False
-    return (
-        _is_product(other) and other.symbol_name is None and name not in other.symbols
-    )
-
-
-def _is_part(size: Size, other: Size, once: Collection[str]) -> bool:
-    """Whether a size is a name that may stand for a part of another one, by a number that divides it."""
-    name = size.symbol_name
-    if (
-        name is None
-        or name.rpartition(".")[2] not in once
-        or name in other.symbols
-        or not _divisors(other)
-    ):
+    if size.symbol_name is not None and number in numbers:
         return False
-    return _is_product(_divided_evenly(other))
-
-
-def _divisors(size: Size) -> dict[str, int]:
-    """By name, the number by which floor divisions of nothing but that name, or of a product with it, divide."""
-    found: dict[str, int] = {}
-    for atom in size.operations():
-        divisor = atom.args[1].constant if atom.op == "//" else None
-        if divisor is None:
-            return {}
-        divided = _without_rounding_up(atom.args[0], divisor)
-        if not _is_product(divided):
-            return {}
-        name = min(divided.symbols, default="")
-        found[name] = math.lcm(found.get(name, 1), divisor)
-    return found
-
-
-def _without_rounding_up(numerator: Size, divisor: int) -> Size:
-    """``D+1`` over 2 as ``D``: the size of ``x[::2]`` where ``D`` need not be even."""
-    added = dict(numerator.terms).get((), 0)
-    return numerator - added if 0 < added < divisor else numerator
-
-
-def _divided_evenly(size: Size) -> Size:
-    """``D-D//2`` as ``D``, where ``2*D`` stands for ``D``: what is divided is meant to come out even."""
-    return size.substitute(
-        {
-            name: Size.symbol(name) * _divisors(size).get(name, 1)
-            for name in size.symbols
-        }
-    )
+    return _reaches(size, number)
 
 
 def _multiplied_out(a: Size, b: Size) -> tuple[Size, Size]:
@@ -115,18 +131,20 @@ def _quotient(size: Size) -> tuple[Size, Size]:
 def _without_common_factors(a: Size, b: Size) -> tuple[Size, Size]:
     """``2*B*L`` and ``4*B`` as ``L`` and ``2``."""
     terms = [*a.terms, *b.terms]
-    common = reduce(lambda x, y: x & y, (Counter(monomial) for monomial, _ in terms))
-    divisor = math.gcd(*(coefficient for _, coefficient in terms))
+    common = Counter(terms[0][0])
+    divisor = 0
+    for monomial, coefficient in terms:
+        common &= Counter(monomial)
+        divisor = math.gcd(divisor, coefficient)
+    return _divided(a, common, divisor), _divided(b, common, divisor)
 
-    def without(size: Size) -> Size:
-        return Size(
-            {
-                _less(monomial, common): coefficient // divisor
-                for monomial, coefficient in size.terms
-            }
-        )
 
-    return without(a), without(b)
+def _divided(size: Size, factors: Counter[Atom], divisor: int) -> Size:
+    terms = {}
+    for monomial, coefficient in size.terms:
+        remaining = _less(monomial, factors)
+        terms[remaining] = coefficient // divisor
+    return Size(terms)
 
 
 def _less(monomial: Monomial, factors: Counter[Atom]) -> Monomial:
@@ -143,39 +161,60 @@ def _reaches(size: Size, number: int) -> bool:
         monomial, coefficient = size.terms[0]
         powers = Counter(monomial).values()
         if all(power == 1 for power in powers):
+            if number <= 0 or number % coefficient:
+                return False
             # as many divisors above one as there are names
-            return (
-                number > 0
-                and number % coefficient == 0
-                and _prime_factors(number // coefficient) >= len(powers)
-            )
-    names = sorted(size.symbols)
-    if len(names) > _MOST_NAMES:
-        return True
-    values = [
-        *range(2, _SMALL[len(names)]),
-        *(multiple * abs(number) for multiple in (1, 2) if abs(number) > 1),
-    ]
-    assignments = itertools.product(values, repeat=len(names))
-    return any(
-        _value(size, dict(zip(names, choice, strict=True))) == number
-        for choice in assignments
-    )
+            return _prime_factors(number // coefficient) >= len(powers)
+    return len(size.symbols) > _MOST_NAMES or [0] in _values([size - number])
 
 
-def _value(size: Size, sizes: dict[str, int]) -> int | None:
-    try:
-        return size.evaluate(sizes)
-    except ZeroDivisionError:
-        return None
+def _values(sizes: Sequence[Size], wide: str = "") -> Iterator[list[int]]:
+    """What sizes are for values above one of their names: small ones, and some made of the numbers in them; many of one
+    name that is given, and few of the others."""
+    names = sorted(set().union(*(size.symbols for size in sizes)))
+    made = _multiples_of_numbers(sizes)
+    values = [*range(2, _SMALL[len(names)]), *made]
+    choices = [values for _ in names]
+    if wide:
+        few = values[: _FEW[len(names)]]
+        choices = [few for _ in names]
+        choices[names.index(wide)] = [*range(2, _WIDE), *made]
+    for choice in itertools.product(*choices):
+        assignment = dict(zip(names, choice, strict=True))
+        with contextlib.suppress(ZeroDivisionError):
+            yield [size.evaluate(assignment) for size in sizes]
+
+
+def _multiples_of_numbers(sizes: Sequence[Size]) -> list[int]:
+    """Some multiples of the numbers in sizes."""
+    numbers: set[int] = set()
+    for size in sizes:
+        numbers |= _numbers(size)
+        for operation in size.operations():
+            for part in operation.args:
+                numbers |= _numbers(part)
+    numbers.discard(1)
+    made = []
+    for number in sorted(numbers):
+        made.append(number)
+        made.append(2 * number)
+    return made
+
+
+def _numbers(size: Size) -> set[int]:
+    return {abs(factor) for _, factor in size.terms}
 
 
 def _prime_factors(number: int) -> int:
     """How many prime factors a number has, those that occur twice twice."""
-    count, divisor = 0, 2
+    count = 0
+    divisor = 2
     while divisor * divisor <= number:
-        while number % divisor == 0:
+        if number % divisor:
+            divisor += 1
+        else:
             number //= divisor
             count += 1
-        divisor += 1
-    return count + (number > 1)
+    if number > 1:
+        count += 1
+    return count

@@ -191,11 +191,20 @@ class Size:
         name = self.symbol_name
         if name is not None:
             return sizes[name]
+        return self._with(lambda atom: _substitute_atom(atom, sizes))
+
+    def with_whole_slices(self) -> Size:
+        """This size if every slice in it has as many entries as it asks for."""
+        if all(operation.op != "part" for operation in self.operations()):
+            return self
+        return self._with(_as_asked)
+
+    def _with(self, replacement: Callable[[Atom], Size]) -> Size:
         total = Size.const(0)
         for monomial, coefficient in self.terms:
             product = Size.const(coefficient)
             for atom in monomial:
-                product = product * _substitute_atom(atom, sizes)
+                product = product * replacement(atom)
             total = total + product
         return total
 
@@ -303,10 +312,20 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
 def _substitute_atom(atom: Atom, sizes: Mapping[str, Size]) -> Size:
     if not atom.op:
         return sizes[atom.name] if atom.name in sizes else Size({(atom,): 1})
-    args = [a.substitute(sizes) for a in atom.args]
-    if atom.op == "//":
+    return _applied(atom.op, [a.substitute(sizes) for a in atom.args])
+
+
+def _as_asked(atom: Atom) -> Size:
+    if not atom.op:
+        return Size({(atom,): 1})
+    args = [a.with_whole_slices() for a in atom.args]
+    return args[0] if atom.op == "part" else _applied(atom.op, args)
+
+
+def _applied(op: Operation, args: list[Size]) -> Size:
+    if op == "//":
         return args[0] // args[1]
-    return _part(*args) if atom.op == "part" else _extremum(atom.op, args)
+    return _part(*args) if op == "part" else _extremum(op, args)
 
 
 def _divide(numerator: Size, divisor: Size) -> tuple[Size, Size]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from shardtypes.lang import dtypes
 from shardtypes.lang.frozen import frozen
+from shardtypes.semantics import work
 from shardtypes.semantics.array import (
     Array,
     Dim,
@@ -339,6 +340,7 @@ def _values(
         _refuse_different_sizes(primitive, operands, letters)
     if any(_entries(shape) > MOST for shape in shapes):
         return [None] * count
+    work.tell(work.OF_PRIMITIVE)
     from shardtypes.semantics.simulated import on_devices
 
     values = [operand.value for operand in operands if operand.value is not None]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from shardtypes.lang.frozen import frozen
+from shardtypes.semantics import work
 
 NODE = "__shardtypes_node__"
 """The attribute by which a class is a node: a ``Registered``."""
@@ -60,7 +61,9 @@ def flatten(
 ) -> tuple[list[Any], Structure]:
     """The leaves and the structure."""
     leaves: list[Any] = []
-    return leaves, _flatten(tree, is_leaf, leaves)
+    structure = _flatten(tree, is_leaf, leaves)
+    work.tell(len(leaves))
+    return leaves, structure
 
 
 def _flatten(
