@@ -45,8 +45,8 @@ HARMLESS = {
 }
 
 
-def test_there_are_twenty_six_programs_with_ten_changes_each() -> None:
-    assert [len(program.changes) for program in PROGRAMS.values()] == [10] * 26
+def test_there_are_thirty_programs_with_ten_changes_each() -> None:
+    assert [len(program.changes) for program in PROGRAMS.values()] == [10] * 30
 
 
 @pytest.mark.parametrize(("program", "change"), CHANGES)

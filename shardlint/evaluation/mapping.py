@@ -122,7 +122,7 @@ def vmap(
             sizes.add(axis_size)
         if len(sizes) != 1:
             raise ValueError(f"vmap over sizes {sorted(sizes)}")
-        axis = (f"{EXAMPLES}{next(_numbers)}", sizes.pop())
+        axis = (f"{EXAMPLES}{next(_numbers)}", int.__int__(sizes.pop()))
         inner = [
             _entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)
         ]
@@ -182,7 +182,7 @@ def pmap(
         sizes = _mapped_sizes([arg for arg, _ in moving], [one for _, one in moving])
         if len(sizes) != 1:
             raise ValueError(f"pmap over sizes {sorted(sizes)}")
-        size = sizes.pop()
+        size = int.__int__(sizes.pop())
         if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
         axis = (axis_name or meshes.UNNAMED, size)
@@ -362,7 +362,7 @@ def shard_map(
             if axis_names is None or not axis_names or name in axis_names
         ]
         names = [name for name in names if name not in bound().axes]
-        axes = {name: (name, over.shape[name]) for name in names}
+        axes = {name: (name, int.__int__(over.shape[name])) for name in names}
         args = unmade.filled(args, in_specs)
         specs = spread_prefix(in_specs, args, _is_spec)
         leaves, structure = flatten(args)

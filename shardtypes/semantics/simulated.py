@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.generic]
 
 Axis: TypeAlias = tuple[str, int]
-"""A simulated axis: its name and the number of devices, or of examples, along it."""
+"""A simulated axis: its name and the number of devices, or of examples, along it. This is an int and no number that
+knows what it is of, which would cost time wherever numbers are computed."""
 
 
 EXAMPLES = "vmap:"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from shardlint.cli import main
 from shardlint.evaluation.comparison import ALLOWANCE, Allowance, Program
 from shardlint.evaluation.judgements import Judgement, judge
 from shardlint.evaluation.wording import departure_text
@@ -697,3 +700,51 @@ def test_a_mistake_beside_what_each_device_drops_by_itself_is_found() -> None:
     (departure,) = judged(wrong).departures
     line = departure.culprit.step.value.key[0].place[0]
     assert "lax.pmean" in wrong.splitlines()[line - 1]
+
+
+GROUPED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+mesh = jax.make_mesh((4,), ('d',), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def step(w, rows):
+    groups = rows.reshape(2, -1, rows.shape[1])
+    w = lax.all_gather(w, 'd', tiled=True)
+
+    def loss(w):
+        z = jnp.tanh(groups @ w)
+        {body}
+
+    return lax.psum_scatter(jax.grad(loss)(w), 'd', tiled=True) / lax.axis_size('d')
+
+
+if __name__ == '__main__':
+    specs = (P('d'), P('d'))
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=specs, out_specs=P('d'), check_vma=False)
+    w = jax.random.normal(jax.random.key(0), (8, 8))
+    mapped(w, jax.random.normal(jax.random.key(1), (32, 8)))
+"""
+CENTRED = """center = lax.stop_gradient(lax.pmean(z.mean(axis=1, keepdims=True), 'd'))
+        return jnp.mean((z - center) ** 2)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_compared"),
+    [("return jnp.mean(z ** 2)", True), (CENTRED, False)],
+    ids=["rows by themselves", "rows of a group together"],
+)
+def test_devices_form_groups_of_their_own_rows(
+    body: str, is_compared: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which rows are together depends on the number of devices, and may be meant; it is said that this is not
+    compared."""
+    path = tmp_path / "program.py"
+    path.write_text(GROUPED.format(body=body))
+    assert main([str(path), "--no-cache", "--statistics"]) == 0
+    printed = capsys.readouterr().out
+    reason = "d: each device forms groups of its own rows"
+    assert (reason in printed) != is_compared

@@ -241,6 +241,21 @@ PROGRAMS = {
         y = model(X)
         return y, nnx.pop(model, nnx.Intermediate)
         """,
+    "paths to leaves": """
+        from typing import NamedTuple
+
+        class Pair(NamedTuple):
+            left: jax.Array
+            right: list
+
+        model = Block(nnx.Rngs(0))
+        tree = {"pair": Pair(jnp.ones(2), [jnp.zeros(1), {"a": jnp.ones(3)}]), "state": nnx.state(model)}
+        paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+        shown = [jax.tree_util.keystr(path) for path in paths]
+        shown += [jax.tree_util.keystr(path[:2], simple=True, separator="/") for path in paths]
+        assert len(shown) == 12
+        return [[ord(letter) for letter in text] for text in shown]
+        """,
     "specs": """
         init = nnx.with_partitioning(nnx.initializers.lecun_normal(), ("d", None))
 

@@ -90,3 +90,18 @@ def test_what_a_primitive_divides_is_no_capacity() -> None:
     assert sliced.own == frozenset()
     taken = Array((SIZE, 8), "float32")[: computed("//", SIZE, 4)]
     assert taken.own == AXES
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((-1, 3), AXES), ((2, -1, 3), AXES), ((SIZE, -1), frozenset()), ((-1,), AXES)],
+)
+def test_what_a_reshape_leaves_is_as_local_as_what_it_is_of(
+    shape: tuple[int, ...], axes: frozenset[str]
+) -> None:
+    array = Array((SIZE, 5, 3), "float32")
+    reshaped = LOWERINGS["jax.numpy.reshape"](array, shape)
+    left = reshaped.dims[shape.index(-1)]
+    assert axes_of(left) == axes
+    assert not capacity_axes(left)
+    assert left == 32 * 5 * 3 // math.prod(size for size in shape if size != -1)
