@@ -26,6 +26,7 @@ State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
 
 _PRODUCTS = frozenset({"*", "*=", "jax.numpy.multiply", "jax.lax.mul"})
+_SENDING = frozenset({"jax.lax.all_to_all", "jax.lax.ppermute", "jax.lax.pshuffle"})
 _REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 
 
@@ -454,6 +455,16 @@ class Trace:
             return False
         others = (*given.dims[: relation.dim], *given.dims[relation.dim + 1 :])
         return made.dims == others and _has_only_entries_of(given, made)
+
+    def are_sent(self, number: int) -> bool:
+        """Whether entries of a value are sent to other devices along the axis, as rows are to the experts' devices."""
+        after = {number}
+        for one in self._computed_from(after):
+            after.add(one.number)
+            is_sending = getattr(one.what, "qualname", "") in _SENDING
+            if is_sending and self.axis in one.given.names:
+                return True
+        return False
 
     def is_undone(self, sources: Iterable[int]) -> bool:
         """Whether the program takes a factor out again that a value is off by: divides it by a number."""

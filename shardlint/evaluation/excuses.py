@@ -79,7 +79,7 @@ def _reason_to_differ(
     trace: Trace, leaf: Array, culprit: Culprit, difference: Difference | Resized
 ) -> str | None:
     """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
-    if culprit.groups_rows:
+    if culprit.groups_rows and not trace.are_sent(culprit.step.value.number):
         return "each device forms groups of its own rows"
     if culprit.takes_blocks:
         return "each device takes a block of its own"

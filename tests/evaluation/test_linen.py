@@ -364,7 +364,6 @@ if __name__ == "__main__":
     [
         ("lax.pmean(grads, 'batch')", ""),
         ("lax.psum(grads, 'batch')", "ST316"),
-        ("grads", "ST3"),
     ],
 )
 def test_each_device_may_normalize_its_own_batch(
