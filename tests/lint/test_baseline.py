@@ -19,6 +19,8 @@ from tests.lint.adopting import (
     project,
 )
 
+pytestmark = pytest.mark.once  # JAX has no part in it
+
 NAME = "shardlint-baseline.json"
 SETTINGS = f'baseline = "{NAME}"\n'
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.lint.adopting import HEAD, MODEL, NORM, SWAPPED, concise, lint, project
 
+pytestmark = pytest.mark.once  # JAX has no part in it
+
 LINE = "    return x / jnp.sqrt(jnp.mean(x * x, axis=-1)) * scale"
 MARK = "# shardlint: ignore[ST204]"
 

@@ -20,6 +20,8 @@ from tests.lint.adopting import (
 )
 from tests.test_packaging import commit_all, git
 
+pytestmark = pytest.mark.once  # JAX has no part in it
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
