@@ -28,7 +28,7 @@ def transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
 
 for _name in """jax.jit equinox.filter_jit jax.checkpoint equinox.filter_checkpoint jax.named_call
                 jax.custom_batching.custom_vmap shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped
-                beartype.beartype shardtypes.scope flax.linen.compact chex.assert_max_traces
+                beartype.beartype shardtypes.scope chex.assert_max_traces
                 jax.ensure_compile_time_eval
                 jax.sharding.auto_axes jax.sharding.explicit_axes""".split():
     provide(_name)(transparent)

@@ -91,7 +91,11 @@ provide("jax.value_and_grad")(decorating(value_and_grad))
 
 
 def grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
-    both = value_and_grad(fun, argnums, has_aux)
+    return without_value(value_and_grad(fun, argnums, has_aux), fun, has_aux)
+
+
+def without_value(both: Any, fun: Any, has_aux: bool) -> Any:
+    """The gradient, and what else the function gives, of what gives its value as well."""
 
     def run(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
@@ -131,7 +135,8 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
 # --- custom derivatives -----------------------------------------------------------------------------------------------
 
 
-def _detached(tree: Any) -> Any:
+def detached(tree: Any) -> Any:
+    """A tree whose arrays no longer know how they were computed."""
     return map_leaves(
         lambda leaf: replace(leaf, node=None) if isinstance(leaf, Array) else leaf, tree
     )
@@ -208,7 +213,7 @@ class CustomVjp:
             raise NotEvaluable("custom_vjp without rules")
         fwd, bwd = self.rules
         plain = [
-            one if i in self.static else _detached(one) for i, one in enumerate(given)
+            one if i in self.static else detached(one) for i, one in enumerate(given)
         ]
         result, residuals = fwd(*plain)
         structure = flatten(result)[1]
@@ -260,7 +265,7 @@ class CustomJvp:
             return self.fun(*args, **kwargs)
         if self.rule is None:
             raise NotEvaluable("custom_jvp without a rule")
-        plain = [_detached(one) for one in moving]
+        plain = [detached(one) for one in moving]
         tangents = map_leaves(lambda leaf: watched(zeros_like(leaf)), plain)
         static = [args[i] for i in self.static]
         result, tangent = self.rule(*static, tuple(plain), tuple(tangents))

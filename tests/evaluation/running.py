@@ -68,3 +68,24 @@ def main_of(body: str) -> str:
     lines = body.strip("\n").splitlines()
     dedented = "\n".join(line.removeprefix(" " * 8) for line in lines)
     return f"\ndef main():\n{indent(dedented, '    ')}\n"
+
+
+AS_NUMBERS = """
+def judged(leaves):
+    def numbers(leaf):
+        if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        return np.asarray(leaf, np.float64).tolist()
+    return [numbers(leaf) for leaf in leaves]
+"""
+"""What ``in_jax`` is to give of each program: the numbers of its leaves."""
+
+
+def assert_computes(text: str, expected: list[object], tolerance: float = 2e-4) -> None:
+    """That a program computes the same leaves, as it is evaluated here, as it did in JAX."""
+    found = evaluated(text)
+    assert len(found) == len(expected) > 0
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            one.astype(np.float64), other, rtol=tolerance, atol=tolerance
+        )

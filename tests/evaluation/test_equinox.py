@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.evaluation.running import evaluated, in_jax, main_of
+from tests.evaluation.running import AS_NUMBERS, assert_computes, in_jax, main_of
 
 pytestmark = pytest.mark.once  # what equinox computes does not change with JAX
 
@@ -118,10 +117,6 @@ PROGRAMS = {
         return jax.shard_map(local, mesh=mesh, in_specs=(P(), P("d")), out_specs=P())(params, X)
         """,
 }
-JUDGED = """
-def judged(leaves):
-    return [np.asarray(leaf, np.float64).tolist() for leaf in leaves]
-"""
 LAYER = """
 def main():
     return {}
@@ -134,7 +129,7 @@ TEXTS.update({name: HEAD + main_of(body) for name, body in PROGRAMS.items()})
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[object]]:
     """The leaves of what each program gives with equinox itself."""
     folder: Path = tmp_path_factory.mktemp("equinox")
-    found: Mapping[str, list[object]] = in_jax(folder, TEXTS, JUDGED)
+    found: Mapping[str, list[object]] = in_jax(folder, TEXTS, AS_NUMBERS)
     return found
 
 
@@ -142,7 +137,4 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[obje
 def test_it_computes_what_equinox_does(
     name: str, expected: Mapping[str, list[object]]
 ) -> None:
-    found = evaluated(TEXTS[name])
-    assert len(found) == len(expected[name]) > 0
-    for one, other in zip(found, expected[name], strict=True):
-        np.testing.assert_allclose(one.astype(np.float64), other, rtol=2e-4, atol=2e-4)
+    assert_computes(TEXTS[name], expected[name])

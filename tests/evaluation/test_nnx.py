@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.evaluation.running import evaluated, in_jax, main_of
+from tests.evaluation.running import AS_NUMBERS, assert_computes, in_jax, main_of
 
 pytestmark = pytest.mark.once  # what flax computes does not change with JAX
 
@@ -273,15 +272,6 @@ PROGRAMS = {
         """,
 }
 
-JUDGED = """
-def judged(leaves):
-    def numbers(leaf):
-        if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            leaf = jax.random.key_data(leaf)
-        return np.asarray(leaf, np.float64).tolist()
-    return [numbers(leaf) for leaf in leaves]
-"""
-
 
 LAYER = """
 def main():
@@ -296,7 +286,7 @@ TEXTS.update({name: HEAD + main_of(body) for name, body in PROGRAMS.items()})
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[object]]:
     """The leaves of what each program gives with flax itself."""
     folder: Path = tmp_path_factory.mktemp("nnx")
-    found: Mapping[str, list[object]] = in_jax(folder, TEXTS, JUDGED)
+    found: Mapping[str, list[object]] = in_jax(folder, TEXTS, AS_NUMBERS)
     return found
 
 
@@ -305,9 +295,4 @@ def test_it_computes_what_flax_does(
     name: str, expected: Mapping[str, list[object]]
 ) -> None:
     tolerance = 3e-2 if "low precision" in name else 2e-4
-    found = evaluated(TEXTS[name])
-    assert len(found) == len(expected[name]) > 0
-    for one, other in zip(found, expected[name], strict=True):
-        np.testing.assert_allclose(
-            one.astype(np.float64), other, rtol=tolerance, atol=tolerance
-        )
+    assert_computes(TEXTS[name], expected[name], tolerance)

@@ -222,13 +222,7 @@ def filter_value_and_grad(fun: Any, *, has_aux: bool = False, **options: Any) ->
 
 def filter_grad(fun: Any, *, has_aux: bool = False, **options: Any) -> Any:
     both = filter_value_and_grad(fun, has_aux=has_aux)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
-
-    run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
-    return run
+    return derivatives.without_value(both, fun, has_aux)
 
 
 provide(f"{_EQX}.filter_value_and_grad")(derivatives.decorating(filter_value_and_grad))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.layers.functions import call, fields, sizes_in
+from shardlint.evaluation.layers import functions
+from shardlint.evaluation.layers.functions import call, per_dimension, sizes_in
 from shardlint.evaluation.outside import provide
 from shardlint.evaluation.trees import Equinox
 from shardtypes.semantics.array import Array
@@ -24,10 +25,6 @@ def _static() -> Any:
 
 def _drawn(key: Any, shape: Sequence[int], limit: float) -> Array:
     return call("random.uniform", key, tuple(shape), minval=-limit, maxval=limit)
-
-
-def _is_given(value: Any) -> bool:
-    return value is not None
 
 
 # --- products ---------------------------------------------------------------------------------------------------------
@@ -66,7 +63,7 @@ class Linear(Equinox):
         if self.in_features == _SCALAR:
             array = call("numpy.reshape", array, (1,))
         found = call("numpy.matmul", self.weight, array)
-        if _is_given(self.bias):
+        if self.bias is not None:
             found = found + asarray(self.bias)
         if self.out_features != _SCALAR:
             return found
@@ -193,16 +190,16 @@ class Conv(Equinox):
     ) -> None:
         if padding_mode.upper() != "ZEROS":
             raise NotEvaluable(f"eqx.nn.Conv with padding mode {padding_mode}")
-        window = fields(kernel_size, num_spatial_dims)
+        window = per_dimension(kernel_size, num_spatial_dims)
         inputs = in_channels // groups
         limit = 1 / math.sqrt(inputs * math.prod(window))
         keys = call("random.split", key, 2)
         self.weight = _drawn(keys[0], (out_channels, inputs, *window), limit)
         ones = (1,) * num_spatial_dims
         self.bias = _drawn(keys[1], (out_channels, *ones), limit) if use_bias else None
-        self.stride = fields(stride, num_spatial_dims)
-        self.dilation = fields(dilation, num_spatial_dims)
-        self.padding = _edges(padding, num_spatial_dims)
+        self.stride = per_dimension(stride, num_spatial_dims)
+        self.dilation = per_dimension(dilation, num_spatial_dims)
+        self.padding = functions.edges_of(padding, num_spatial_dims)
         self.groups, self.use_bias = groups, use_bias
         self.num_spatial_dims, self.kernel_size = num_spatial_dims, window
         self.in_channels, self.out_channels = in_channels, out_channels
@@ -220,15 +217,7 @@ class Conv(Equinox):
             feature_group_count=self.groups,
         )
         first = call("numpy.squeeze", found, axis=0)
-        return first + asarray(self.bias) if _is_given(self.bias) else first
-
-
-def _edges(padding: Any, count: int) -> Any:
-    if isinstance(padding, str):
-        return padding
-    if isinstance(padding, int):
-        return ((padding, padding),) * count
-    return tuple((one, one) if isinstance(one, int) else tuple(one) for one in padding)
+        return first + asarray(self.bias) if self.bias is not None else first
 
 
 def _of_rank(count: int) -> type[Conv]:
@@ -271,9 +260,9 @@ class _Norm(Equinox):
         self.bias = call("numpy.zeros", self.shape) if use_bias else None
 
     def _scaled(self, found: Array) -> Array:
-        if _is_given(self.weight):
+        if self.weight is not None:
             found = asarray(self.weight) * found
-        return found + asarray(self.bias) if _is_given(self.bias) else found
+        return found + asarray(self.bias) if self.bias is not None else found
 
     def _checked(self, x: Any) -> Array:
         array = asarray(x)
@@ -336,7 +325,7 @@ class GroupNorm(Equinox):
         spread = call("numpy.var", rows, axis=1, keepdims=True)
         found = centred * call("lax.rsqrt", spread + self.eps)
         found = call("numpy.reshape", found, shape)
-        if not _is_given(self.weight):
+        if self.weight is None:
             return found
         own = (shape[0], *(1,) * (len(shape) - 1))
         weight = call("numpy.reshape", asarray(self.weight), own)
@@ -364,10 +353,7 @@ class Dropout(Equinox):
             return x
         if key is None:
             raise RuntimeError("eqx.nn.Dropout without a key")
-        array = asarray(x)
-        kept = 1 - self.p
-        mask = call("random.bernoulli", key, kept, sizes_of(array))
-        return call("numpy.where", mask, array / kept, 0.0)
+        return functions.dropped(x, key, self.p)
 
 
 @provide(f"{_NN}.Lambda")
@@ -435,9 +421,9 @@ class Pool(Equinox):
     ) -> None:
         if use_ceil:
             raise NotEvaluable("eqx.nn pooling with use_ceil")
-        self.kernel_size = fields(kernel_size, num_spatial_dims)
-        self.stride = fields(stride, num_spatial_dims)
-        self.padding = _edges(padding, num_spatial_dims)
+        self.kernel_size = per_dimension(kernel_size, num_spatial_dims)
+        self.stride = per_dimension(stride, num_spatial_dims)
+        self.padding = functions.edges_of(padding, num_spatial_dims)
 
     def _reduced(self, x: Any, start: float, combine: str) -> Array:
         return call(
@@ -563,6 +549,5 @@ class MultiheadAttention(Equinox):
 
 def _projected(projection: Linear, rows: Array) -> Array:
     """A layer of each row."""
-    found = call("numpy.einsum", "oi,li->lo", asarray(projection.weight), rows)
-    bias = projection.bias
-    return found + asarray(bias) if _is_given(bias) else found
+    kernel = call("numpy.transpose", projection.weight)
+    return functions.dense(rows, kernel, projection.bias)

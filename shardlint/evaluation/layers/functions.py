@@ -12,6 +12,7 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.lowerings.convert import asarray, cast, dtype_name, sizes_of
+from shardtypes.semantics.lowerings.convolutions import per_dimension as per_dimension
 from shardtypes.semantics.primitives.random import alike
 from shardtypes.semantics.registry import Unsupported
 
@@ -57,15 +58,6 @@ def sizes_in(given: Any) -> tuple[int, ...]:
     return (given,) if isinstance(given, int) else tuple(given)
 
 
-def fields(given: Any, count: int) -> tuple[int, ...]:
-    """A number for each of ``count`` dimensions, of one number or several."""
-    if given is None:
-        return (1,) * count
-    if isinstance(given, int):
-        return (given,) * count
-    return tuple(int(one) for one in given)
-
-
 def axes_in(given: Any, rank: int) -> tuple[int, ...]:
     """Dimensions, counted from the front."""
     return tuple(axis % rank for axis in sizes_in(given))
@@ -93,6 +85,11 @@ def looked_up(table: Any, places: Any) -> Array:
     return call("numpy.take", asarray(table), asarray(places), axis=0)
 
 
+def attended(query: Any, table: Any) -> Array:
+    """The products with all rows of an embedding."""
+    return call("numpy.einsum", "...d,vd->...v", query, table)
+
+
 # --- convolutions -----------------------------------------------------------------------------------------------------
 
 
@@ -114,21 +111,46 @@ def convolution(
     flat = call(
         "numpy.reshape", array, (math.prod(batch), *sizes_of(array)[len(batch) :])
     )
-    dilation = fields(kernel_dilation, count)
+    dilation = per_dimension(kernel_dilation, count)
     flat, edges = _edges(flat, sizes_of(window)[:count], dilation, padding)
     found = call(
         "lax.conv_general_dilated",
         flat,
         window,
-        fields(strides, count),
+        per_dimension(strides, count),
         edges,
-        lhs_dilation=fields(input_dilation, count),
+        lhs_dilation=per_dimension(input_dilation, count),
         rhs_dilation=dilation,
         dimension_numbers=channels_last(count),
         feature_group_count=groups,
     )
     found = found if bias is None else found + asarray(bias)
     return call("numpy.reshape", found, (*batch, *sizes_of(found)[1:]))
+
+
+def transposed_convolution(
+    x: Any,
+    kernel: Any,
+    bias: Any,
+    *,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    transpose_kernel: bool,
+) -> Array:
+    """A transposed convolution of ``(batch, place…, in)``, features last."""
+    count = asarray(kernel).rank - 2
+    found = call(
+        "lax.conv_transpose",
+        x,
+        kernel,
+        per_dimension(strides, count),
+        padding,
+        rhs_dilation=per_dimension(dilation, count),
+        dimension_numbers=channels_last(count),
+        transpose_kernel=transpose_kernel,
+    )
+    return found if bias is None else found + asarray(bias)
 
 
 def channels_last(count: int) -> tuple[str, str, str]:
@@ -153,12 +175,15 @@ def _edges(
             raise Unsupported("a causal convolution over several dimensions")
         before = dilation[0] * (windows[0] - 1)
         return x, [(before, 0)]
+    return x, edges_of(padding, len(windows))
+
+
+def edges_of(padding: Any, count: int) -> Any:
+    """What is added before and behind each of ``count`` dimensions: pairs, or the name of a rule."""
     if isinstance(padding, str):
-        return x, padding
-    if isinstance(padding, int):
-        return x, [(padding, padding)] * len(windows)
-    pairs = [(one, one) if isinstance(one, int) else tuple(one) for one in padding]
-    return x, pairs
+        return padding
+    each = (padding,) * count if isinstance(padding, int) else padding
+    return tuple((one, one) if isinstance(one, int) else tuple(one) for one in each)
 
 
 def pooled(
@@ -170,17 +195,16 @@ def pooled(
     before = array.rank - count - 1
     start = {"max": -math.inf, "min": math.inf, "sum": 0.0}[name]
     combine = {"max": "lax.max", "min": "lax.min", "sum": "lax.add"}[name]
-    edges = padding
-    if not isinstance(padding, str):
-        inner = [(one, one) if isinstance(one, int) else tuple(one) for one in padding]
-        edges = [*[(0, 0)] * before, *inner, (0, 0)]
+    edges = edges_of(padding, count)
+    if not isinstance(edges, str):
+        edges = ((0, 0),) * before + edges + ((0, 0),)
     return call(
         "lax.reduce_window",
         array,
         start,
         lambda a, b: call(combine, a, b),
         (*(1,) * before, *window, 1),
-        (*(1,) * before, *fields(strides, count), 1),
+        (*(1,) * before, *per_dimension(strides, count), 1),
         edges,
     )
 
@@ -365,7 +389,25 @@ def group_normalized(
     )
 
 
+def as_asked(found: Array, dtype: Any) -> Array:
+    """What a normalization gives, in the dtype that is asked for."""
+    return found if dtype is None else asarray(found, dtype)
+
+
 # --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+def in_turn(layers: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Layers one after the other; tuples are the arguments of the next one, dicts those by name."""
+    found = layers[0](*args, **kwargs)
+    for layer in layers[1:]:
+        if isinstance(found, tuple):
+            found = layer(*found)
+        elif isinstance(found, dict):
+            found = layer(**found)
+        else:
+            found = layer(found)
+    return found
 
 
 def dropped(x: Any, key: Any, rate: float, broadcast: Sequence[int] = ()) -> Array:
@@ -385,8 +427,18 @@ def attention(
 ) -> Array:
     """``(batch…, length, heads, depth)`` of each; a bias and a mask ``(batch…, heads, queries, keys)``."""
     q, k, v = asarray(query), asarray(key), asarray(value)
-    weights = attention_weights(q, k, bias, mask)
-    return call("numpy.einsum", "...hqk,...khd->...qhd", weights, v)
+    return weighted(attention_weights(q, k, bias, mask), v)
+
+
+def weighted(weights: Any, value: Any) -> Array:
+    """The values that attention gives by its weights, ``(batch…, queries, heads, depth)``."""
+    return call("numpy.einsum", "...hqk,...khd->...qhd", weights, value)
+
+
+def dropped_weights(weights: Array, key: Any, rate: float, is_shared: bool) -> Array:
+    """Dropout of attention's weights; ``is_shared`` by all examples and heads."""
+    shared = tuple(range(weights.rank - 2)) if is_shared else ()
+    return dropped(weights, key, rate, shared)
 
 
 def attention_weights(

@@ -15,7 +15,6 @@ from shardlint.evaluation.layers.functions import (
     ZEROS,
     Initializer,
     call,
-    fields,
     promoted_to,
     sizes_in,
 )
@@ -211,17 +210,15 @@ class ConvTranspose(Module):
             shape = (self.features,)
             bias = self.param("bias", self.bias_init, shape, self.param_dtype)
         x, kernel, bias = promoted_to(self.dtype, inputs, kernel, bias)
-        found = call(
-            "lax.conv_transpose",
+        return functions.transposed_convolution(
             x,
             kernel,
-            fields(self.strides, len(window)),
-            self.padding,
-            rhs_dilation=fields(self.kernel_dilation, len(window)),
-            dimension_numbers=functions.channels_last(len(window)),
+            bias,
+            strides=self.strides,
+            padding=self.padding,
+            dilation=self.kernel_dilation,
             transpose_kernel=self.transpose_kernel,
         )
-        return found if bias is None else found + bias
 
 
 @provide(f"{_LINEN}.Embed")
@@ -248,7 +245,7 @@ class Embed(Module):
     def attend(self, query: Any) -> Array:
         """The products with all rows."""
         x, table = promoted_to(self.dtype, query, self.embedding)
-        return call("numpy.einsum", "...d,vd->...v", x, table)
+        return functions.attended(x, table)
 
 
 # --- normalization ----------------------------------------------------------------------------------------------------
@@ -265,10 +262,6 @@ def _scale_and_bias(
     if has_bias:
         bias = module.param("bias", module.bias_init, tuple(shape), module.param_dtype)
     return scale, bias
-
-
-def _as_asked(found: Array, dtype: Any) -> Array:
-    return found if dtype is None else asarray(found, dtype)
 
 
 class _LayerNorm(Module):
@@ -296,7 +289,7 @@ class _LayerNorm(Module):
             is_fast=self.use_fast_variance,
             mask=mask,
         )
-        return _as_asked(found, self.dtype)
+        return functions.as_asked(found, self.dtype)
 
 
 @provide(f"{_LINEN}.LayerNorm")
@@ -374,7 +367,7 @@ class GroupNorm(Module):
             index_groups=self.axis_index_groups,
             is_fast=self.use_fast_variance,
         )
-        return _as_asked(found, self.dtype)
+        return functions.as_asked(found, self.dtype)
 
 
 @provide(f"{_LINEN}.BatchNorm")
@@ -435,7 +428,7 @@ class BatchNorm(Module):
             features=features,
             epsilon=self.epsilon,
         )
-        return _as_asked(found, self.dtype)
+        return functions.as_asked(found, self.dtype)
 
 
 def _full(number: float) -> Callable[[Any], Array]:
@@ -483,15 +476,7 @@ class Sequential(Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self.layers:
             raise ValueError("nn.Sequential without layers")
-        found = self.layers[0](*args, **kwargs)
-        for layer in self.layers[1:]:
-            if isinstance(found, tuple):
-                found = layer(*found)
-            elif isinstance(found, dict):
-                found = layer(**found)
-            else:
-                found = layer(found)
-        return found
+        return functions.in_turn(self.layers, *args, **kwargs)
 
 
 def _part(cls: Any, name: str, **given: Any) -> Any:
@@ -556,7 +541,7 @@ class MultiHeadDotProductAttention(Module):
             key = _part(LayerNorm, "key_ln", use_bias=False)(key)
         weights = functions.attention_weights(query, key, None, mask)
         weights = self._dropped(weights, deterministic, dropout_rng)
-        found = call("numpy.einsum", "...hqk,...khd->...qhd", weights, value)
+        found = functions.weighted(weights, value)
         out = _part(
             DenseGeneral,
             "out",
@@ -587,8 +572,9 @@ class MultiHeadDotProductAttention(Module):
         if self.dropout_rate == 0.0 or _is_certain(deterministic, self.deterministic):
             return weights
         drawn = self.make_rng("dropout") if key is None else key
-        shared = range(weights.rank - 2) if self.broadcast_dropout else ()
-        return functions.dropped(weights, drawn, self.dropout_rate, tuple(shared))
+        return functions.dropped_weights(
+            weights, drawn, self.dropout_rate, self.broadcast_dropout
+        )
 
 
 @provide(f"{_LINEN}.SelfAttention")

@@ -107,9 +107,8 @@ class _Taken:
             raise NotEvaluable("an array of a module that is no variable")
         children = children_of(value) or []
         items = tuple((name, self.of(child, (*path, name))) for name, child in children)
-        if not isinstance(value, Module):
-            return _Node(number, (type(value), _rest_of(value)), items)
-        return _Node(number, (type(value), None), items)
+        rest = None if isinstance(value, Module) else _rest_of(value)
+        return _Node(number, (type(value), rest), items)
 
 
 def _rest_of(value: Any) -> Any:

@@ -14,7 +14,6 @@ from shardlint.evaluation.layers.functions import (
     ZEROS,
     Initializer,
     call,
-    fields,
     promoted_to,
     sizes_in,
 )
@@ -206,8 +205,7 @@ class ConvTranspose(_Affine):
         if mask is not None or padding not in ("SAME", "VALID"):
             raise NotEvaluable("nnx.ConvTranspose with a mask or circular padding")
         window = sizes_in(kernel_size)
-        self.strides = fields(strides, len(window))
-        self.kernel_dilation = fields(kernel_dilation, len(window))
+        self.strides, self.kernel_dilation = strides, kernel_dilation
         self.padding, self.transpose_kernel = padding, transpose_kernel
         ends = (out_features, in_features)
         if not transpose_kernel:
@@ -216,17 +214,15 @@ class ConvTranspose(_Affine):
 
     def __call__(self, inputs: Any, **options: Any) -> Array:
         x, kernel, bias = promoted_to(self.dtype, inputs, self.kernel, self.bias)
-        found = call(
-            "lax.conv_transpose",
+        return functions.transposed_convolution(
             x,
             kernel,
-            self.strides,
-            self.padding,
-            rhs_dilation=self.kernel_dilation,
-            dimension_numbers=functions.channels_last(len(self.strides)),
+            bias,
+            strides=self.strides,
+            padding=self.padding,
+            dilation=self.kernel_dilation,
             transpose_kernel=self.transpose_kernel,
         )
-        return found if bias is None else found + bias
 
 
 @provide(f"{_NNX}.Embed")
@@ -261,7 +257,7 @@ class Embed(Module):
     def attend(self, query: Any, **options: Any) -> Array:
         """The products with all rows."""
         x, table = promoted_to(self.dtype, query, self.embedding)
-        return call("numpy.einsum", "...d,vd->...v", x, table)
+        return functions.attended(x, table)
 
 
 class _Norm(Module):
@@ -287,9 +283,6 @@ class _Norm(Module):
         self.axis_name = options.get("axis_name")
         self.axis_index_groups = options.get("axis_index_groups")
         self.use_fast_variance = options.get("use_fast_variance", True)
-
-    def _as_asked(self, found: Array) -> Array:
-        return found if self.dtype is None else asarray(found, self.dtype)
 
 
 @provide(f"{_NNX}.LayerNorm")
@@ -328,7 +321,7 @@ class LayerNorm(_Norm):
             is_fast=self.use_fast_variance,
             mask=mask,
         )
-        return self._as_asked(found)
+        return functions.as_asked(found, self.dtype)
 
 
 @provide(f"{_NNX}.RMSNorm")
@@ -374,7 +367,7 @@ class GroupNorm(_Norm):
             index_groups=self.axis_index_groups,
             is_fast=self.use_fast_variance,
         )
-        return self._as_asked(found)
+        return functions.as_asked(found, self.dtype)
 
 
 @provide(f"{_NNX}.BatchNorm")
@@ -435,7 +428,7 @@ class BatchNorm(_Norm):
             features=features,
             epsilon=self.epsilon,
         )
-        return self._as_asked(found)
+        return functions.as_asked(found, self.dtype)
 
 
 def _moved(before: Array, now: Array, momentum: float) -> Array:
@@ -483,15 +476,7 @@ class Sequential(Module):
         self.layers = list(layers)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        found: Any = args
-        for number, layer in enumerate(self.layers):
-            if isinstance(found, tuple):
-                found = layer(*found, **(kwargs if not number else {}))
-            elif isinstance(found, dict):
-                found = layer(**found)
-            else:
-                found = layer(found)
-        return found
+        return functions.in_turn(self.layers, *args, **kwargs) if self.layers else args
 
 
 @provide(f"{_NNX}.MultiHeadAttention")
@@ -589,11 +574,10 @@ class MultiHeadAttention(Module):
         weights = functions.attention_weights(query, key, None, mask)
         if self.dropout_rate > 0 and not is_certain:
             dropout_key = key_for(self.rngs if rngs is None else rngs, "dropout")
-            shared = range(weights.rank - 2) if self.broadcast_dropout else ()
-            weights = functions.dropped(
-                weights, dropout_key, self.dropout_rate, tuple(shared)
+            weights = functions.dropped_weights(
+                weights, dropout_key, self.dropout_rate, self.broadcast_dropout
             )
-        found = call("numpy.einsum", "...hqk,...khd->...qhd", weights, value)
+        found = functions.weighted(weights, value)
         return self.out(found)
 
     def _cached(self, key: Array, value: Array, mask: Any) -> tuple[Any, Any, Any]:

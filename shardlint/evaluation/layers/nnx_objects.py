@@ -215,7 +215,6 @@ class Module:
         return True
 
 
-Pytree = Module
 setattr(Module, MARK, True)
 provide(f"{_NNX}.Module")(Module)
 provide(f"{_NNX}.Pytree")(Module)

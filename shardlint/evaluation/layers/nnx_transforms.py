@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation import derivatives, mapping
@@ -23,7 +22,6 @@ from shardlint.evaluation.layers.nnx_state import State, leaves_of, nested
 from shardlint.evaluation.meshes import Sharding, Spec
 from shardlint.evaluation.optimizers import apply_updates
 from shardlint.evaluation.outside import KNOWN, provide
-from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.trees import flatten, map_leaves
 
@@ -104,22 +102,12 @@ def _restore(arg: Any, operand: Any) -> None:
         return
     update(arg, operand)
     for _, variable in variables_in(arg):
-        variable.value = map_leaves(_detached, variable.value)
-
-
-def _detached(leaf: Any) -> Any:
-    return replace(leaf, node=None) if isinstance(leaf, Array) else leaf
+        variable.value = derivatives.detached(variable.value)
 
 
 def _grad(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) -> Any:
     both = value_and_grad(fun, argnums, has_aux)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
-
-    run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
-    return run
+    return derivatives.without_value(both, fun, has_aux)
 
 
 provide(f"{_NNX}.value_and_grad")(derivatives.decorating(value_and_grad))

@@ -103,7 +103,8 @@ def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -
     return indexed(array, (*(slice(None),) * axis, places))
 
 
-def _ints(given: Any, count: int) -> tuple[int, ...]:
+def per_dimension(given: Any, count: int) -> tuple[int, ...]:
+    """A number for each of ``count`` dimensions, of one number or several; ones of None."""
     if given is None:
         return (1,) * count
     return (
@@ -133,7 +134,8 @@ def conv_general_dilated(
     x, kernel = transpose(left, numbers.lhs_spec), transpose(right, numbers.rhs_spec)
     count = left.rank - 2
     strides, spread, dilation = (
-        _ints(one, count) for one in (window_strides, lhs_dilation, rhs_dilation)
+        per_dimension(one, count)
+        for one in (window_strides, lhs_dilation, rhs_dilation)
     )
     x = _padded_places(x, kernel, padding, strides, spread, dilation)
     for k in range(count):
@@ -235,7 +237,10 @@ def conv_transpose(
             5: ("NHWDC", "HWDIO", "NHWDC"),
         }[left.rank]
     numbers = _dimension_numbers(dimension_numbers, left.rank)
-    steps, dilation = _ints(strides, left.rank - 2), _ints(rhs_dilation, left.rank - 2)
+    steps, dilation = (
+        per_dimension(strides, left.rank - 2),
+        per_dimension(rhs_dilation, left.rank - 2),
+    )
     if isinstance(padding, str):
         sizes = [sizes_of(right)[k] for k in numbers.rhs_spec[2:]]
         reach = [
@@ -425,9 +430,10 @@ def reduce_window(
     if isinstance(operand, (tuple, list)):
         raise Unsupported("a window over several arrays")
     array = asarray(operand)
-    sizes = _ints(window_dimensions, array.rank)
+    sizes = per_dimension(window_dimensions, array.rank)
     strides, spread, dilation = (
-        _ints(x, array.rank) for x in (window_strides, base_dilation, window_dilation)
+        per_dimension(x, array.rank)
+        for x in (window_strides, base_dilation, window_dilation)
     )
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     edges = _paddings(padding, sizes_of(array), reach, strides)
