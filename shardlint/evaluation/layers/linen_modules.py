@@ -96,6 +96,8 @@ provide(f"{_LINEN}.Variable")(Variable)
 
 # --- modules ----------------------------------------------------------------------------------------------------------
 
+_STATE = "__shardlint_state__"
+"""The attribute under which a module has its state."""
 _running: list[Module] = []
 """The modules whose methods run, the innermost last."""
 
@@ -129,7 +131,7 @@ class Module:
         _as_dataclass(cls)
 
     def __post_init__(self) -> None:
-        vars(self)["_state"] = _State()
+        vars(self)[_STATE] = _State()
         parent = self.parent
         if parent is _UNSAID:
             parent = _running[-1] if _running else None
@@ -145,14 +147,14 @@ class Module:
         _bind(self, parent._state.store, (*parent._state.path, self.name))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        state = vars(self).get("_state")
+        state = vars(self).get(_STATE)
         if state is not None and state.is_in_setup and state.store is not None:
             value = _named(value, name, self)
         vars(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
         """What ``setup`` makes, where it did not run yet."""
-        state: _State = vars(self).get("_state", _UNBOUND)
+        state: _State = vars(self).get(_STATE, _UNBOUND)
         if name.startswith("_") or state.store is None or state.is_set_up:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         _set_up(self)
@@ -164,13 +166,13 @@ class Module:
     # -- variables
 
     @property
-    def _own(self) -> _State:
-        own: _State = self._state
-        return own
+    def _state(self) -> _State:
+        state: _State = vars(self)[_STATE]
+        return state
 
     @property
     def _store(self) -> Store:
-        store = self._own.store
+        store = self._state.store
         if store is None:
             raise ValueError(f"{type(self).__name__} is used outside of init and apply")
         return store
@@ -187,7 +189,7 @@ class Module:
 
     @property
     def path(self) -> Path:
-        return self._own.path
+        return self._state.path
 
     def param(
         self, name: str, init_fn: Any, *args: Any, unbox: bool = True, **kwargs: Any
