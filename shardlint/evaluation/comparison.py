@@ -185,13 +185,22 @@ def observed(regions: list[Region], until: Stop | None) -> Iterator[None]:
         mapping.observers.pop()
 
 
+def as_far_as(other: Outcome) -> Stop:
+    """Stop once a run has called as many mapped functions as another did. What follows, often what the program computes
+    to compare with, is nothing that two runs are compared by. (Where the other was cut off, one that goes further is
+    seen to.)"""
+    last = len(other.regions) + (other.reason == TOO_MANY_STEPS)
+    return lambda regions: len(regions) >= last
+
+
 def differs_from(other: Outcome) -> Stop:
-    """Stop where a run gives something else than another did."""
+    """Stop where a run gives something else than another did, or has come as far."""
+    is_as_far = as_far_as(other)
 
     def until(regions: list[Region]) -> bool:
         number = len(regions) - 1
         return (
-            number >= len(other.regions)
+            is_as_far(regions)
             or compared(regions[number], other.regions[number]) is not None
         )
 
@@ -274,26 +283,31 @@ def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
     if x.shape[:1] != (counts[0],) or y.shape[:1] != (counts[1],):
         return x, y
     if x.shape[1:] == y.shape[1:]:
-        alike = all(furthest_apart(row, x[0]) is None for row in x) and all(
-            furthest_apart(row, y[0]) is None for row in y
-        )
-        if alike or x.dtype.kind not in "fc":
+        if x.dtype.kind not in "fc" or (_is_all_the_same(x) and _is_all_the_same(y)):
             return x[0], y[0]
         return x.mean(axis=0), y.mean(axis=0)
     return x.reshape(-1, *x.shape[2:]), y.reshape(-1, *y.shape[2:])
+
+
+def _is_all_the_same(rows: Any) -> bool:
+    """Whether the rows of an array are the same."""
+    first = rows[:1]
+    return bool(np.all(rows == first)) or all(
+        furthest_apart(row, rows[0]) is None for row in rows
+    )
 
 
 def _is_all_alike(arguments: Any, count: int) -> bool:
     """Whether arguments have the values of so many devices, and all devices the same ones."""
     numbers = [numbers_of(leaf) for leaf in flatten(arguments)[0]]
     stacked = [one for one in numbers if one is not None and one.shape[:1] == (count,)]
-    return bool(stacked) and all(
-        furthest_apart(row, one[0]) is None for one in stacked for row in one
-    )
+    return bool(stacked) and all(map(_is_all_the_same, stacked))
 
 
 def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     """Where two arrays are furthest apart, if they differ."""
+    if np.array_equal(x, y):
+        return None
     if x.dtype.kind not in "fc":
         unequal = np.argwhere(x != y)
         return tuple(int(i) for i in unequal[0]) if len(unequal) else None

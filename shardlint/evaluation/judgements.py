@@ -14,6 +14,7 @@ from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import (
     Outcome,
     Program,
+    as_far_as,
 )
 from shardlint.evaluation.departures import Departure, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
@@ -66,7 +67,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     for axis in axes:
         departure = _along(program, declared, axis)
         if _may_be_own(departure):
-            departure = _without_own(program, axis)
+            departure = _without_own(program, declared, axis)
         if isinstance(departure, str):
             reasons.append(f"{axis}: {departure}")
             continue
@@ -92,11 +93,13 @@ def _may_be_own(departure: Departure | str | None) -> bool:
     return departure == OWN or (isinstance(departure, Departure) and departure.is_own)
 
 
-def _without_own(program: Program, axis: str) -> Departure | str | None:
+def _without_own(
+    program: Program, as_it_is: Outcome, axis: str
+) -> Departure | str | None:
     """Where a program departs, each device of which draws nothing for itself, and has room for everything; why it is
     not known if it departs only with the room that it has."""
     without = replace(program, without=frozenset({axis}))
-    drawn = without.run(DEVICES)
+    drawn = without.run(DEVICES, until=as_far_as(as_it_is))
     departure = _along(without, drawn, axis)
     if not _may_be_own(departure):
         return departure
@@ -104,7 +107,7 @@ def _without_own(program: Program, axis: str) -> Departure | str | None:
     for _ in range(_MOST_COUNTS):
         room = Ample(frozenset({axis}), counts)
         ample = replace(without, ample=room)
-        declared = ample.run(DEVICES)
+        declared = ample.run(DEVICES, until=as_far_as(drawn))
         if len(declared.regions) >= len(drawn.regions):
             found = _along(ample, declared, axis)
             return OWN if _may_be_own(found) else found

@@ -146,8 +146,10 @@ def _powers(one: Any, other: Any, ratio: Fraction) -> Iterator[Fraction | int]:
 
 
 def _equal(one: Any, other: Any) -> bool:
+    if np.array_equal(one, other):
+        return True
     if one.dtype.kind not in "fc" and other.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
+        return False
     return bool(np.all(close(one, other)))
 
 

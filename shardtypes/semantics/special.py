@@ -19,7 +19,8 @@ _TINY = 1e-300
 
 def _each(function: Callable[..., float], *arrays: Any) -> Any:
     """A function of numbers, of each entry of arrays that broadcast."""
-    return np.vectorize(function, otypes=[np.float64])(*arrays)
+    of_each = np.frompyfunc(function, len(arrays), 1)
+    return np.asarray(of_each(*arrays), np.float64)
 
 
 def held(x: Any, dtype: str) -> Any:
@@ -61,24 +62,7 @@ def divided(x: Any, y: Any) -> Any:
 
 
 def erf(x: Any) -> Any:
-    """By its series in the middle, by a continued fraction outside."""
-    x = np.asarray(x, np.float64)
-    size = np.minimum(np.abs(x), 6.0)
-    inner = np.minimum(size, 2.5)
-    term = inner
-    total = inner
-    for k in range(1, 60):
-        term = -term * inner * inner / k
-        total = total + term / (2 * k + 1)
-    series = 2 / math.sqrt(math.pi) * total
-    outer = np.maximum(size, 2.0)
-    fraction = np.zeros_like(outer)
-    for k in range(60, 0, -1):
-        fraction = (k / 2) / (outer + fraction)
-    tail = 1 - np.exp(-outer * outer) / (math.sqrt(math.pi) * (outer + fraction))
-    return np.copysign(np.where(size < 2.5, series, tail), x) + np.where(
-        np.isnan(x), np.nan, 0
-    )
+    return _each(math.erf, x)
 
 
 def erfc(x: Any) -> Any:
@@ -88,18 +72,20 @@ def erfc(x: Any) -> Any:
 def erf_inv(y: Any) -> Any:
     """Halley's method from Winitzki's approximation, which is right to 0.002; each step triples the digits."""
     y = np.asarray(y, np.float64)
+    size = np.abs(y)
+    rest = 1 - size
     a = 0.147
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = np.log((1 - y) * (1 + y))
+        logarithm = np.where(size > 0.5, np.log(rest * (1 + size)), np.log1p(-y * y))
         half = 2 / (math.pi * a) + logarithm / 2
-        x = np.copysign(np.sqrt(np.sqrt(half * half - logarithm / a) - half), y)
-        for _ in range(3):
+        x = np.sqrt(np.sqrt(half * half - logarithm / a) - half)
+        for _ in range(2):
             slope = 2 / math.sqrt(math.pi) * np.exp(-x * x)
-            step = (erf(x) - y) / slope
+            too_much = np.where(size > 0.5, rest - erfc(x), erf(x) - size)
+            step = too_much / slope
             x = x - np.where(np.isfinite(step), step / (1 + x * step), 0)
-        return np.where(
-            np.abs(y) < 1, x, np.where(np.abs(y) == 1, np.copysign(np.inf, y), np.nan)
-        )
+        x = np.where(size < 1, x, np.where(size == 1, np.inf, np.nan))
+        return np.copysign(x, y)
 
 
 def lgamma(x: Any) -> Any:

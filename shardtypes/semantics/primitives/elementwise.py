@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from shardtypes.semantics import special
@@ -20,14 +21,29 @@ Derivative: TypeAlias = Callable[..., Array]
 
 JOINT = frozenset
 _HALF = Fraction(1, 2)
+_MOST_SHAPES = 4096  # that are remembered
 
 
 def broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
     """Dimensions are paired from the right; one of size 1 beside a larger one has no letter."""
-    rank = max((operand.rank for operand in operands), default=0)
-    aligned = [(1,) * (rank - operand.rank) + operand.dims for operand in operands]
+    return _broadcast_letters(*(operand.dims for operand in operands))
+
+
+def broadcast_shape(
+    operands: Sequence[Array], params: Params, letters: Letters | None
+) -> Sequence[tuple[Dim, ...]]:
+    shapes = [operand.dims for operand in operands]
+    return [tuple(map(_stretched, zip(*_aligned(shapes), strict=True)))]
+
+
+# A program asks for the same few shapes over and over. (Sizes may know where they come from: a result has those of its
+# operands, never equal ones of an earlier call.)
+@lru_cache(_MOST_SHAPES)
+def _broadcast_letters(*shapes: tuple[Dim, ...]) -> Letters:
+    aligned = _aligned(shapes)
+    rank = max(map(len, shapes), default=0)
     result: list[Factors] = []
-    names: list[list[Factors]] = [[] for _ in operands]
+    names: list[list[Factors]] = [[] for _ in shapes]
     for k in range(rank):
         sizes = [dims[k] for dims in aligned]
         stretched = all(size == 1 for size in sizes)
@@ -36,18 +52,16 @@ def broadcast_letters(operands: Sequence[Array], params: Params) -> Letters:
         for kept, size in zip(names, sizes, strict=True):
             kept.append(() if size == 1 else letter)
     own = (
-        tuple(kept[rank - operand.rank :])
-        for kept, operand in zip(names, operands, strict=True)
+        tuple(kept[rank - len(dims) :])
+        for kept, dims in zip(names, shapes, strict=True)
     )
     return Letters(tuple(own), (tuple(result),))
 
 
-def broadcast_shape(
-    operands: Sequence[Array], params: Params, letters: Letters | None
-) -> Sequence[tuple[Dim, ...]]:
-    rank = max((operand.rank for operand in operands), default=0)
-    aligned = [(1,) * (rank - operand.rank) + operand.dims for operand in operands]
-    return [tuple(_stretched([dims[k] for dims in aligned]) for k in range(rank))]
+def _aligned(shapes: Sequence[tuple[Dim, ...]]) -> list[tuple[Dim, ...]]:
+    """The shapes, with ones in front so that all are of one rank."""
+    rank = max(map(len, shapes), default=0)
+    return [(1,) * (rank - len(dims)) + dims for dims in shapes]
 
 
 def _stretched(sizes: Sequence[Dim]) -> Dim:
