@@ -105,7 +105,7 @@ class Maker:
     def _object(self, cls: type) -> Any:
         if is_dataclass(cls) or issubclass(cls, tuple):
             return self._fields(cls, ())
-        made = cls.__init__  # type: ignore[misc]  # is called by the class
+        made = cls.__init__
         if not isinstance(made, types.FunctionType):
             return cls()
         positional, named = self.arguments(types.MethodType(made, cls))
