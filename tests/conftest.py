@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from tests.support import quick_xla_flags
@@ -34,3 +38,16 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 settings.register_profile("default", max_examples=30, deadline=None)
 settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("default")
+
+
+_FILES_TOGETHER = 10
+_files = itertools.count(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_programs_are_forgotten() -> Iterator[None]:
+    """JAX keeps each program that it has compiled: gigabytes in each worker by the end. Forgetting them after every
+    file would have the common ones compiled again and again."""
+    yield
+    if next(_files) % _FILES_TOGETHER == 0 and "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()

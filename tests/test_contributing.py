@@ -75,11 +75,7 @@ def copy(tmp_path: Path) -> Path:
     """The sources, to be changed."""
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name,
-                tmp_path / name,
-                ignore=shutil.ignore_patterns("__pycache__"),
-            )
+            shutil.copytree(ROOT / name, tmp_path / name)
         else:
             shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import shardtypes.semantics.primitives.reductions  # noqa: F401 - gradients of broadcasts name them
 from shardtypes.semantics.array import Array, Node, NoGradient
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add

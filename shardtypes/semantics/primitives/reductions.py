@@ -16,6 +16,7 @@ from shardtypes.semantics.primitives.elementwise import (
     eq,
     mul,
 )
+from shardtypes.semantics.primitives.indexing import put_along
 from shardtypes.semantics.primitives.structure import (
     behind,
     broadcast_in_dim,
@@ -310,9 +311,7 @@ def _pull_sort(
     return [
         None
         if cotangent is None
-        else PRIMITIVES["put_along"](
-            zeros_like(cotangent), order, cotangent, axis=dimension
-        )
+        else put_along(zeros_like(cotangent), order, cotangent, axis=dimension)
         for cotangent in cotangents
     ]
 
