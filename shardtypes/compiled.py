@@ -1,10 +1,11 @@
 """Shardings that only the compiler knows: values inside ``jit`` on Auto mesh axes.
 
 The trace says nothing about them, and a call with another sharding compiles again without another trace. So wherever
-``jit`` is about to compile a function in which such a check was met, the function is first compiled once more with
-the question to the compiler in it; what differs is collected and raised there, before anything runs. The executable
-that the user calls has no trace of this. ``SHARDTYPES_COMPILE=0`` in the environment turns it off: then every value
-that was not compared is counted.
+``jit`` is about to compile a function in which such a check was met, the function is first traced once more with the
+questions in it and given to the compiler, which is stopped as soon as it has answered: it decides shardings long before
+it makes code. What differs is collected and raised there, before anything runs. The executable that the user calls has
+no trace of this. ``SHARDTYPES_COMPILE=0`` in the environment turns it off: then every value that was not compared is
+counted.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 
@@ -27,8 +28,9 @@ from shardtypes.errors import ShardingError, ShardTypeError
 from shardtypes.sites import Site
 from shardtypes.switches import checks_on
 
-if TYPE_CHECKING:
-    pass
+
+class AllAnswered(Exception):
+    """Stops the compiler."""
 
 
 class Collector:
@@ -39,6 +41,9 @@ class Collector:
         self.errors: list[ShardingError] = []
         self.asked = 0
         self.answered = 0
+        # How often each question has yet to be answered, by its name, in the program that is being compiled.
+        self._due: dict[str, float] = {}
+        self.is_stopped = False
         # Tracers by identity; they are kept so that no other object gets their address.
         self._kept: list[Any] = []
         self._arguments: set[int] = set()
@@ -53,6 +58,22 @@ class Collector:
             self.answered += 1
             if error is not None:
                 self.errors.append(error)
+
+    def expect(self, due: Mapping[str, float]) -> None:
+        """Stop the compiler once it has answered each question so many times."""
+        self._due = dict(due)
+
+    def note_answer(self, question: str) -> None:
+        """Note that a question was answered. Raises ``AllAnswered`` where it was the last one that was expected."""
+        with self._lock:
+            left = self._due.get(question, 0) - 1
+            if left > 0:
+                self._due[question] = left
+            elif left == 0:
+                del self._due[question]
+                self.is_stopped = not self._due
+            if self.is_stopped:
+                raise AllAnswered
 
     def arguments(self, tree: Any, given: Any) -> None:
         """Note the traced arguments of the program, and what was given for them."""

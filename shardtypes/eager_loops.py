@@ -28,7 +28,8 @@ from jax._src.interpreters import batching, partial_eval
 from jax._src.lax.control_flow import conditionals, loops
 
 from shardtypes.beneath import beneath, layers
-from shardtypes.compiled import counted_failures, finish, questions, quick_options
+from shardtypes.checking_compile import answer_questions
+from shardtypes.compiled import Collector, counted_failures, finish, questions
 from shardtypes.provenance import has_checks, note_check
 from shardtypes.questions import is_asked
 
@@ -59,7 +60,8 @@ class _Reached(BaseException):
 class _SecondCall:
     """A call that is made once more, for the questions in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
         self.one_by_one = False  # inside of ``remat``, which runs its operations so
 
     def reach(
@@ -74,9 +76,8 @@ class _SecondCall:
                 self.one_by_one = True
                 _originals[primitive](*arguments, **parameters)
             else:
-                jax.jit(lambda *a: primitive.bind(*a, **parameters)).lower(
-                    *arguments
-                ).compile(compiler_options=quick_options())
+                program = jax.jit(lambda *a: primitive.bind(*a, **parameters))
+                answer_questions(program.lower(*arguments), self._collector)
         raise _Reached
 
 
@@ -200,7 +201,7 @@ def _check(parameters: dict[str, Any], arguments: tuple[Any, ...]) -> None:
     with questions(call.function) as collector:
         if collector is None:
             return
-        token = _second.set(_SecondCall())
+        token = _second.set(_SecondCall(collector))
         try:
             with core.set_current_trace(call.trace), counted_failures():
                 call.function(*call.arguments, **call.keywords)

@@ -6,7 +6,10 @@ dimension over half of a mesh axis.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable
+from functools import cache, lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -30,9 +33,16 @@ from jax._src.sharding_impls import (
 )
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
+from shardtypes.compiled import collector_in_force
+
 # Called with the sharding, the mesh where it is known, the shape, and the positions of the dimensions that ``vmap``
 # added to it, in the order in which to take them away (as in ``beneath``); with None in their place for ragged ones.
 Answer = Callable[[Any, Mesh | None, tuple[int, ...], tuple[int, ...] | None], None]
+
+# The attribute of a question in a lowered program: its name, which no other has.
+_NAME = "shardtypes.question"
+# Operations that stand for a function of the program, and where they name it.
+_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 
 question_p = Primitive("shardtypes_question")
 question_p.multiple_results = True
@@ -78,12 +88,18 @@ def _lowered(
 ) -> Any:
     mesh, devices = _mesh_and_devices(context.module_context.axis_context)
     shape = context.avals_in[0].shape
+    # The persistent compilation cache tells programs apart by the address of ``report``, which another one has had
+    # before it or in another process: what is read from the cache answers nothing.
+    name = uuid4().hex
+    collector = collector_in_force()
 
     def report(compiled: Any) -> None:
         sharding: Sharding = GSPMDSharding(devices, compiled)
         if mesh is not None and compiled.is_manual():
             sharding = NamedSharding(mesh, PartitionSpec())
         answer(sharding, mesh, shape, mapped)
+        if collector is not None:
+            collector.note_answer(name)
 
     if len(devices) == 1:
         report(replicated_hlo_sharding)
@@ -100,10 +116,43 @@ def _lowered(
             xla_client.encode_inspect_sharding_callback(report)
         ),
     )
-    # The persistent compilation cache tells programs apart by the address of ``report``, which another one has had
-    # before it or in another process: what is read from the cache answers nothing.
-    asked.attributes["shardtypes.question"] = ir.StringAttr.get(uuid4().hex)
+    asked.attributes[_NAME] = ir.StringAttr.get(name)
     return []
+
+
+def answers_due(module: Any) -> dict[str, float]:
+    """How often the compiler answers each question of a lowered program; without an end where that is not known.
+
+    JAX puts one question in several places. Calls are inlined before it is answered: one in a function is answered as
+    often as this is called.
+    """
+    places: list[tuple[str, str]] = []
+    callers: dict[str, list[str]] = defaultdict(list)
+    for function in module.body.operations:
+        if "sym_name" not in function.attributes:
+            continue
+        name = ir.StringAttr(function.attributes["sym_name"]).value
+
+        def visit(operation: Any, name: str = name) -> Any:
+            attributes = operation.attributes
+            if _NAME in attributes:
+                places.append((ir.StringAttr(attributes[_NAME]).value, name))
+            called = _CALLS.get(operation.name)
+            if called is not None:
+                callee = ir.FlatSymbolRefAttr(attributes[called]).value
+                callers[callee].append(name)
+            return ir.WalkResult.ADVANCE
+
+        function.operation.walk(visit)
+
+    @cache
+    def calls(function: str) -> int:
+        return (function == "main") + sum(map(calls, callers[function]))
+
+    due: dict[str, float] = defaultdict(int)
+    for question, function in places:
+        due[question] += calls(function) or math.inf
+    return dict(due)
 
 
 def _mesh_and_devices(context: Any) -> tuple[Mesh | None, tuple[Any, ...]]:
@@ -113,11 +162,15 @@ def _mesh_and_devices(context: Any) -> tuple[Mesh | None, tuple[Any, ...]]:
     devices = tuple(context.device_assignment)
     abstract = context.abstract_mesh
     if abstract is not None and not abstract.empty:
-        return Mesh(
-            np.array(devices).reshape(abstract.axis_sizes), abstract.axis_names
-        ), devices
+        mesh = _mesh_of(devices, abstract.axis_sizes, abstract.axis_names)
+        return mesh, devices
     legacy = thread_resources.env.physical_mesh  # that of ``with mesh:``
     return (None if legacy.empty else legacy), devices
+
+
+@lru_cache(maxsize=8)
+def _mesh_of(devices: tuple[Any, ...], sizes: tuple[int, ...], names: Any) -> Mesh:
+    return Mesh(np.array(devices).reshape(sizes), names)
 
 
 question_p.def_impl(_now)
