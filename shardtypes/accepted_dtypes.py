@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,24 @@ class DTypeClass(type):
     # of each dtype class; see `ArrayDType`
     name: str
     family: bool
+
+    def __init__(cls, *parts: Any) -> None:
+        super().__init__(*parts)
+        # The annotations with this dtype, by what stands between the brackets.
+        cls._annotations: dict[Any, Any] = {}
+
+    if not TYPE_CHECKING:  # as which it is `__class_getitem__`, that of the class
+
+        def __getitem__(cls, shape: Any) -> Any:
+            # typeguard evaluates annotations at each call
+            try:
+                return cls._annotations[shape]
+            except (KeyError, TypeError):  # not met yet, or not hashable
+                made = None
+            made = cls.__class_getitem__(shape)
+            if type(shape) is str or type(shape) is bytes:
+                cls._annotations[shape] = made
+            return made
 
     def __instancecheck__(cls, value: object) -> bool:
         import jax

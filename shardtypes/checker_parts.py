@@ -88,6 +88,11 @@ class Writer:
         """The names of the call."""
         return self._scopes[0]
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the checks of a call were begun."""
+        return bool(self._scopes)
+
     def begin(self) -> None:
         """Begin the checks of a call."""
         self._scopes.append(Names(self.text, ""))
@@ -195,14 +200,16 @@ class Writer:
         with text.block(f"elif type({value}) is Traced:"):
             text.line(f"known, placed = {value}.aval, None")
             self._ask_for_mesh()
-            self._fail_if(
+            unusual = [
                 "mesh is not WITHOUT_MESH",
                 "known.sharding.mesh is not NO_MESH_IN_TYPE",
-                "not INT.issuperset(map(type, known.shape))",
-            )
+            ]
+            if spec.variadic is not None:
+                unusual.append("not INT.issuperset(map(type, known.shape))")
+            self._fail_if(*unusual)
         with text.block("else:"):
             text.line(self.fail)
-        self._dtype_and_sizes(spec, site)
+        self._dtype_and_sizes(spec, site, may_be_symbolic=spec.variadic is None)
         with text.block("if type(placed) is not OneDevice and placed is not None:"):
             self._ask_for_mesh()
             self._compared(spec, value, site)
@@ -238,8 +245,10 @@ class Writer:
             self._fail_if(f"not {name}.agrees({value}, mesh)")
         text.line("compared += 1")
 
-    def _dtype_and_sizes(self, spec: ArraySpec, site: Site) -> None:
-        """The dtype, the rank and the sizes."""
+    def _dtype_and_sizes(
+        self, spec: ArraySpec, site: Site, may_be_symbolic: bool = False
+    ) -> None:
+        """The dtype, the rank and the sizes; of a traced value these are integers, or symbols."""
         self.text.line("shape = known.shape")
         if spec.dtype.family:
             family = self.text.constant(spec.dtype.__name__, spec.dtype)
@@ -254,6 +263,10 @@ class Writer:
             wrong.append(f"len(shape) < {spec.rank - 1}")
         if wrong:
             self._fail_if(*wrong)
+        symbols = [f"type(shape[{index}]) is not int" for index in range(spec.rank)]
+        if may_be_symbolic and symbols:
+            with self.text.block("if placed is None:"):
+                self._fail_if(*symbols)
         for index, (kind, want, dim) in enumerate(spec.plan):
             if index == at:
                 if dim.name is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardtypes.checker_parts import Checked, Writer
-from shardtypes.checker_text import Text
+from shardtypes.checker_text import Text, Unusual
 from shardtypes.known_shardings import Last
 from shardtypes.sites import Site
 
@@ -75,6 +75,95 @@ def write_checker(
         tuple(writer.lasts),
         (of_arguments, writer.arrays - of_arguments),
     )
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The checker of a function that others call, as text: one function checks the arguments, and another, given the
+    sizes that the first returned, the result."""
+
+    text: str
+    constants: dict[str, Any]
+    # The variables of the sizes, in the order in which they are returned.
+    returned: tuple[str, ...]
+    variables: dict[str, str]
+    places: dict[str, tuple[Site, int] | str]
+
+
+def write_halves(
+    parameters: Sequence[tuple[Any, Checked | None]],
+    result: Checked | None,
+    arrays_only: bool,
+) -> Halves:
+    """The checker of a function with these parameters: the annotation of each, and its check where it holds arrays.
+
+    Raises ``Unusual``.
+    """
+    writer = Writer(arrays_only)
+    text = writer.text
+    with text.block("def arguments_pass(arguments):", always=True):
+        _begin_half(writer, "not is_plain()", "return None")
+        _write_values(text, parameters, writer)
+        _end_half(writer)
+        returned = _variables_of(writer)
+        text.line(f"return ({''.join(f'{name}, ' for name in returned)})")
+    variables, places = dict(writer.names.variables), dict(writer.names.places)
+    if result is not None:
+        with text.block("def result_passes(result, sizes):", always=True):
+            writer.names.open_again()
+            _begin_half(writer, "rules_in_force()", "return False")
+            if returned:
+                text.line(f"({''.join(f'{name}, ' for name in returned)}) = sizes")
+            writer.value(result, "result")
+            _end_half(writer)
+            text.line("return True")
+    if writer.has_own_names:
+        raise Unusual("values that name sizes by themselves")
+    return Halves(str(text), text.constants, returned, variables, places)
+
+
+def _begin_half(writer: Writer, is_unusual: str, fails: str) -> None:
+    text = writer.text
+    writer.fail = fails
+    writer.counts_arrays = writer.counts_unplaced = False
+    text.line("__tracebackhide__ = True")
+    with text.block(f"if stats.recording or {is_unusual}:"):
+        text.line(fails)
+    text.line("compared = unplaced = arrays = 0")
+    text.line("mesh = None")
+    if not writer.has_begun:
+        writer.begin()
+
+
+def _write_values(
+    text: Text, parameters: Sequence[tuple[Any, Checked | None]], writer: Writer
+) -> None:
+    """The values of a call and their annotations, which it evaluates anew, and the checks of those that hold arrays."""
+    names = [
+        (text.fresh(f"argument_{at}"), text.fresh(f"type_{at}"))
+        for at in range(len(parameters))
+    ]
+    pairs = "".join(f"({value}, {annotation}), " for value, annotation in names)
+    text.line(f"{pairs}= arguments.values()")
+    for (annotation, _), (_, variable) in zip(parameters, names, strict=True):
+        known = text.constant(f"known_{variable}", annotation)
+        with text.block(f"if {variable} is not {known} and {variable} != {known}:"):
+            text.line(writer.fail)
+    for (_, checked), (variable, _) in zip(parameters, names, strict=True):
+        if checked is not None:
+            writer.value(checked, variable)
+
+
+def _end_half(writer: Writer) -> None:
+    if writer.counts_unplaced:
+        with writer.text.block("if unplaced:"):
+            writer.text.line("count_unplaced(unplaced)")
+
+
+def _variables_of(writer: Writer) -> tuple[str, ...]:
+    names = writer.names
+    places = [place for place in names.places.values() if isinstance(place, str)]
+    return (*names.variables.values(), *places)
 
 
 def _write_arguments(

@@ -24,6 +24,7 @@ RESERVED = frozenset(
         *"is_plain INT NO_MESH_IN_TYPE mesh_here count_unplaced passes accepts".split(),
         *"stats record calls results function checked".split(),
         *"Array OneDevice Traced WITHOUT_MESH ShardTypeError".split(),
+        *"arguments arguments_pass result_passes".split(),
     )
 )
 
@@ -144,6 +145,10 @@ class Names:
         self._own: dict[str, list[_Own]] = {}
         # Where each got its size: the site and the dimension, or the variable that holds both.
         self.places: dict[str, tuple[Site, int] | str] = {}
+
+    def open_again(self) -> None:
+        """Begin another function that is given the sizes: names that it meets first begin there."""
+        self._opening = self._text.place_for_lines()
 
     def is_bound(self, name: str) -> bool:
         """Whether a name has a size wherever what is added next runs."""

@@ -70,7 +70,6 @@ class Generated:
         self.function_code = signature.code
         record = Record(signature, source)
         names = {
-            **_GIVEN,
             **source.constants,
             "__shardtypes_checker__": self,
             "function": signature.function,
@@ -81,8 +80,8 @@ class Generated:
             "check_result": self._check_result,
             "arguments_by_name": self._arguments_by_name,
         }
-        exec(_compiled(source.text, signature.name), names)
-        self.call: Call = names["checked"]
+        made = run_checker(source.text, signature.name, names)
+        self.call: Call = made["checked"]
 
     def table(self, frame: FrameType) -> Table | None:
         """The table of a call of which the checker runs in a frame; None before the function itself runs."""
@@ -92,7 +91,9 @@ class Generated:
     def _table(self, names: Mapping[str, Any]) -> Table:
         tables: list[Table] = names["tables"]
         if not tables:
-            tables.append(_filled(Table(self.function_code), self._source, names))
+            table = Table(self.function_code)
+            fill(table, self._source.variables, self._source.places, names)
+            tables.append(table)
             if self._source.has_own_names:
                 tables[0].deferred = self._waiting(names["args"], names["kwargs"])
         return tables[0]
@@ -139,19 +140,30 @@ class Generated:
         return None if any(value is MISSING for value in found) else found
 
 
-def _filled(table: Table, source: Source, names: Mapping[str, Any]) -> Table:
-    """A table with the sizes that a checker has in its variables."""
-    for name, variable in source.variables.items():
-        size = names.get(variable)
+def fill(
+    table: Table,
+    variables: Mapping[str, str],
+    places: Mapping[str, tuple[Site, int] | str],
+    values: Mapping[str, Any],
+) -> None:
+    """Put the sizes into a table that a checker has in its variables, by name, and where each comes from."""
+    for name, variable in variables.items():
+        size = values.get(variable)
         if size is None:
             continue
-        place = source.places[name]
-        table.places[name] = names[place] if isinstance(place, str) else place
+        place = places[name]
+        table.places[name] = values[place] if isinstance(place, str) else place
         if name.startswith("*"):
             table.variadics[name[1:]] = size
         else:
             table.sizes[name] = size
-    return table
+
+
+def run_checker(text: str, name: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    """What the text of a checker defines, which may mention ``names`` and what all checkers are given."""
+    made = {**_GIVEN, **names}
+    exec(_compiled(text, name), made)
+    return made
 
 
 class Record:

@@ -40,8 +40,7 @@ def untracked(call: Call, sizes: Mapping[str, Any]) -> Untracked | None:
     run, traced = call.prepared(sizes)
     with mesh_in_force(call.around.mesh):
         jaxpr = jax.make_jaxpr(run)(traced).jaxpr
-    maps = [eqn for eqn in equations(jaxpr) if _is_untracked_map(eqn)]
-    if not any(map(_is_open, maps)):
+    if not any(_is_open(eqn) for eqn in _maps(jaxpr)):
         return None
     return _proved(call, run, traced)
 
@@ -62,18 +61,14 @@ def _proved(call: Call, run: Any, traced: Any) -> Untracked | None:
     return Untracked(None)
 
 
-def equations(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a program, and of what is inside of them."""
+def _maps(jaxpr: Any) -> Iterator[Any]:
+    """The equations of ``shard_map`` that do not track varying axes."""
     for eqn in jaxpr.eqns:
-        yield eqn
+        tracks = eqn.params.get("check_vma", eqn.params.get("check_rep", True))
+        if eqn.primitive.name == "shard_map" and not tracks:
+            yield eqn
         for inner in _parts(eqn):
-            yield from equations(inner)
-
-
-def _is_untracked_map(eqn: Any) -> bool:
-    """Whether this is a ``shard_map`` that does not track varying axes."""
-    tracks = eqn.params.get("check_vma", eqn.params.get("check_rep", True))
-    return eqn.primitive.name == "shard_map" and not tracks
+            yield from _maps(inner)
 
 
 def _parts(eqn: Any) -> Iterator[Any]:

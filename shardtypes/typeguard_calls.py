@@ -15,11 +15,11 @@ from typing import Any
 
 from typeguard import TypeCheckMemo, _functions
 
-from shardtypes import _stats
+from shardtypes import _stats, plain_classes
 from shardtypes.accepted_dtypes import DTypeClass
 from shardtypes.annotation_checks import compile_part
 from shardtypes.array_check import abandon
-from shardtypes.array_types import holds_arrays
+from shardtypes.array_types import holds_arrays, never_holds_arrays
 from shardtypes.assignments import reassigned_parameters
 from shardtypes.dtypes import ArrayType, array_spec
 from shardtypes.errors import TypeCheckError
@@ -30,6 +30,7 @@ from shardtypes.sites import Site
 from shardtypes.strings_in_types import Resolved, has_strings, resolved
 from shardtypes.switches import checks_on
 from shardtypes.typeguard_checks import CONFIG, AroundArrays, Checker
+from shardtypes.typeguard_functions import InstrumentedFunction, instrumented
 
 # typeguard's functions between an instrumented function and our check.
 _ARGUMENT, _RESULT = (
@@ -58,6 +59,8 @@ def checker(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     if not (args and any(holds_arrays(part) for part in args)) and not holds_arrays(
         origin
     ):
+        if isinstance(origin, type) and never_holds_arrays(origin):
+            plain_classes.remember(origin)
         return None
     return functools.partial(_check_type, _annotation(origin, args))
 
@@ -73,26 +76,34 @@ def _annotation(origin: Any, args: tuple[Any, ...]) -> Any:
     return origin[args if len(args) != 1 else args[0]]  # some take no tuple: ``Final``
 
 
-# The compiled check of each annotation that typeguard has met, by dtype class and text.
-_checks: dict[tuple[Any, Any], Checker] = {}
-
-
 def check_array(
     value: Any, origin: Any, args: tuple[Any, ...], memo: TypeCheckMemo
 ) -> None:
     """Check a value against ``f32['…']``."""
     __tracebackhide__ = True
-    if type(memo) is AroundArrays or not checks_on():
-        return
-    check = _checks.get((origin, args[0]))
-    if check is None:
-        check = _checks[origin, args[0]] = array_spec(origin[args[0]]).check
     entry = sys._getframe(2)
     code = entry.f_code
+    names = memo.locals
+    # What `_is_passed` does, for what is asked most.
+    if type(names) is _Names and names.sizes is not None:
+        if code is _ARGUMENT:
+            return
+        function = names.function
+        if (
+            code is _RESULT
+            and args is function.result_args
+            and function.result_passes(value, names.sizes)
+        ):
+            return
+    annotation = origin[args[0]]
+    if _is_passed(value, annotation, memo, entry):
+        return
+    if type(memo) is AroundArrays or not checks_on():
+        return
+    check = array_spec(annotation).check
     site = None
     if code is _ARGUMENT or code is _RESULT:
-        names = memo.locals
-        call = names.call if type(names) is _Names else _call_of(memo, entry)
+        call = _call_of(memo, entry)
         site = call.next_argument(value) if code is _ARGUMENT else call.result()
     if site is None:
         _run(check, value, memo)
@@ -111,6 +122,8 @@ def _check_type(
 ) -> None:
     """Check a value against another type that holds arrays."""
     __tracebackhide__ = True
+    if _is_passed(value, annotation, memo, sys._getframe(2)):
+        return
     if type(memo) is AroundArrays or not checks_on():
         return
     if has_strings(annotation):  # which may mean something in this function only
@@ -120,6 +133,36 @@ def _check_type(
     else:
         check = _compiled(annotation)
     _run(check, value, memo)
+
+
+def _is_passed(
+    value: Any, annotation: Any, memo: TypeCheckMemo, entry: types.FrameType
+) -> bool:
+    """Whether an argument or a result passes, as the checker of its function found. At the first argument it is asked
+    about all."""
+    names = memo.locals
+    code = entry.f_code
+    if type(names) is _Names:
+        sizes = names.sizes
+        if sizes is None:
+            return False
+        if code is _ARGUMENT:
+            return names.function.checks(annotation)
+        return code is _RESULT and names.function.passes_result(
+            value, annotation, sizes
+        )
+    frame = entry.f_back
+    if code is not _ARGUMENT or frame is None or type(memo) is AroundArrays:
+        return False
+    function = instrumented(frame)
+    sizes = function.sizes(entry, frame)
+    if sizes is None:
+        return False
+    memo.locals = made = _Names({} if names is memo.globals else names)
+    made.function, made.sizes, made.call = function, sizes, None
+    if function.is_local:
+        _count_names_around(frame)
+    return type(annotation) is ArrayType or function.checks(annotation)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -218,8 +261,12 @@ def _site(function: str, argument: str | None, role: str, module: str) -> Site:
 class _Names(dict[str, Any]):
     """The local names in a memo, and the call that it is of."""
 
-    __slots__ = ("call",)
-    call: _Call
+    __slots__ = ("call", "function", "sizes")
+    # None where all arguments passed, and nothing else was asked yet.
+    call: _Call | None
+    # Then there are its sizes, and the function that is called.
+    sizes: tuple[Any, ...] | None
+    function: InstrumentedFunction
 
 
 class _Call:
@@ -235,13 +282,14 @@ class _Call:
         "view",
     )
 
-    def __init__(self, entry: types.FrameType, module: str) -> None:
-        scope = scope_in_force()
-        self.table = Table() if scope is None else scope
+    def __init__(self, entry: types.FrameType, module: str, table: Table) -> None:
+        self.table = table
         self._mark = self.table.mark()
         self.view = current_view()
-        local = entry.f_locals
+        local, frame = entry.f_locals, entry.f_back
         self._function: str = local.get("func_name", "")
+        if not self._function and frame is not None:  # at a variable
+            self._function = frame.f_code.co_qualname
         self._module = module
         arguments: dict[str, Any] = local.get("arguments", {})
         self.parameters = frozenset(arguments)  # those with annotations
@@ -269,15 +317,23 @@ class _Call:
 
 def _call_of(memo: TypeCheckMemo, entry: types.FrameType) -> _Call:
     """The call that a memo is of, kept with the memo's names for as long as typeguard keeps the memo."""
-    names = memo.locals
+    names, module = memo.locals, memo.globals.get("__name__", "")
     if type(names) is _Names:
+        if names.call is None:
+            assert names.sizes is not None  # else there is a call
+            table = names.function.table(names.sizes)
+            names.sizes = None  # from now on there may be more in the table
+            names.call = call = _Call(entry, module, table)
+            call.parameters = names.function.parameters
         return names.call
     memo.locals = made = _Names({} if names is memo.globals else names)
-    made.call = _Call(entry, memo.globals.get("__name__", ""))
+    scope = scope_in_force()
+    made.call = call = _Call(entry, module, Table() if scope is None else scope)
+    made.sizes = None
     _count_names_around(entry.f_back)
     if entry.f_back is not None:
-        _bind_object(entry.f_back, made.call)
-    return made.call
+        _bind_object(entry.f_back, call)
+    return call
 
 
 def _bind_object(frame: types.FrameType, call: _Call) -> None:

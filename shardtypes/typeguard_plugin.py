@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from shardtypes import plain_classes
+
 # What answers, once there are annotations of ours: the class of their dtypes, their check, and whatever else.
 _known: tuple[Any, Any, Any] | None = None
 
@@ -17,6 +19,8 @@ _known: tuple[Any, Any, Any] | None = None
 def lookup(origin: Any, args: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
     """typeguard's question: who checks this type? None for a type that holds no arrays of ours."""
     global _known
+    if id(origin) in plain_classes.known and not args and not extras:
+        return None
     if _known is None:
         # nobody has made an annotation yet
         if not hasattr(sys.modules.get("shardtypes.dtypes"), "ALL_DTYPES"):

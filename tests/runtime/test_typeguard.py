@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import importlib
 import importlib.util
 import itertools
@@ -21,6 +22,7 @@ import pytest
 import typeguard
 
 import shardtypes as st
+from shardtypes import plain_classes
 from tests.runtime.loading import TYPEGUARDS, WAYS, outcome, run
 from tests.runtime.loading import load as load_source
 
@@ -414,3 +416,29 @@ def test_types_that_take_one_argument(tmp_path: Path, way: str) -> None:
     assert outcome(lambda: module.f(jnp.ones(3), jnp.ones(4))) == "alarm"
     assert outcome(lambda: module.g(jnp.ones(3))) == "count"
     assert outcome(lambda: module.h(jnp.ones(3), 1)) == "silence"
+
+
+def test_classes_without_arrays_are_known_for_as_long_as_they_exist() -> None:
+    """typeguard asks us about these too, at each value: that costs one lookup."""
+
+    class Plain:
+        n: int
+
+    class Layer:
+        w: "st.f32['N']"
+
+    typeguard.check_type(jnp.ones(1), st.f32["1"])  # then we are asked
+    typeguard.check_type(Plain(), Plain)
+    typeguard.check_type(Layer(), Layer)
+    assert plain_classes.known[id(Plain)]() is Plain
+    assert id(Layer) not in plain_classes.known
+    with pytest.raises(typeguard.TypeCheckError, match="is not an instance"):
+        typeguard.check_type(1, Plain)
+
+    gone = type("Gone", (), {})
+    number = id(gone)
+    plain_classes.remember(gone)
+    assert number in plain_classes.known
+    del gone
+    gc.collect()
+    assert number not in plain_classes.known
