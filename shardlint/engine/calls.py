@@ -369,7 +369,9 @@ def call_function(
         if says
         else None
     )
-    if fits.problems or (isinstance(node, ir.Function) and node.is_async):
+    runs_later = isinstance(node, ir.Function) and node.is_async and it.awaited != at
+    it.awaited = None
+    if fits.problems or runs_later:
         mutation.not_followed(it, frame, func, fits.bound)
         return Unknown("not evaluated") if promised is None else promised
     with told_elsewhere(it, frame, func, at):

@@ -71,6 +71,15 @@ from shardtypes.lang import Size
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+_NOT_AWAITABLE = (
+    ArrayValue,
+    DictValue,
+    Literal,
+    MeshValue,
+    ScalarValue,
+    SequenceValue,
+    StringValue,
+)
 _WHOLE = frozenset({"+", "-", "*", "//", "%"})
 NUMBERS: Mapping[str, Value] = {
     **{
@@ -161,6 +170,11 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return Unknown("unpacked here")
         case ir.Format(parts=parts):
             return _format([evaluate(it, frame, part) for part in parts])
+        case ir.Opaque(what="Await", parts=(ir.Call() as call,)):
+            with it.awaiting(call):
+                return _awaited(evaluate(it, frame, call))
+        case ir.Opaque(what="Await", parts=(awaited,)):
+            return _awaited(evaluate(it, frame, awaited))
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
             return _without_value(it, frame, expr, inside)
@@ -169,15 +183,18 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
 def _without_value(
     it: Interpreter, frame: Frame, expr: ir.Opaque, parts: list[Value]
 ) -> Value:
-    if expr.what == "Await" and isinstance(parts[0], ArrayValue):
-        # an array itself cannot be awaited: it is what the coroutine returns
-        return parts[0]
     if expr.what == "Yield" and len(parts) == 1:
         frame.yielded.append(parts[0])
         declared.yielded(it, frame, parts[0], expr.parts[0].at)
     elif expr.what == "Yield":
         frame.yielded.append(Unknown(expr.what))
     return Unknown(expr.what)
+
+
+def _awaited(value: Value) -> Value:
+    """What awaiting gives: where the value is known, a call of a coroutine function is held as what that returns, and
+    none of these can be awaited itself."""
+    return value if isinstance(value, _NOT_AWAITABLE) else Unknown("Await")
 
 
 def _dotted(expr: ir.Expr) -> str:

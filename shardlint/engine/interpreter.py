@@ -106,6 +106,8 @@ class Interpreter(ABC):
         self.memo: dict[object, tuple[Value, Value | None, int]] = {}
         # the instance that the last method evaluated in place left behind
         self.left: Value | None = None
+        # the place of the call whose result is awaited
+        self.awaited: int | None = None
         # of the functions that are being evaluated in place
         self.callers: list[Frame] = []
         # calls of functions whose gradients a rule gives that may reduce them
@@ -169,6 +171,15 @@ class Interpreter(ABC):
             yield
         finally:
             self.stack.pop()
+
+    @contextmanager
+    def awaiting(self, call: ir.Call) -> Iterator[None]:
+        """A call whose result is awaited at once, for as long as it is evaluated."""
+        outer, self.awaited = self.awaited, call.at
+        try:
+            yield
+        finally:
+            self.awaited = outer
 
     def fresh(self, name: str) -> Size:
         """A size that nothing explains."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import itertools
 import sys
@@ -35,6 +36,7 @@ REFUSALS = (
     EinopsError,
     TypeCheckError,
 )
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: How many uses away from a mistake the function may be that is called to see it.
 _FAR = 3
 
@@ -55,11 +57,7 @@ class Source:
 
     def _around(self, line: int) -> list[ast.FunctionDef | ast.ClassDef]:
         """The definitions around a line, the outermost first."""
-        found = [
-            n
-            for n in ast.walk(self.tree)
-            if isinstance(n, ast.FunctionDef | ast.ClassDef)
-        ]
+        found = [n for n in ast.walk(self.tree) if isinstance(n, _DEFINITIONS)]
         return [n for n in found if _first(n) <= line <= (n.end_lineno or 0)]
 
     def method(self, line: int) -> str:
@@ -101,7 +99,7 @@ def _first(node: ast.stmt) -> int:
 
 
 def _names(node: ast.stmt) -> list[str]:
-    return [node.name] if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    return [node.name] if isinstance(node, _DEFINITIONS) else []
 
 
 @dataclass(frozen=True)
@@ -199,10 +197,12 @@ def _method_calls(cls: type, name: str, given: Given) -> Iterator[Callable[[], A
 def _returned(
     function: Callable[..., Any], arguments: dict[str, Any], given: Given
 ) -> Callable[[], Any]:
-    """A call of the function, and of the function that it returns."""
+    """A call of the function, and of the function or the coroutine that it returns."""
 
     def call() -> Any:
         result = function(**arguments)
+        if inspect.iscoroutine(result):
+            return asyncio.run(result)
         if isinstance(result, types.FunctionType):
             return [result(**inner) for inner in given.calls(result)]
         return result
