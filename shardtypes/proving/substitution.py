@@ -120,7 +120,8 @@ def _own_sizes(mesh: Any) -> dict[str, int]:
 
 def _device_of(mesh: Any) -> Any:
     """What JAX says of the devices of a mesh: meshes that differ in it are different ones to it."""
-    return None if isinstance(mesh, Mesh) else getattr(mesh, "abstract_device", None)
+    abstract = mesh.abstract_mesh if isinstance(mesh, Mesh) else mesh
+    return getattr(abstract, "abstract_device", None)
 
 
 def _substitute(mesh: Any, sizes: Mapping[str, int], device: Any) -> AbstractMesh:

@@ -182,6 +182,21 @@ def test_a_function_with_a_number_that_maps_is_followed(auto_mesh: Mesh) -> None
     assert "psum" in str(told.intermediates)
 
 
+def test_explicit_arrays_are_followed_on_the_mesh_in_force(explicit_mesh: Mesh) -> None:
+    """Their types name the device that the mesh is of."""
+
+    def f(x: f32["B/d M"], w: f32["M F/t"]) -> f32["B/d F/t"]:
+        return jnp.tanh(x @ w)
+
+    with jax.set_mesh(explicit_mesh):
+        x = jax.device_put(jnp.ones((8, 4)), NamedSharding(explicit_mesh, P("d")))
+        w = jax.device_put(
+            jnp.ones((4, 16)), NamedSharding(explicit_mesh, P(None, "t"))
+        )
+        assert st.explain(f, x, w).unfollowed == ""
+        assert st.prove(f, x, w, mesh=explicit_mesh).ok is True
+
+
 def test_abstract_arguments(auto_mesh: Mesh) -> None:
     x = jax.ShapeDtypeStruct(
         (1 << 20, 1 << 12), jnp.float32, sharding=NamedSharding(auto_mesh, P("d", "t"))
