@@ -170,11 +170,8 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
             return Unknown("unpacked here")
         case ir.Format(parts=parts):
             return _format([evaluate(it, frame, part) for part in parts])
-        case ir.Opaque(what="Await", parts=(ir.Call() as call,)):
-            with it.awaiting(call):
-                return _awaited(evaluate(it, frame, call))
         case ir.Opaque(what="Await", parts=(awaited,)):
-            return _awaited(evaluate(it, frame, awaited))
+            return _awaited(it, frame, awaited)
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
             return _without_value(it, frame, expr, inside)
@@ -191,9 +188,11 @@ def _without_value(
     return Unknown(expr.what)
 
 
-def _awaited(value: Value) -> Value:
+def _awaited(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
     """What awaiting gives: where the value is known, a call of a coroutine function is held as what that returns, and
     none of these can be awaited itself."""
+    with it.awaiting(expr):
+        value = evaluate(it, frame, expr)
     return value if isinstance(value, _NOT_AWAITABLE) else Unknown("Await")
 
 

@@ -173,9 +173,9 @@ class Interpreter(ABC):
             self.stack.pop()
 
     @contextmanager
-    def awaiting(self, call: ir.Call) -> Iterator[None]:
-        """A call whose result is awaited at once, for as long as it is evaluated."""
-        outer, self.awaited = self.awaited, call.at
+    def awaiting(self, expr: ir.Expr) -> Iterator[None]:
+        """An expression whose value is awaited at once, for as long as it is evaluated."""
+        outer, self.awaited = self.awaited, expr.at
         try:
             yield
         finally:
