@@ -68,7 +68,7 @@ test-sdist: env
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/python -m hatchling build -t sdist -d "$$folder" >/dev/null && \
 	tar -xzf "$$folder"/*.tar.gz -C "$$folder" --strip-components 1 && cd "$$folder" && \
-	"$(CURDIR)/$(BIN)/python" -m pytest -q -n $(WORKERS) $(TESTS)
+	"$(CURDIR)/$(BIN)/python" -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
 
 oracle: env
 	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \
