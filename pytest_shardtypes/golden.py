@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_shardtypes.files import write_whole
 from shardtypes.collectives import Collective
+from shardtypes.whole_files import write_whole
 
 FOLDER = "golden"
 

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
-from pytest_shardtypes.files import write_whole
 from pytest_shardtypes.page import page
+from shardtypes.whole_files import write_whole
 
 
 class NotWritten(Exception):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +61,7 @@ class Run:
         self.rank = Rank.of()
         self.processes: Processes | None = None
         self._configured = False
+        self._answers_before: Path | None = None
         self._examples_before = examples.exchange({})
         self._workers: list[Mapping[str, object]] = []
 
@@ -147,6 +150,7 @@ class Run:
             self.config.pluginmanager.register(self.tracing, "shardtypes-tracing")
             self.config.pluginmanager.register(self.laws, "shardtypes-laws")
             self.laws.calls.begin()
+        self._answers_before = self._keep_answers()
         if self.proving is not None:
             self.config.pluginmanager.register(self.proving, "shardtypes-proving")
         self.config.pluginmanager.register(self, "shardtypes-run")
@@ -154,6 +158,17 @@ class Run:
         self.config.pluginmanager.register(explaining, "shardtypes-explaining")
         if self.forced is not None:
             self.forced.force()
+
+    def _keep_answers(self) -> Path | None:
+        """Keep what the compiler says of shardings in pytest's cache, which warns by itself where it cannot write."""
+        from shardtypes.answers_folder import keep_in
+
+        cache = getattr(self.config, "cache", None)  # none with -p no:cacheprovider
+        folder = None
+        if cache is not None:
+            with suppress(OSError):
+                folder = cache.mkdir("shardtypes")
+        return keep_in(folder)
 
     def _collects_everything(self) -> bool:
         """Whether the command line names no files, so that all functions of the packages are traced."""
@@ -302,6 +317,10 @@ class Run:
     def pytest_unconfigure(self) -> None:
         """Leave the process as it was found."""
         examples.exchange(self._examples_before)
+        if self._configured:
+            from shardtypes.answers_folder import keep_in
+
+            keep_in(self._answers_before)
         if self.laws is not None:
             self.laws.calls.end()
         if self.proving is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -44,6 +44,11 @@ class Collector:
         # How often each question has yet to be answered, by its name, in the program that is being compiled.
         self._due: dict[str, float] = {}
         self.is_stopped = False
+        # What takes the answer to each question, by its name, and for which devices the program is compiled.
+        self.takers: dict[str, Callable[[Any], None]] = {}
+        self.devices: tuple[Any, ...] = ()
+        #: The compiler's answers in the program that was compiled last: the name of a question, and the sharding.
+        self.given: list[tuple[str, Any]] = []
         # Tracers by identity; they are kept so that no other object gets their address.
         self._kept: list[Any] = []
         self._arguments: set[int] = set()
@@ -62,10 +67,20 @@ class Collector:
     def expect(self, due: Mapping[str, float]) -> None:
         """Stop the compiler once it has answered each question so many times."""
         self._due = dict(due)
+        self.given = []
+        self.is_stopped = False
 
-    def note_answer(self, question: str) -> None:
+    def add_question(
+        self, name: str, taker: Callable[[Any], None], devices: tuple[Any, ...]
+    ) -> None:
+        """Note who takes the answer to a question, and for which devices the program with it is compiled."""
+        self.takers[name] = taker
+        self.devices = devices
+
+    def note_answer(self, question: str, sharding: Any) -> None:
         """Note that a question was answered. Raises ``AllAnswered`` where it was the last one that was expected."""
         with self._lock:
+            self.given.append((question, sharding))
             left = self._due.get(question, 0) - 1
             if left > 0:
                 self._due[question] = left

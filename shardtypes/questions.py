@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 from uuid import uuid4
@@ -99,11 +99,13 @@ def _lowered(
             sharding = NamedSharding(mesh, PartitionSpec())
         answer(sharding, mesh, shape, mapped)
         if collector is not None:
-            collector.note_answer(name)
+            collector.note_answer(name, compiled)
 
     if len(devices) == 1:
         report(replicated_hlo_sharding)
         return []
+    if collector is not None:
+        collector.add_question(name, report, devices)
     context.module_context.add_keepalive(report)
     asked = hlo.CustomCallOp(
         [value.type],
@@ -118,6 +120,16 @@ def _lowered(
     )
     asked.attributes[_NAME] = ir.StringAttr.get(name)
     return []
+
+
+def name_by_position(operation: Any, positions: Mapping[str, int]) -> bool:
+    """Give a question its position for its name, the same in every process. False for another operation."""
+    if _NAME not in operation.attributes:
+        return False
+    name = ir.StringAttr(operation.attributes[_NAME]).value
+    operation.attributes[_NAME] = ir.StringAttr.get(str(positions[name]))
+    operation.attributes["backend_config"] = ir.StringAttr.get("")
+    return True
 
 
 def answers_due(module: Any) -> dict[str, float]:

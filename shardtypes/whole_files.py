@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str, durable: bool = True) -> None:
     """Write a text file, making its folder. Raises ``OSError``, and then leaves what was there before.
 
-    What a link names is written, not the link.
+    What a link names is written, not the link. ``durable`` waits for the disk, which may only then say that it is full.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -19,8 +19,9 @@ def write_whole(path: Path, text: str) -> None:
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(made, path.stat().st_mode if path.exists() else 0o666 & ~_umask())
         os.replace(made, path)
     except BaseException:
