@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -271,6 +272,15 @@ def test_a_second_interrupt_waits_for_nobody_either(
     assert len(list(started.iterdir())) == 2
 
 
+@pytest.fixture
+def python_handles_interrupts() -> Iterator[None]:
+    """What starts the tests in the background may have interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_handles_interrupts")
 def test_an_interrupt_does_not_keep_processes_from_being_ended() -> None:
     done = []
 
