@@ -7,8 +7,8 @@
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
 SECOND_BIN := .venv/second/bin
-# More than two cores have: many tests wait for processes.
-WORKERS ?= 3
+# Twice what two cores have: many tests wait for processes.
+WORKERS ?= 4
 TESTS ?= tests
 CASES ?= 5000
 PROGRAMS ?= 600

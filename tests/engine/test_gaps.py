@@ -12,6 +12,8 @@ from shardlint.engine import run
 from shardlint.lower import lower
 from shardlint.project import Project
 
+pytestmark = pytest.mark.once  # what is not followed is the same for any Python and JAX
+
 UNMODELLED = """
 import jax.numpy as jnp
 from jax.experimental import something

@@ -15,6 +15,8 @@ from tests.evaluation.changes import CHANGES, PROGRAMS, source
 from tests.evaluation.running import evaluated
 from tests.support import run_python
 
+pytestmark = pytest.mark.once  # what programs compute does not change with JAX
+
 UNDER_JAX = """
 import sys
 from tests.support import force_devices

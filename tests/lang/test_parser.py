@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from shardtypes.lang import Dialect, ShapeSyntaxError, Size, parse
 from tests.lang.strategies import assignments, cases, shape_texts, written
 
+pytestmark = pytest.mark.once  # the language has no part in Python or JAX
+
 
 @cases
 @given(shape_texts())

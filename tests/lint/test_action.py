@@ -18,6 +18,8 @@ from tests.lint.adopting import HEAD, MODEL, NORM, RIGHT, project
 from tests.support import ROOT
 from tests.test_packaging import commit_all
 
+pytestmark = pytest.mark.once  # the action is a text
+
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 PAGE = (ROOT / "docs" / "adopting.md").read_text("utf-8")
 _INPUT = re.compile(r"\$\{\{ inputs\.([a-z-]+) \}\}")

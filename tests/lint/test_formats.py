@@ -18,6 +18,10 @@ from shardlint.rules import all_rules
 from shardlint.schemas import NAMES, schema_text
 from tests.lint.adopting import HEAD, MODEL, NORM, lint, project
 
+pytestmark = (
+    pytest.mark.once
+)  # what is written about findings is the same for any Python and JAX
+
 UNUSED = "x = 1  # shardlint: ignore[ST201] no more\n"
 PATH = "a b/näm#1,2.py"
 

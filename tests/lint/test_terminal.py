@@ -22,6 +22,8 @@ from shardtypes.lang.diagnostics import Diagnostic, Place
 from tests.lint.adopting import HEAD, MODEL, NORM, RIGHT, SWAPPED, lint, project
 from tests.support import ROOT, Progress
 
+pytestmark = pytest.mark.once  # the terminal is the same for any Python and JAX
+
 COMMAND = [sys.executable, "-m", "shardlint"]
 # Tests that run in the background of a shell ignore interrupts, and a command inherits that. With a ``preexec_fn`` this
 # process would fork, of which JAX warns where another test has imported it.
