@@ -85,7 +85,7 @@ def compare(
 def _difference(
     name: str, a: Host, b: Host, tolerance: float | None
 ) -> Difference | None:
-    allowed = _tolerance(a.dtype) if tolerance is None else tolerance
+    allowed = tolerance_of(a.dtype) if tolerance is None else tolerance
     if a.size == 0 or not (_is_number(a) and _is_number(b)):
         return (
             None if np.array_equal(a, b) else Difference(name, kind="is another value")
@@ -129,7 +129,8 @@ def _sorted_rows(a: Host, dim: int) -> Host:
     return rows[np.lexsort(rows.T[::-1])]
 
 
-def _tolerance(dtype: np.dtype[Any]) -> float:
+def tolerance_of(dtype: np.dtype[Any]) -> float:
+    """How far numbers of a dtype may be off, relative to the largest of an array; integers not at all."""
     if not jnp.issubdtype(dtype, jnp.inexact):
         return 0.0
     return _TOLERANCE.get(dtype.name, _COARSE)

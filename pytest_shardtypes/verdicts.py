@@ -17,6 +17,7 @@ from pytest_shardtypes.meshes import abstract_mesh
 from pytest_shardtypes.recorded_calls import RecordedCalls
 from shardtypes import _stats
 from shardtypes.certainty import why_uncertain
+from shardtypes.trace_calls import RUNS_LATER
 from shardtypes.tracing import Verdict, trace_call
 
 
@@ -40,9 +41,7 @@ def judge(
         or inspect.isgeneratorfunction(inner)
         or inspect.isasyncgenfunction(inner)
     ):
-        return Outcome(
-            None, "it is a coroutine or a generator, which only tests can run"
-        )
+        return Outcome(None, RUNS_LATER)
     with _stats.uncounted():
         verdict = _verdict(f, example)
         if verdict.ok is None and example == Example():

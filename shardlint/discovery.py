@@ -7,6 +7,7 @@ unless these say ``force-exclude``; that is what a commit hook needs, which name
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -158,6 +159,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+# The first line of a program that Python runs, by itself or in an environment that uv makes for it.
+_RUNS_PYTHON = re.compile(rb"#!.*(python|\buv\b.*\brun\b.*--script\b)")
+
+
 def _is_of_python(path: Path) -> bool:
     """Whether a file is a program by its name or, where that has no suffix, by its first line."""
     if path.suffix or path.name.startswith("."):
@@ -167,7 +172,7 @@ def _is_of_python(path: Path) -> bool:
         if not path.is_file():
             return False
         with open(path, "rb") as file:
-            return file.read(2) == b"#!" and b"python" in file.readline(200)
+            return _RUNS_PYTHON.match(file.readline(200)) is not None
     except OSError:
         return False
 

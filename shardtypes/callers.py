@@ -22,8 +22,10 @@ _LIBRARIES = {
     "jax", "jaxlib", "flax", "equinox", "chex", "optax", "orbax", "copy", "copyreg", "pickle", "_pickle", "cloudpickle",
 }  # fmt: skip
 # What stands between a class and who calls it.
-_BETWEEN = {"dataclasses", "typing", "functools", "abc", "attr", "attrs"}
+_BETWEEN = {"dataclasses", "typing", "functools", "abc", "attr", "attrs", "collections"}
 _REPLACING = {"replace", "_replace", "__replace__", "evolve"}
+# What only programs call: JAX calls the class of a named tuple.
+_MADE_BY_METHODS = {*_REPLACING, "_make"}
 _OWN_METHODS = ("__init__", "__call__", "__new__")
 
 
@@ -83,7 +85,7 @@ _functions_of_jax: dict[tuple[int, int], Any] = {}
 def who_made(cls: type, frame: types.FrameType) -> Maker:
     """Whose doing it is that one of a class was made while a frame ran: the program's, if that is certain."""
     called = _called(frame)
-    if isinstance(called, ast.Attribute) and called.attr in _REPLACING:
+    if isinstance(called, ast.Attribute) and called.attr in _MADE_BY_METHODS:
         return "program"
     if not _is_class(_evaluated(called, frame), cls):
         return "library" if is_put_together(frame) else "unknown"

@@ -144,6 +144,12 @@ def refuses(error: Exception | None) -> bool:
     return error is not None and (why_uncertain(error) or "").startswith(_STOPS)
 
 
+def raised_by_program(error: Exception | None) -> bool:
+    """Whether a statement of the program itself raised an error, as an assertion does."""
+    package = _raised_in(error).partition(".")[0]
+    return bool(package) and package not in _NOT_USERS
+
+
 def _raised_in(error: Exception | None) -> str:
     tb = error.__traceback__ if error is not None else None
     while tb is not None and tb.tb_next is not None:

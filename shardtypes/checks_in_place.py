@@ -185,11 +185,12 @@ def _replace(
 
 
 def _call_of(other: Callable[..., Any], code: types.CodeType) -> types.CodeType:
-    """Bytecode that calls another function, for a function with that code."""
+    """Bytecode of the same kind that calls another function, for a function with that code."""
+    template = _CALLS[code.co_flags & _KINDS]
     constants = tuple(
-        other if const == _PLACEHOLDER else const for const in _CALL.co_consts
+        other if const == _PLACEHOLDER else const for const in template.co_consts
     )
-    return _CALL.replace(
+    return template.replace(
         co_consts=constants,
         co_freevars=code.co_freevars,
         co_filename=code.co_filename,
@@ -199,16 +200,28 @@ def _call_of(other: Callable[..., Any], code: types.CodeType) -> types.CodeType:
     )
 
 
-def _call_template() -> types.CodeType:
+def _call_template(head: str, last: str) -> types.CodeType:
     made: dict[str, Any] = {}
     exec(
-        f"def call(*args, **kwargs):\n    other = {_PLACEHOLDER}\n    return other(*args, **kwargs)",
+        f"{head} call(*args, **kwargs):\n    other = {_PLACEHOLDER}\n    {last}",
         made,
     )
     return made["call"].__code__  # type: ignore[no-any-return]  # what `exec` made
 
 
-_CALL = _call_template()
+_KINDS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+# Python gives a function no code of another kind.
+_CALLS = {
+    template.co_flags & _KINDS: template
+    for template in (
+        _call_template("def", "return other(*args, **kwargs)"),
+        _call_template("def", "return (yield from other(*args, **kwargs))"),
+        _call_template("async def", "return await other(*args, **kwargs)"),
+        _call_template(
+            "async def", "async for one in other(*args, **kwargs): yield one"
+        ),
+    )
+}
 
 
 def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:

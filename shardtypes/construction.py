@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -67,16 +68,7 @@ def check_where_made(cls: type, every: bool = False, is_complete: bool = True) -
     made = getattr(cls, hook, None)
 
     if hook == "__new__":
-
-        @functools.wraps(cls.__new__)
-        def new(kind: Any, /, *args: Any, **kwargs: Any) -> Any:
-            __tracebackhide__ = True
-            value = cls.__new_unchecked__(kind, *args, **kwargs)  # type: ignore[attr-defined]  # set below
-            _check(value, cls, sys._getframe(1))
-            return value
-
-        cls.__new_unchecked__ = cls.__new__  # type: ignore[attr-defined]
-        cls.__new__ = staticmethod(new)  # type: ignore[method-assign]
+        _check_named_tuple(cls)
     else:
 
         def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -88,6 +80,32 @@ def check_where_made(cls: type, every: bool = False, is_complete: bool = True) -
         setattr(cls, hook, functools.wraps(made)(init) if made is not None else init)
     cls.__shardtypes_made__ = _Mark(cls, every)  # type: ignore[attr-defined]  # what `is_checked_where_made` looks for
     return cls
+
+
+def _check_named_tuple(cls: Any) -> None:
+    """Check the fields where the class is called, and where ``_make`` and ``_replace`` make one without calling it."""
+    called = cls.__new__
+
+    @functools.wraps(called)
+    def new(kind: Any, /, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        value = called(kind, *args, **kwargs)
+        _check(value, cls, sys._getframe(1))
+        return value
+
+    cls.__new__ = staticmethod(new)
+    if not inspect.ismethod(getattr(cls, "_make", None)):
+        return  # another tuple that calls its items fields
+    made = cls._make.__func__
+
+    @functools.wraps(made)
+    def make(kind: Any, iterable: Any, /) -> Any:
+        __tracebackhide__ = True
+        value = made(kind, iterable)
+        _check(value, cls, sys._getframe(1))
+        return value
+
+    cls._make = classmethod(make)
 
 
 def _has_its_fields(cls: type, is_complete: bool) -> bool:

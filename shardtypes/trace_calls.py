@@ -5,7 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+)
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +29,7 @@ from shardtypes.meshes import axes_of_type
 from shardtypes.partition_specs import has_open_structure, map_type, spec_of
 from shardtypes.trace_arguments import Argument
 from shardtypes.trace_forms import Mapping as Mapped
+from shardtypes.trace_guesses import CannotTell
 
 _FAMILY = {
     "floating": "float32",
@@ -34,6 +42,9 @@ _FAMILY = {
     "complexfloating": "complex64",
 }
 _MOST_KEYS = 64
+RUNS_LATER = (
+    "it is a coroutine, a generator or a context manager, which only tests can run"
+)
 # JAX keeps its traces, which would then not be checked again: each evaluation has a number of its own.
 _numbers = itertools.count()
 
@@ -143,7 +154,8 @@ class Call:
             for argument, value in values
             if not argument.is_positional
         }
-        return self.f(*first, **named)
+        result = self.f(*first, **named)
+        return jax.tree.map(_part_of_result, result, is_leaf=_is_iterator)
 
     def _inside_shard_map(
         self, run: Callable[[Any], Any], traced: Mapping[str, Any]
@@ -175,6 +187,41 @@ class Call:
             check_vma=False,
         )
         return mapped
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class NoArray:
+    """Stands in a result for what is no array, as a name or a function is: JAX has no type for it."""
+
+    kind: type
+
+
+# What runs once someone asks for its next item, or waits for it.
+_RUNS_LATER = (
+    Iterator,
+    AsyncIterator,
+    Awaitable,
+    contextlib.AbstractContextManager,
+    contextlib.AbstractAsyncContextManager,
+)
+
+
+def _is_iterator(part: Any) -> bool:
+    return isinstance(part, Iterator)
+
+
+def _part_of_result(leaf: Any) -> Any:
+    """What JAX is given for a part of a result. Raises ``CannotTell`` for a coroutine and the like: it has not run."""
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        if isinstance(leaf, Coroutine):
+            leaf.close()
+        if isinstance(leaf, _RUNS_LATER):
+            raise CannotTell(RUNS_LATER) from None
+        return NoArray(type(leaf))
+    return leaf
 
 
 def _specs(annotation: Any, many: Callable[[type, Any], Any]) -> Any:

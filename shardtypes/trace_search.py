@@ -15,7 +15,13 @@ from typing import Any, Literal
 from jax import export
 
 from shardtypes import _stats
-from shardtypes.certainty import needs_mesh, unbound_axis, user_place, why_uncertain
+from shardtypes.certainty import (
+    needs_mesh,
+    raised_by_program,
+    unbound_axis,
+    user_place,
+    why_uncertain,
+)
 from shardtypes.errors import ShardTypeError, TypeCheckError
 from shardtypes.lang import Size
 from shardtypes.switches import enabled
@@ -292,11 +298,7 @@ def _ways_on(path: Path, exact: bool) -> list[Sizes]:
         multiples = _with_divisions(sizes, needs)
         return [] if multiples is None else [multiples]
     if path.error is None:
-        pinned = [
-            sizes.pinned(size, number)
-            for size, number in dict.fromkeys(needs.equalities)
-        ]
-        return [found for found in pinned if found is not None]
+        return _with_equalities(sizes, needs)
     if needs.compared is not None:
         return _both_orders(sizes, *needs.compared)
     expected = _expected(path.error)
@@ -315,7 +317,16 @@ def _ways_on(path: Path, exact: bool) -> list[Sizes]:
         and not (expected - 1).is_nonnegative
     ):
         return [positive]
-    return []
+    # the program itself may ask for the very number
+    return _with_equalities(sizes, needs) if raised_by_program(path.error) else []
+
+
+def _with_equalities(sizes: Sizes, needs: Needs) -> list[Sizes]:
+    """Sizes that have the numbers with which the program compared them."""
+    pinned = [
+        sizes.pinned(size, number) for size, number in dict.fromkeys(needs.equalities)
+    ]
+    return [found for found in pinned if found is not None]
 
 
 def _expected(error: Exception | None) -> Size | None:

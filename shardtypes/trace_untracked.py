@@ -40,7 +40,8 @@ def untracked(call: Call, sizes: Mapping[str, Any]) -> Untracked | None:
     run, traced = call.prepared(sizes)
     with mesh_in_force(call.around.mesh):
         jaxpr = jax.make_jaxpr(run)(traced).jaxpr
-    if not any(_is_open(eqn) for eqn in _maps(jaxpr)):
+    maps = [eqn for eqn in equations(jaxpr) if _is_untracked_map(eqn)]
+    if not any(map(_is_open, maps)):
         return None
     return _proved(call, run, traced)
 
@@ -61,14 +62,18 @@ def _proved(call: Call, run: Any, traced: Any) -> Untracked | None:
     return Untracked(None)
 
 
-def _maps(jaxpr: Any) -> Iterator[Any]:
-    """The equations of ``shard_map`` that do not track varying axes."""
+def equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a program, and of what is inside of them."""
     for eqn in jaxpr.eqns:
-        tracks = eqn.params.get("check_vma", eqn.params.get("check_rep", True))
-        if eqn.primitive.name == "shard_map" and not tracks:
-            yield eqn
+        yield eqn
         for inner in _parts(eqn):
-            yield from _maps(inner)
+            yield from equations(inner)
+
+
+def _is_untracked_map(eqn: Any) -> bool:
+    """Whether this is a ``shard_map`` that does not track varying axes."""
+    tracks = eqn.params.get("check_vma", eqn.params.get("check_rep", True))
+    return eqn.primitive.name == "shard_map" and not tracks
 
 
 def _parts(eqn: Any) -> Iterator[Any]:

@@ -92,6 +92,25 @@ class Maker:
                 positional.append(made)
         return positional, named
 
+    def method(self, cls: Any, name: str) -> Any:
+        """A method of a class of the program, of an object that is made. Raises NotEvaluable where none can be."""
+        is_own = isinstance(cls, type) and is_users(cls)
+        found = inspect.getattr_static(cls, name, None) if is_own else None
+        if isinstance(found, (staticmethod, classmethod)):
+            return getattr(cls, name)
+        if not isinstance(found, types.FunctionType) or hasattr(found, "__wrapped__"):
+            raise NotEvaluable("a method that is something else")
+        return types.MethodType(found, self._object(cls))
+
+    def _object(self, cls: type) -> Any:
+        if is_dataclass(cls) or issubclass(cls, tuple):
+            return self._fields(cls, ())
+        made = cls.__init__
+        if not isinstance(made, types.FunctionType):
+            return cls()
+        positional, named = self.arguments(types.MethodType(made, cls))
+        return cls(*positional, **named)
+
     def _argument(self, parameter: inspect.Parameter, names: dict[str, Any]) -> Any:
         annotation = parameter.annotation
         if annotation is parameter.empty:

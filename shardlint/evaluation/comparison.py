@@ -65,13 +65,17 @@ class Outcome:
         """How many devices the largest mesh has."""
         return max((mesh.size for mesh in self.machine.made), default=1)
 
-    def origin(self, axis: str) -> modules.Where | None:
-        """Where the size of an axis is written, if it is and was not computed."""
-        for mesh in self.machine.made:
-            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True):
-                if name == axis:
-                    return size.where if isinstance(size, modules.Written) else None
-        return None
+    def origins(self, axis: str) -> tuple[modules.Where, ...]:
+        """Where the size of an axis is written, as far as it is and was not computed: once for each mesh that is made
+        with it."""
+        size = self.sizes.get(axis)
+        found = [
+            own.where
+            for mesh in self.machine.made
+            for name, own in zip(mesh.axis_names, mesh.sizes, strict=True)
+            if name == axis and own == size and isinstance(own, modules.Written)
+        ]
+        return tuple(dict.fromkeys(found))
 
 
 @dataclass

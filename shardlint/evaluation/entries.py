@@ -76,14 +76,14 @@ class Entry:
     def __call__(self, world: World) -> dict[str, int]:
         """Call it; gives the sizes that stand for the names in its annotations."""
         module = self.load(world)
-        function = world.member(module, self.function)
+        sizes = Sizes(self.unit, self.distinct)
+        maker = self._maker(world, sizes)
+        function = self._function(world, maker)
         if self.helper:
             function = typed_shard_map(
                 function, mesh=self._mesh(world, module), check_vma=False
             )
-        sizes = Sizes(self.unit, self.distinct)
         regions: list[Region] = []
-        maker = self._maker(world, sizes)
         with (
             self._mesh(world, module) if self.on_mesh else nullcontext(),
             observed(regions, None),
@@ -100,8 +100,8 @@ class Entry:
         made = meshes.machine().made
         before = len(made)
         try:
-            function = world.member(self.load(world), self.function)
-            self._maker(world, Sizes(self.unit, self.distinct)).arguments(function)
+            maker = self._maker(world, Sizes(self.unit, self.distinct))
+            maker.arguments(self._function(world, maker))
         except OutOfBudget:
             raise
         except (NotEvaluable, NotConcrete, Exception) as error:  # noqa: BLE001 - whatever the program raises
@@ -109,6 +109,12 @@ class Entry:
         finally:
             del made[before:]
         return ""
+
+    def _function(self, world: World, maker: Maker) -> Any:
+        """The function; of a method ``Class.method`` that of an object which is made."""
+        owner, _, name = self.function.rpartition(".")
+        member = world.member(self.load(world), owner or name)
+        return maker.method(member, name) if owner else member
 
     def _maker(self, world: World, sizes: Sizes) -> Maker:
         module = self.load(world)
@@ -293,7 +299,8 @@ def _is_finite(region: Region) -> bool:
 
 @lru_cache(maxsize=64)
 def mapping_functions(source: str) -> tuple[str, ...]:
-    """The functions at the top of a module that map over devices, themselves or through others of the module.
+    """The functions at the top of a module, and methods of its classes as ``Class.method``, that map over devices,
+    themselves or through others of the module.
 
     Raises SyntaxError or RecursionError for a module that this Python does not read.
     """
@@ -309,9 +316,25 @@ def mapping_functions(source: str) -> tuple[str, ...]:
         for name, statement in made
         if name in reaching and _is_function(statement, makers)
     }
-    return tuple(
-        name for name, statement in made if name in mapping or name in helpers(source)
-    )
+    found: list[str] = []
+    for name, statement in made:
+        if name in mapping or name in helpers(source):
+            found.append(name)
+        elif isinstance(statement, ast.ClassDef):
+            found += [f"{name}.{method}" for method in _methods(statement, reaching)]
+    return tuple(found)
+
+
+def _methods(statement: ast.ClassDef, reaching: frozenset[str]) -> Iterator[str]:
+    """The methods of a class that map over devices: those by which it is made and compared are none."""
+    if statement.name.startswith("Test"):
+        return
+    for part in statement.body:
+        if not isinstance(part, ast.FunctionDef) or part.name.startswith("test_"):
+            continue
+        is_special = part.name.startswith("__") and part.name != "__call__"
+        if not is_special and _names(part) & reaching:
+            yield part.name
 
 
 @lru_cache(maxsize=64)

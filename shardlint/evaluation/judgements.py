@@ -135,7 +135,7 @@ def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
     """Whether JAX refuses a program on any machine that it may be meant for."""
     if refusal.axis is not None:
-        return declared.origin(refusal.axis) is not None
+        return bool(declared.origins(refusal.axis))
     if not refusal.is_of_sizes:
         return True
     others = {DEVICES // 2, 2 * DEVICES, declared.devices_used} - {DEVICES}

@@ -161,27 +161,28 @@ def settings(declared: Outcome, axis: str) -> Iterator[Setting]:
     of the rows which ``pmap`` maps over, the number of devices, or one that is written with it. One device comes last:
     for that, programs may take another way."""
     size = declared.sizes[axis]
-    where = declared.origin(axis)
+    written = declared.origins(axis)
     for other in _other_sizes(size):
         devices = DEVICES * other // size
-        if where is None:
+        if not written:
             yield Setting(devices, {})
             for place in _equal_numbers(declared, axis, Setting(devices, {})):
                 yield Setting(max(devices, 1), {place: other})
         else:
-            yield Setting(max(devices, 1), {where: other})
-            yield Setting(DEVICES, {where: other})
+            changed = dict.fromkeys(written, other)
+            yield Setting(max(devices, 1), changed)
+            yield Setting(DEVICES, changed)
 
 
 def _with_totals(declared: Outcome, axis: str) -> Iterator[Setting]:
     """The settings in which one more number that is written in the program stands for that of all its devices."""
-    where = declared.origin(axis)
+    written = declared.origins(axis)
     whole = declared.devices_used
     size = declared.sizes[axis]
     if whole == size:
         return
     for other in _other_sizes(size):
-        origin = {} if where is None else {where: other}
+        origin = dict.fromkeys(written, other)
         total = whole * other // size
         for place in _places_of(declared, whole, origin) if total else ():
             yield Setting(max(DEVICES, total), {**origin, place: total})

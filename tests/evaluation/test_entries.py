@@ -200,11 +200,22 @@ def test_outer(): outer(jnp.ones(8))
 mapped = jax.jit(jax.shard_map(helper, mesh=mesh, in_specs=P("d"), out_specs=P()))
 number = 3
 class Layer:
+    def __init__(self): self.x = inner(3)
     def __call__(self, x): return inner(x)
+    def other(self, x): return x
+    def test_outer(self): outer(jnp.ones(8))
+class TestLayer:
+    def call(self): outer(jnp.ones(8))
 def run(layer: Layer): return layer
 """
     )
-    assert mapping_functions(text) == ("inner", "outer", "mapped", "run")
+    assert mapping_functions(text) == (
+        "inner",
+        "outer",
+        "mapped",
+        "Layer.__call__",
+        "run",
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,3 +258,123 @@ def test_the_command_names_sizes_and_functions_that_were_not_called(
         in out
     )
     assert "model.py: other: its argument x, which has no annotation" in out
+
+
+SEVERAL_MESHES = """
+import functools
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+@functools.partial(
+    jax.shard_map, mesh=jax.make_mesh((2, 4), ("d", "t")), in_specs=(P("d", "t"), P("t")), out_specs=P("d")
+)
+def whole(x, w):
+    return lax.psum(x @ w, "t")
+
+@functools.partial(
+    jax.shard_map, mesh=jax.make_mesh((2, 4), ("d", "t")), in_specs=(P("d", "t"), P("t")), out_specs=P("d")
+)
+def layer(x, w):
+    return {layer}
+
+def block(x, w):
+    mesh = jax.make_mesh((2, {size}), ("d", "t"))
+    mapped = jax.shard_map(lambda x, w: {block}, mesh=mesh, in_specs=(P("d", "t"), P("t")), out_specs=P("d"))
+    return mapped(x, w)
+"""
+SUMMED_TWICE = "lax.psum(lax.psum(x @ w, 't') * 0.5, 't')"
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_the_same_axis_may_be_written_in_several_meshes(size: int) -> None:
+    """Its size is changed in all of them together; another size is that of another mesh."""
+    right = "lax.psum(x @ w, 't')"
+    for layer, block in ((right, right), (SUMMED_TWICE, right), (right, SUMMED_TWICE)):
+        text = SEVERAL_MESHES.format(layer=layer, block=block, size=size)
+        for function, body in (("whole", right), ("layer", layer), ("block", block)):
+            found = tried(text, function)
+            assert isinstance(found, Trial), found
+            judgement = judge_trial(found)
+            assert judgement.compared == ("d", "t"), judgement.reasons
+            axes = [departure.axis for departure in judgement.departures]
+            assert axes == (["t"] if body == SUMMED_TWICE else [])
+
+
+METHODS = """
+import dataclasses
+import functools
+import jax
+from jax import lax
+from jax.sharding import PartitionSpec as P
+from shardtypes import f32
+
+mesh = jax.make_mesh((2, 4), ("d", "t"))
+mapped = functools.partial(jax.shard_map, mesh=mesh, in_specs=(P("d", "t"), P("t")), out_specs=P("d"))
+
+@dataclasses.dataclass
+class WithFields:
+    w: f32["M F"]
+
+    def method(self, x: f32["B M"]):
+        return mapped(lambda x, w: {body})(x, self.w)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def compiled(self, x: f32["B M"]):
+        return mapped(lambda x, w: {body})(x, self.w)
+
+class WithConstructor:
+    def __init__(self, w, axis="t"):
+        self.w, self.axis = w, axis
+
+    def __call__(self, x):
+        return mapped(lambda x, w: {body})(x, self.w)
+
+class WithNothing:
+    @staticmethod
+    def static(x, w):
+        return mapped(lambda x, w: {body})(x, w)
+
+    @classmethod
+    def of_class(cls, x, w):
+        return mapped(lambda x, w: {body})(x, w)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "axes"), [("lax.psum(x @ w, 't')", []), (SUMMED_TWICE, ["t"])]
+)
+def test_methods_are_called_of_objects_that_are_made(
+    body: str, axes: list[str]
+) -> None:
+    text = METHODS.format(body=body)
+    methods = [name for name in mapping_functions(text) if "." in name]
+    assert methods == [
+        "WithFields.method",
+        "WithFields.compiled",
+        "WithConstructor.__call__",
+        "WithNothing.static",
+        "WithNothing.of_class",
+    ]
+    for method in methods:
+        found = tried(text, method)
+        assert isinstance(found, Trial), (method, found)
+        judgement = judge_trial(found)
+        assert judgement.compared == ("d", "t"), (method, judgement.reasons)
+        assert [one.axis for one in judgement.departures] == axes, method
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        ("class C:\n    def __init__(self):\n        raise ValueError('no')\n", "no"),
+        ("class C(elsewhere.Module):\n    w: int\n", "elsewhere"),
+    ],
+)
+def test_of_a_class_that_cannot_be_made_it_is_said(head: str, reason: str) -> None:
+    mapped = "jax.shard_map(lambda x: x, mesh=mesh, in_specs=P('d'), out_specs=P('d'))"
+    call = f"    def call(self, x):\n        return {mapped}(x)\n"
+    text = f"{HEAD}import elsewhere\n{head}{call}"
+    assert mapping_functions(text) == ("C.call",)
+    assert reason in str(tried(text, "C.call"))

@@ -224,7 +224,9 @@ def test_scripts_are_found_by_their_first_line(
             "window.pyw": WRONG,
             "bin/train": "#!/usr/bin/env python3\n" + WRONG,
             "bin/run": "#! /usr/bin/python -u\n" + WRONG,
+            "bin/in_env": "#!/usr/bin/env -S uv run --script\n" + WRONG,
             "bin/start": "#!/bin/sh\n" + WRONG,
+            "bin/start_in_env": "#!/usr/bin/env -S uv run sh\n" + WRONG,
             "bin/notes": WRONG,
             "bin/.hidden": "#!/usr/bin/python\n" + WRONG,
             "bin/data": "",
@@ -232,8 +234,19 @@ def test_scripts_are_found_by_their_first_line(
     )
     (root / "bin" / "pipe.py").write_text("")
     os.mkfifo(root / "bin" / "waits")
-    assert names(root) == ["window.pyw", "bin/pipe.py", "bin/run", "bin/train"]
-    assert run(capsys)[1] == ["bin/run:4:12:", "bin/train:4:12:", "window.pyw:3:12:"]
+    assert names(root) == [
+        "window.pyw",
+        "bin/in_env",
+        "bin/pipe.py",
+        "bin/run",
+        "bin/train",
+    ]
+    assert run(capsys)[1] == [
+        "bin/in_env:4:12:",
+        "bin/run:4:12:",
+        "bin/train:4:12:",
+        "window.pyw:3:12:",
+    ]
 
 
 def test_what_has_no_suffix_is_not_imported(

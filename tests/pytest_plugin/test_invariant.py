@@ -103,6 +103,11 @@ CULPRITS = {
         "return jnp.moveaxis(lax.all_gather(x, 't'), 0, 2)*",
         "lax.all_gather is applied to what is sharded over 't' along dimension 1",
     ),
+    "narrow": (
+        "*'t'*",
+        "return how(h).astype(jnp.float32)",
+        "*partial sum over 't'*",
+    ),
     "ring": (
         "*'t'*",
         "return lax.ppermute(*",
@@ -166,7 +171,7 @@ def test_culprits(pytester: pytest.Pytester, run: Run) -> None:
         '[tool.pytest]\nshardtypes = true\nshardtypes_trace = false\npythonpath = ["."]'
     )
     result = run()
-    result.assert_outcomes(passed=2, failed=len(CULPRITS) + len(UNPLACED) + 2)
+    result.assert_outcomes(passed=4, failed=len(CULPRITS) + len(UNPLACED) + 2)
     said = str(result.stdout).split("= FAILURES =")[1].splitlines()
     for mistake, wanted in CULPRITS.items():
         reports = _reports(said, f"test_wrong[{mistake}]")
@@ -282,6 +287,16 @@ def of_parts(body, out, leaf=lambda y: y):
 def averaged(x, w):
     return mapped(lambda x, w: lax.pmean(x @ w, 't'), (P(None, 't'), P('t')), P())(x, w)
 
+def narrow(x, w, how=lambda y: lax.psum(y, 't')):
+    def body(x, w):
+        h = x.astype(jnp.bfloat16) @ w.astype(jnp.bfloat16)
+        return how(h).astype(jnp.float32)
+    specs = P(None, 't'), P('t')  # without jit, under which XLA may leave out that it rounds
+    return jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)(x, w)
+
+def narrow_by_value(x, w):
+    return narrow(x, w) if float(x[0, 0]) else x
+
 def placed(x: f32['B/d M']):
     return x
 
@@ -302,6 +317,7 @@ WRONG = {
     'capacity': lambda x: mapped(kept, P(), P())(x),
     'dropout': lambda x: mapped(dropped, P('d', 't'), P('d', 't'))(x),
     'drawn': lambda x: mapped(dropped, P('t'), P('t'))(x),
+    'narrow': lambda x, w: narrow(x, w, how=lambda y: y),
     'size of the mesh': lambda x: x / jax.sharding.get_abstract_mesh().size,
     'bare': lambda x: mapped(lambda x: lax.psum(x, 't'), P(), P())(x),
 }
@@ -317,6 +333,17 @@ X, W, V = (np.random.default_rng(0).normal(size=s).astype('float32') for s in ((
 @pytest.mark.mesh(d=1, t=4)
 def test_right(mesh_invariant):
     mesh_invariant(layers.mlp(), X, W, V)
+
+@pytest.mark.mesh(d=1, t=4)
+def test_right_in_bfloat16(mesh_invariant):
+    mesh_invariant(layers.narrow, X, W)
+    with pytest.raises(pytest.fail.Exception, match='off by 0.00'):
+        mesh_invariant(layers.narrow, X, W, tolerance=1e-4)
+
+@pytest.mark.mesh(d=1, t=4)
+def test_not_traced(mesh_invariant):
+    with pytest.raises(pytest.fail.Exception, match='off by 0.00'):
+        mesh_invariant(layers.narrow_by_value, X, W)
 
 MISTAKES = [
     pytest.param(name, marks=pytest.mark.mesh(d=2 if name == 'wrong_axis' else 1, t=4)) for name in layers.WRONG

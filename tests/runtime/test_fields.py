@@ -426,16 +426,18 @@ def test_where_it_is_made(hooked: ModuleType, kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_replacing_a_field_is_making_one(hooked: ModuleType, kind: str) -> None:
     value = getattr(hooked, kind)(w=W, b=B)
+    ways: list[Any] = [lambda b: attrs.evolve(value, b=b)] if kind == "Attrs" else []
+    ways += [lambda b: value.replace(b=b)] if hasattr(value, "replace") else []
+    if dataclasses.is_dataclass(value):
+        ways.append(lambda b: dataclasses.replace(value, b=b))
     if kind == "Named":
-        # makes it without the class: it is checked where it is passed
-        value._replace(b=WRONG)
-        return
-    ways: list[Any] = [lambda: attrs.evolve(value, b=WRONG)] if kind == "Attrs" else []
-    ways += [lambda: value.replace(b=WRONG)] if hasattr(value, "replace") else []
-    ways += [lambda: dataclasses.replace(value, b=WRONG)] if kind != "Attrs" else []
+        # neither calls the class
+        ways += [lambda b: value._replace(b=b), lambda b: type(value)._make([W, b])]
+        ways += [lambda b: copy.replace(value, b=b)] if hasattr(copy, "replace") else []
     for replace in ways:
+        assert type(replace(B)) is type(value)
         with pytest.raises(st.ShapeError, match="field 'b'"):
-            replace()
+            replace(WRONG)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -297,3 +299,100 @@ def test_what_does_not_lie_as_shard_map_takes_it_is_no_failure() -> None:
         )(x)
 
     assert trace(unplaced).ok is None
+
+
+@dataclasses.dataclass
+class Named:
+    name: str
+    weights: f32["B M"]
+
+
+def described(x: f32["B M"]) -> tuple[str, f32["B M"]]:
+    return f"{x.shape}", x
+
+
+def named(x: f32["B M"]) -> Named:
+    return Named("x", x)
+
+
+def made(x: f32["B M"]) -> Callable[[jax.Array], jax.Array]:
+    return lambda y: x + y
+
+
+def compiled(x: f32["B M"]) -> dict[str, Any]:
+    return {"f": jax.jit(jnp.sin), "dtype": x.dtype, "x": x, "sizes": x.shape}
+
+
+def mapped_and_named(x: f32["B/d M"]) -> tuple[f32["B/d M"], str]:
+    return jax.lax.psum(x, "d") / jax.lax.axis_size("d"), "x"
+
+
+@pytest.mark.parametrize("f", [described, named, made, compiled, mapped_and_named])
+def test_a_result_may_hold_what_jax_has_no_type_for(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is True, verdict.reason
+    assert f"{f.__name__}: holds for all sizes" in verdict.reason
+
+
+def described_the_wrong_way_round(x: f32["B M"]) -> tuple[str, f32["M B"]]:
+    return f"{x.shape}", x
+
+
+def made_beside_a_wrong_variable(x: f32["B M"]) -> Callable[[], jax.Array]:
+    y: f32["M B"] = x
+    return lambda: y
+
+
+@pytest.mark.parametrize(
+    "f", [described_the_wrong_way_round, made_beside_a_wrong_variable]
+)
+def test_what_is_beside_it_is_compared(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is False
+    assert "dimension 0 is 11, expected M = 13" in verdict.reason
+
+
+async def later(x: f32["B M"]) -> f32["B M"]:
+    return x
+
+
+async def later_the_wrong_way_round(x: f32["B M"]) -> f32["M B"]:
+    return await later(x)
+
+
+def one_by_one(x: f32["B M"]) -> Iterator[f32["M"]]:
+    yield from x
+
+
+async def one_by_one_later(x: f32["B M"]) -> AsyncIterator[f32["M"]]:
+    yield x[0]
+
+
+@contextlib.contextmanager
+def around(x: f32["B M"]) -> Iterator[f32["M"]]:
+    yield x
+
+
+def beside(x: f32["B M"]) -> tuple[f32["B M"], Iterator[f32["M"]]]:
+    return x, iter([x])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        later,
+        later_the_wrong_way_round,
+        one_by_one,
+        one_by_one_later,
+        around,
+        beside,
+        pytest.param(st.typechecked(later), id="checked"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_what_runs_later_cannot_be_told(f: Any) -> None:
+    verdict = trace(f)
+    assert verdict.ok is None
+    assert verdict.reason == (
+        f"{f.__name__}: it is a coroutine, a generator or a context manager, which only tests can run"
+    )

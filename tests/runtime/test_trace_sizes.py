@@ -124,6 +124,29 @@ def rows(x: f32["n"], y: f32["k"]) -> f32["n//k k"]:
     return x.reshape(-1, y.shape[0])
 
 
+def asserted_number(x: f32["B M"], w: f32["M F"]) -> f32["B F"]:
+    assert x.shape[1] == 512
+    return x @ w
+
+
+def asserted_configuration(x: f32["H D"], config: Config) -> f32["H D"]:
+    assert x.shape == (config.heads, config.head)
+    return x
+
+
+def refused_unless_one_of_two(x: f32["B M"]) -> f32["B M"]:
+    if x.shape[1] not in (64, 128):
+        raise ValueError("M")
+    return x.reshape(-1, 64).reshape(x.shape)
+
+
+def matched(x: f32["B M"]) -> f32["B"]:
+    match x.shape:
+        case (_, 3):
+            return x.sum(1)
+    raise NotImplementedError
+
+
 HOLD: list[tuple[Callable[..., Any], str]] = [
     (write, "all sizes where S >= T; not for B=11"),
     (grouped, "all sizes where K divides H; not for"),
@@ -145,6 +168,10 @@ HOLD: list[tuple[Callable[..., Any], str]] = [
     (what_was_left, "all sizes"),
     (first_blocks, "k=13, n=11"),
     (rows, "all sizes where k divides n; not for"),
+    (asserted_number, "all sizes where M = 512; not for"),
+    (asserted_configuration, "all sizes where H = 8 and D = 64; not for"),
+    (refused_unless_one_of_two, "all sizes where M = 128; not for"),
+    (matched, "all sizes where M = 3; not for"),
 ]
 
 
@@ -248,6 +275,17 @@ def two_fewer(x: f32["n"]) -> f32["n-1"]:
     return x[2:] - x[:-2]
 
 
+def turned_after_an_assertion(x: f32["B M"]) -> f32["M B"]:
+    assert x.shape[1] == 512
+    return x
+
+
+def right_only_where_one(x: f32["B M"], w: f32["M F"]) -> f32["B F"]:
+    if x.shape[1] == 1:
+        return x * w
+    return jnp.einsum("bm,fm->bf", x, w)
+
+
 def more_than_was_left(x: f32["n-k"], y: f32["k"]) -> f32["n"]:
     return jnp.concatenate([x, y, y])
 
@@ -270,6 +308,7 @@ FAIL += [
     the_wrong_way_round,
 ]
 FAIL += [one_block_more, two_fewer, more_than_was_left]
+FAIL += [turned_after_an_assertion, right_only_where_one]
 
 
 @pytest.mark.parametrize("f", FAIL, ids=lambda f: f.__name__)
