@@ -26,14 +26,11 @@ class DTypeClass(type):
     if not TYPE_CHECKING:  # as which it is `__class_getitem__`, that of the class
 
         def __getitem__(cls, shape: Any) -> Any:
-            # typeguard evaluates annotations at each call
-            try:
-                return cls._annotations[shape]
-            except (KeyError, TypeError):  # not met yet, or not hashable
-                made = None
-            made = cls.__class_getitem__(shape)
-            if type(shape) is str or type(shape) is bytes:
-                cls._annotations[shape] = made
+            if type(shape) is not str and type(shape) is not bytes:
+                return cls.__class_getitem__(shape)
+            made = cls._annotations.get(shape)
+            if made is None:  # else asked for again: typeguard does at each call
+                made = cls._annotations[shape] = cls.__class_getitem__(shape)
             return made
 
     def __instancecheck__(cls, value: object) -> bool:

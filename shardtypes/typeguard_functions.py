@@ -117,9 +117,7 @@ class InstrumentedFunction:
 
     def checks(self, annotation: Any) -> bool:
         """Whether a parameter has this annotation, and is checked: a class may turn out to hold arrays later."""
-        return any(annotation is each for each in self._checked_types) or any(
-            annotation == each for each in self._checked_types
-        )
+        return annotation in self._checked_types
 
     def passes_result(
         self, value: Any, annotation: Any, sizes: tuple[Any, ...]

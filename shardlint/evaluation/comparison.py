@@ -295,10 +295,7 @@ def _unstacked(x: Any, y: Any, counts: tuple[int, int]) -> tuple[Any, Any]:
 
 def _is_all_the_same(rows: Any) -> bool:
     """Whether the rows of an array are the same."""
-    first = rows[:1]
-    return bool(np.all(rows == first)) or all(
-        furthest_apart(row, rows[0]) is None for row in rows
-    )
+    return all(furthest_apart(row, rows[0]) is None for row in rows)
 
 
 def _is_all_alike(arguments: Any, count: int) -> bool:
@@ -310,8 +307,6 @@ def _is_all_alike(arguments: Any, count: int) -> bool:
 
 def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     """Where two arrays are furthest apart, if they differ."""
-    if np.array_equal(x, y):
-        return None
     if x.dtype.kind not in "fc":
         unequal = np.argwhere(x != y)
         return tuple(int(i) for i in unequal[0]) if len(unequal) else None

@@ -12,6 +12,7 @@ from shardlint.evaluation.comparison import (
     Outcome,
     Program,
     Resized,
+    as_far_as,
     differences,
     differs_from,
     first_difference,
@@ -142,9 +143,7 @@ def departure_of(
         record=True,
         until=differs_from(declared),
     )
-    many = program.run(
-        DEVICES, record=True, until=lambda regions: len(regions) == len(few.regions)
-    )
+    many = program.run(DEVICES, record=True, until=as_far_as(few))
     if program.allowance.is_spent:
         return TOO_MANY_STEPS
     found = first_difference(many, few)

@@ -146,15 +146,15 @@ def _powers(one: Any, other: Any, ratio: Fraction) -> Iterator[Fraction | int]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    if np.array_equal(one, other):
-        return True
     if one.dtype.kind not in "fc" and other.dtype.kind not in "fc":
-        return False
+        return bool(np.array_equal(one, other))
     return bool(np.all(close(one, other)))
 
 
 def close(one: Any, other: Any) -> Any:
     """Which entries of two arrays are the same, but for rounding."""
+    if np.array_equal(one, other):  # as most are, which is found out at once
+        return np.ones(np.shape(one), bool)
     with np.errstate(invalid="ignore"):
         large = np.abs(other) * (np.abs(other) > MASKED)
         allowed = TOLERANCE * np.maximum(_scale(other), large)
