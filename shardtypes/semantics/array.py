@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Size
 from shardtypes.semantics.registry import LOWERINGS
 
@@ -17,7 +17,7 @@ Dim: TypeAlias = int | Size | None
 """A size: a number, an expression of names, or None where it is not known."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Array:
     """An array of which everything may be known, or only some things.
 
@@ -200,6 +200,21 @@ class Array:
             raise NotConcrete
         return self.value.at({})
 
+    def computed_by(self, node: Node, output: int) -> Array:
+        """The array, which remembers that it is this result of a node."""
+        return Array(
+            self.shape,
+            self.dtype,
+            self.weak,
+            self.relations,
+            self.value,
+            node,
+            output,
+            self.varying,
+            self.own,
+            self.sources,
+        )
+
     @property
     def rank(self) -> int:
         """The number of dimensions. Raises UnknownRank."""
@@ -220,7 +235,7 @@ def _operator(name: str, *operands: Any) -> Array:
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Node:
     """How arrays were computed: ``pull`` takes the cotangents of all ``count`` results and gives those of the
     operands."""
@@ -228,6 +243,9 @@ class Node:
     operands: tuple[Array, ...]
     pull: Callable[[Sequence[Array | None]], Sequence[Array | None]]
     count: int = 1
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 class NotConcrete(BaseException):

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -32,6 +31,7 @@ from shardtypes.semantics.relation import (
     Relations,
     axes_of,
 )
+from shardtypes.semantics.simulated import on_devices
 from shardtypes.semantics.values import Values
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def declare(
 
 
 def _nobodys(operands: Sequence[Array], params: Params) -> frozenset[str]:
-    return frozenset()
+    return _NOTHING
 
 
 def declare_several(
@@ -207,16 +207,19 @@ def apply(
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
+    weak = _weak(operands)
     results = [
         Array(
             shapes[i],
             kinds[i],
-            _weak(operands),
+            weak,
             relations[i],
             values[i],
-            varying=varying,
-            own=own,
-            sources=sources,
+            None,
+            0,
+            varying,
+            own,
+            sources,
         )
         for i in range(count)
     ]
@@ -229,7 +232,11 @@ _T = TypeVar("_T")
 
 
 def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
-    return frozenset[_T]().union(*(one for one in sets if one))
+    found = [one for one in sets if one]
+    return found[0].union(*found[1:]) if found else _NOTHING
+
+
+_NOTHING: frozenset[Any] = frozenset()
 
 
 def _letters(
@@ -279,7 +286,7 @@ def _relations(
     if all(operand.relations is None for operand in operands):
         return [None] * count
     given = [
-        Relations() if operand.relations is None else operand.relations
+        _REPLICATED if operand.relations is None else operand.relations
         for operand in operands
     ]
     if primitive.relate is not None:
@@ -303,6 +310,8 @@ def _relations(
     )
     return [Relations.of(kept, rest) for kept in found]
 
+
+_REPLICATED = Relations()
 
 _evaluating: ContextVar[bool] = ContextVar("shardtypes_evaluating", default=False)
 
@@ -334,16 +343,16 @@ def _values(
     shapes: Sequence[tuple[Dim, ...] | None],
 ) -> Sequence[Any]:
     count = len(shapes)
-    if not _evaluating.get() or any(operand.value is None for operand in operands):
+    if not _evaluating.get():
+        return [None] * count
+    values = [operand.value for operand in operands if operand.value is not None]
+    if len(values) < len(operands):
         return [None] * count
     if letters is not None:
         _refuse_different_sizes(primitive, operands, letters)
     if any(_entries(shape) > MOST for shape in shapes):
         return [None] * count
     work.tell(work.OF_PRIMITIVE)
-    from shardtypes.semantics.simulated import on_devices
-
-    values = [operand.value for operand in operands if operand.value is not None]
     if primitive.simulate is not None:
         found = primitive.simulate(*values, **params)
         return found if primitive.several else [found]
@@ -401,7 +410,7 @@ def _recorded(
 
     node = Node(tuple(operands), pull, len(results))
     return [
-        replace(result, node=node, output=i) if _is_smooth(result) else result
+        result.computed_by(node, i) if _is_smooth(result) else result
         for i, result in enumerate(results)
     ]
 

@@ -6,12 +6,11 @@ those of a mesh, so that a function is evaluated for all examples, and on all de
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from shardtypes.lang.frozen import frozen
 from shardtypes.semantics.lazy import np
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def is_of_examples(axis: Axis) -> bool:
     return axis[0].startswith(EXAMPLES)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Simulated:
     """One array on simulated devices: ``parts`` are row-major over ``axes``, which are in order of their names. They
     may be one array with a dimension of all devices in front."""
@@ -40,24 +39,31 @@ class Simulated:
     axes: tuple[Axis, ...]
     parts: tuple[Numbers | complex, ...] | Numbers
 
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     @staticmethod
     def everywhere(numbers: Numbers | complex) -> Simulated:
         """A value that all devices hold."""
         return Simulated((), (numbers,))
 
     @staticmethod
+    def of(axes: tuple[Axis, ...], numbers: Numbers) -> Simulated:
+        """A value from numbers with a dimension for each axis in front."""
+        if not axes:
+            return Simulated((), (numbers,))
+        count = math.prod(size for _, size in axes)
+        return Simulated(axes, numbers.reshape(count, *numbers.shape[len(axes) :]))
+
+    @staticmethod
     def along(axis: Axis, parts: Sequence[Simulated]) -> Simulated:
         """A value from what the devices along one axis hold, each given on the other axes."""
-        name, _ = axis
         if all(part is parts[0] for part in parts):
             return parts[0]
-        axes = merged([*(part.axes for part in parts), (axis,)])
-        place = [other for other, _ in axes].index(name)
-        held = (
-            parts[at[place]].at(dict(zip((n for n, _ in axes), at, strict=True)))
-            for at in _positions(axes)
-        )
-        return Simulated(axes, tuple(held))
+        rest = merged([part.axes for part in parts])
+        axes = merged([rest, (axis,)])
+        rows = [part.spread(rest) for part in parts]
+        return Simulated.of(axes, np.stack(rows, axis=axes.index(axis)))
 
     def at(self, position: dict[str, int]) -> Numbers:
         """What the device at this position holds; axes that the value does not vary along may be given or not."""
@@ -66,23 +72,41 @@ class Simulated:
             index = index * size + position[name]
         return np.asarray(self.parts[index])
 
+    def spread(self, axes: tuple[Axis, ...]) -> Numbers:
+        """The numbers with a dimension for each of these axes in front, which are those of the value and others."""
+        if not axes:
+            return np.asarray(self.parts[0])
+        numbers = np.asarray(self.parts if self.axes else self.parts[0])
+        dims = numbers.shape[1:] if self.axes else numbers.shape
+        own = dict(self.axes)
+        numbers = numbers.reshape((*(own.get(name, 1) for name, _ in axes), *dims))
+        if self.axes == axes:
+            return numbers
+        return np.broadcast_to(numbers, (*(size for _, size in axes), *dims))
+
+    def spread_over(self, axis: Axis, dimension: int) -> Simulated:
+        """The value whose dimension is one of devices along an axis instead."""
+        axes = merged([self.axes, (axis,)])
+        moved = np.moveaxis(
+            self.spread(self.axes), len(self.axes) + dimension, axes.index(axis)
+        )
+        return Simulated.of(axes, moved)
+
+    def collected(self, axis: Axis, dimension: int) -> Simulated:
+        """The opposite: a dimension of what the devices along an axis hold."""
+        axes = merged([self.axes, (axis,)])
+        rest = tuple(other for other in axes if other != axis)
+        moved = np.moveaxis(self.spread(axes), axes.index(axis), len(rest) + dimension)
+        return Simulated.of(rest, moved)
+
     def devices(self, axis: Axis) -> list[Simulated]:
         """What the devices along one axis hold, each on the other axes."""
-        name, size = axis
-        rest = tuple(other for other in self.axes if other[0] != name)
-        if len(rest) == len(self.axes):
+        _, size = axis
+        if axis not in self.axes:
             return [self] * size
-        names = [other for other, _ in rest]
-        found = []
-        for i in range(size):
-            positions = (dict(zip(names, at, strict=True)) for at in _positions(rest))
-            found.append(
-                Simulated(
-                    rest,
-                    tuple(self.at({**position, name: i}) for position in positions),
-                )
-            )
-        return found
+        rest = tuple(other for other in self.axes if other != axis)
+        rows = np.moveaxis(self.spread(self.axes), self.axes.index(axis), 0)
+        return [Simulated.of(rest, row) for row in rows]
 
     def varies_along(self, name: str) -> bool:
         return any(axis == name for axis, _ in self.axes)
@@ -107,11 +131,9 @@ class Simulated:
 
 def merged(groups: Sequence[Sequence[Axis]]) -> tuple[Axis, ...]:
     """The axes of several values, in order of their names."""
+    if all(group == groups[0] for group in groups):
+        return tuple(groups[0]) if groups else ()
     return tuple(sorted({axis for group in groups for axis in group}))
-
-
-def _positions(axes: Sequence[Axis]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(size) for _, size in axes))
 
 
 def on_devices(
@@ -123,8 +145,11 @@ def on_devices(
     """Evaluate a function on each device's operands. One with a single result may be given ``stacked``, too: it takes
     and gives arrays with a dimension of all devices in front."""
     axes = merged([operand.axes for operand in operands if operand.axes])
+    if not axes:
+        made = function(*(np.asarray(operand.parts[0]) for operand in operands))
+        return tuple(Simulated((), (np.asarray(result),)) for result in made)
     count = math.prod(size for _, size in axes)
-    if stacked is not None and count > 1:
+    if stacked is not None:
         together = [_stacked(operand, axes, count) for operand in operands]
         return (Simulated(axes, np.asarray(stacked(*together))),)
     aligned = [_aligned(operand, axes, count) for operand in operands]
@@ -133,32 +158,22 @@ def on_devices(
         made = function(*[parts[i] for parts in aligned])
         for kept, result in zip(found, made, strict=True):
             kept.append(np.asarray(result))
-    return tuple(Simulated(axes, tuple(parts)) for parts in found)
+    return tuple(Simulated(axes, np.stack(parts)) for parts in found)
 
 
 def _stacked(value: Simulated, axes: tuple[Axis, ...], count: int) -> Numbers:
     """What all devices along some axes hold, in order, in one array."""
-    if not value.axes:
-        (part,) = value.parts
-        return np.broadcast_to(part, (count, *np.shape(part)))
-    parts = np.asarray(value.parts)
     if value.axes == axes:
-        return parts
-    dims = parts.shape[1:]
-    own = dict(value.axes)
-    sizes = [own.get(name, 1) for name, _ in axes]
-    spread = np.broadcast_to(
-        parts.reshape(*sizes, *dims), (*(size for _, size in axes), *dims)
-    )
-    return spread.reshape(count, *dims)
+        return np.asarray(value.parts)
+    if not value.axes:
+        part = np.asarray(value.parts[0])
+        return np.broadcast_to(part, (count, *part.shape))
+    numbers = value.spread(axes)
+    return numbers.reshape(count, *numbers.shape[len(axes) :])
 
 
 def _aligned(value: Simulated, axes: tuple[Axis, ...], count: int) -> Sequence[Numbers]:
     """What each device along some axes holds, in order."""
-    parts = [np.asarray(part) for part in value.parts]
-    if value.axes == axes:
-        return parts
     if not value.axes:
-        return parts * count
-    names = [name for name, _ in axes]
-    return [value.at(dict(zip(names, at, strict=True))) for at in _positions(axes)]
+        return [np.asarray(value.parts[0])] * count
+    return list(_stacked(value, axes, count))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shardlint.evaluation.judgements import judge
-from shardtypes.semantics import simulated
+from shardtypes.semantics import primitive, simulated
 from shardtypes.semantics.simulated import Simulated
 from tests.evaluation.changes import source
 from tests.evaluation.test_departures import AXES, DROPOUT, program
@@ -48,6 +48,6 @@ def test_all_devices_at_once_and_one_by_one(
             compared[bool(mine.axes)] += 1
         return found
 
-    monkeypatch.setattr(simulated, "on_devices", both)
+    monkeypatch.setattr(primitive, "on_devices", both)
     assert judge(program(PROGRAMS[name])).departures == ()
     assert compared[True] > 50

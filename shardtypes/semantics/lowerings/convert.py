@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardtypes.lang import dtypes
@@ -141,8 +141,8 @@ def like(value: complex, array: Array) -> Array:
 
 def cast(array: Array, dtype: str) -> Array:
     """The array in another dtype."""
-    if array.dtype == dtype and not array.weak:
-        return array
+    if array.dtype == dtype:
+        return strong(array)
     whole = dtypes.is_kind(dtype, "signed", "unsigned")
     rounds = whole and dtypes.is_kind(array.dtype, "floating", "complex")
     if rounds and is_left_out():
@@ -153,8 +153,7 @@ def cast(array: Array, dtype: str) -> Array:
 
 
 def strong(array: Array) -> Array:
-    from dataclasses import replace
-
+    """The array with a dtype of its own, which does not give way to others."""
     return replace(array, weak=False) if array.weak else array
 
 
@@ -182,8 +181,6 @@ def _into(array: Array, dtype: str, weak: bool) -> Array:
     made = cast(array, dtype)
     if not weak:
         return made
-    from dataclasses import replace
-
     return replace(made, weak=True)
 
 

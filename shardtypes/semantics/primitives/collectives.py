@@ -85,12 +85,18 @@ def _grouped(
 
 
 def _together(
-    function: Callable[..., Any],
+    function: Callable[..., Any], stacked: Callable[..., Any]
 ) -> Callable[[list[Simulated]], list[Simulated]]:
-    """The same result for all devices of a group."""
+    """The same result for all devices of a group. ``stacked`` is the function on arrays with a dimension of other
+    devices in front."""
 
     def combine(devices: list[Simulated]) -> list[Simulated]:
-        (result,) = on_devices(lambda *arrays: [function(arrays)], devices, 1)
+        (result,) = on_devices(
+            lambda *arrays: [function(arrays)],
+            devices,
+            1,
+            lambda *arrays: stacked(arrays),
+        )
         return [result] * len(devices)
 
     return combine
@@ -163,7 +169,9 @@ def _reducing(
         evaluate=lambda x, **params: x,
         pull=pull,
         relate=_relating(over),
-        simulate=lambda x, axes, groups: _grouped(x, axes, groups, _together(function)),
+        simulate=lambda x, axes, groups: _grouped(
+            x, axes, groups, _together(function, function)
+        ),
         vary=lambda varying, params: varying - set(params["axes"]),
     )
 
@@ -268,7 +276,13 @@ def _gather(
 ) -> Simulated:
     join = np.concatenate if tiled else np.stack
     return _grouped(
-        x, axes, groups, _together(lambda arrays: join(arrays, axis=dimension))
+        x,
+        axes,
+        groups,
+        _together(
+            lambda arrays: join(arrays, axis=dimension),
+            lambda arrays: join(arrays, axis=dimension + 1),
+        ),
     )
 
 

@@ -33,6 +33,8 @@ def broadcast_shape(
     operands: Sequence[Array], params: Params, letters: Letters | None
 ) -> Sequence[tuple[Dim, ...]]:
     shapes = [operand.dims for operand in operands]
+    if len(shapes) == 1:
+        return shapes
     return [tuple(map(_stretched, zip(*_aligned(shapes), strict=True)))]
 
 

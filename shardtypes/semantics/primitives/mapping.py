@@ -41,23 +41,13 @@ def _without(
     ]
 
 
-def _unstacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
-    _, size = axis
-    parts = on_devices(
-        lambda array: [np.take(array, i, axis=dimension) for i in range(size)],
-        [x],
-        size,
-    )
-    return Simulated.along(axis, list(parts))
-
-
 unstack: Primitive = declare(
     "unstack",
     letters=_nothing,
     shape=_without,
     values=_KEPT,
     evaluate=_identity,
-    simulate=_unstacked,
+    simulate=Simulated.spread_over,
     pull=lambda cotangent, operands, results, params: [restack(cotangent, **params)],
 )
 
@@ -70,20 +60,13 @@ def _with(
     return [tuple(sizes)]
 
 
-def _restacked(x: Simulated, axis: Axis, dimension: int) -> Simulated:
-    (found,) = on_devices(
-        lambda *arrays: [np.stack(arrays, axis=dimension)], x.devices(axis), 1
-    )
-    return found
-
-
 restack: Primitive = declare(
     "restack",
     letters=_nothing,
     shape=_with,
     values=_KEPT,
     evaluate=_identity,
-    simulate=_restacked,
+    simulate=Simulated.collected,
     pull=lambda cotangent, operands, results, params: [unstack(cotangent, **params)],
 )
 
