@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle ledger demo clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle ledger demo docs clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -23,6 +23,7 @@ help:
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
 	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
+	@echo 'make docs     the documentation as a site, in site/, with all its links checked'
 	@echo 'make clean    remove the environments and caches'
 
 env:
@@ -82,6 +83,10 @@ ledger: second-env
 demo: env
 	@$(BIN)/python fixtures/demo/run.py
 
+docs:
+	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/docs docs
+	@.venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .shardlint_cache
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .shardlint_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

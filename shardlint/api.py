@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from shardlint import config as configuration
+from shardlint.addresses import rule_page
 from shardlint.config import Config
 from shardlint.config import ConfigError as ConfigError
 from shardlint.fingerprints import Identities, unique
@@ -59,7 +60,8 @@ class Finding:
 
     Lines and columns start at 1 and count characters; the end column is the one after the last. In a notebook ``cell``
     is the number of the cell whose lines are counted, elsewhere None. ``witness`` are sizes for which the program
-    fails. ``fingerprint`` stays while lines move, and is no other finding's of the same result.
+    fails, ``url`` is the rule's page. ``fingerprint`` stays while lines move, and is no other finding's of the same
+    result.
     """
 
     code: str
@@ -75,6 +77,7 @@ class Finding:
     witness: Mapping[str, int]
     related: tuple[RelatedPlace, ...]
     fix: Fix | None
+    url: str
     fingerprint: str
 
     def __str__(self) -> str:
@@ -183,6 +186,7 @@ def _finding(one: diagnostics.Diagnostic, fingerprint: str) -> Finding:
         witness=MappingProxyType(dict(one.witness)),
         related=tuple(_related(related) for related in one.related),
         fix=_fix(one.fix) if one.fix is not None else None,
+        url=rule_page(one.code),
         fingerprint=fingerprint,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from shardlint import messages
+from shardlint.addresses import rule_page
 from shardlint.config import ConfigError
 from shardlint.options import (
     baseline_options,
@@ -16,6 +17,7 @@ from shardlint.options import (
     without_baseline,
 )
 from shardlint.rules import RuleError, all_rules, rule
+from shardlint.rules.pages import page
 from shardlint.writing import say
 
 
@@ -90,7 +92,7 @@ def _explain(arguments: Sequence[str]) -> int:
         )
         if found is None:
             return _fail(messages.unknown_rule(wanted))
-        sys.stdout.write(f"# {found.code} {found.name}\n\n{found.text()}\n")
+        sys.stdout.write(f"{page(found)}\n{rule_page(found.code)}\n")
     return 0
 
 

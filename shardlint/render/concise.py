@@ -15,6 +15,6 @@ def render(outcome: Outcome) -> str:
 
 def _line(found: Diagnostic, style: Style) -> str:
     message = " ".join(found.message.split())
-    code = style.code(found.code, found.name, found.severity)
+    code = style.code(found.code, found.severity)
     place = style.strong(str(found.place))
     return f"{place}: {code} {message}\n"

@@ -25,7 +25,7 @@ def render(outcome: Outcome) -> str:
 
 
 def _one(found: Diagnostic, lines: Lines, style: Style) -> list[str]:
-    code = style.code(found.code, found.name, found.severity)
+    code = style.code(found.code, found.severity)
     message = style.strong(found.message)
     parts = [f"{code} [{found.name}] {message}"]
     parts += _Frame(found.place, lines, style, found.severity).rows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint.addresses import rule_page
 from shardlint.render import Outcome, in_cell
 from shardtypes.lang.diagnostics import Diagnostic
 
@@ -32,7 +33,7 @@ def _one(diagnostic: Diagnostic) -> str:
         written = _escape(str(value), ":,")
         properties.append(f"{key}={written}")
     listed = ",".join(properties)
-    said = _escape(message)
+    said = _escape(f"{message}\n{rule_page(diagnostic.code)}")
     return f"::{level} {listed}::{said}\n"
 
 

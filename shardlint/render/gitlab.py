@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
+from shardlint.addresses import rule_page
 from shardlint.fingerprints import Identities, unique
 from shardlint.render import Outcome, in_cell
-from shardlint.rules.base import url_of
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
 
@@ -27,7 +27,7 @@ def _issue(found: Diagnostic, fingerprint: str) -> dict[str, object]:
         "type": "issue",
         "check_name": f"{found.code} {found.name}",
         "description": f"{found.code}: {message}",
-        "content": {"body": url_of(found.code, found.name)},
+        "content": {"body": rule_page(found.code)},
         "categories": ["Bug Risk"],
         "severity": "minor" if found.severity == "warning" else "major",
         "fingerprint": fingerprint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from shardlint.addresses import rule_page
 from shardlint.render import Outcome
 from shardlint.render.types import Shown
 from shardtypes.lang.diagnostics import Diagnostic
@@ -24,11 +25,15 @@ def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown])
         }
         for one in types
     ]
-    whole = {"findings": [d.to_json() for d in diagnostics], "types": shown}
+    whole = {"findings": [_finding(one) for one in diagnostics], "types": shown}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def render(outcome: Outcome) -> str:
     """See the package."""
-    found = [one.to_json() for one in outcome.diagnostics]
+    found = [_finding(one) for one in outcome.diagnostics]
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(one: Diagnostic) -> dict[str, object]:
+    return {**one.to_json(), "url": rule_page(one.code)}

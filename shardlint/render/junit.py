@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
+from shardlint.addresses import rule_page
 from shardlint.render import Outcome
 from shardtypes.lang.diagnostics import Diagnostic
 
@@ -54,7 +55,8 @@ def _failure(found: Diagnostic) -> Iterator[str]:
     path = _quoted(place.path)
     kind = _quoted(found.code)
     message = _quoted(found.message)
-    text = _escaped(f"{place}: {found.code} {found.message}")
+    page = rule_page(found.code)
+    text = _escaped(f"{place}: {found.code} {found.message}\n{page}")
     yield (
         f'    <testcase name={name} classname={path} file={path} line="{place.line}">'
     )

@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import PurePath
 from urllib.parse import quote
 
+from shardlint.addresses import documentation, rule_page
 from shardlint.fingerprints import Identities, unique
 from shardlint.render import Outcome
 from shardlint.rules import all_rules
-from shardlint.rules.base import Rule, url_of
+from shardlint.rules.base import Rule
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_HOME = "https://github.com/shardtypes/shardtypes"
 #: The key says how the fingerprint is made: another way takes the next number.
 _FINGERPRINT = "shardlint/v1"
 
@@ -27,7 +27,7 @@ def render(outcome: Outcome) -> str:
     driver = {
         "name": "shardlint",
         "version": version("shardtypes"),
-        "informationUri": _HOME,
+        "informationUri": documentation(),
         "rules": [_rule(rule) for rule in rules],
     }
     identified = unique(outcome.diagnostics, Identities(outcome.lines))
@@ -45,7 +45,7 @@ def render(outcome: Outcome) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, object]:
-    url = url_of(rule.code, rule.name)
+    url = rule_page(rule.code)
     return {
         "id": rule.code,
         "name": rule.name,

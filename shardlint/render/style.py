@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
-from shardlint.rules.base import url_of
+from shardlint.addresses import rule_page
 from shardtypes.lang.frozen import frozen
 
 Choice: TypeAlias = Literal["auto", "always", "never"]
@@ -33,13 +33,13 @@ class Style:
     colours: bool = False
     links: bool = False
 
-    def code(self, code: str, name: str, severity: str) -> str:
+    def code(self, code: str, severity: str) -> str:
         """The code of a rule, which leads to its page."""
         colour = _YELLOW if severity == "warning" else _RED
         text = self._in(colour, code)
         if not self.links:
             return text
-        return _LINK.format(target=url_of(code, name), text=text)
+        return _LINK.format(target=rule_page(code), text=text)
 
     def strong(self, text: str) -> str:
         return self._in(_BOLD, text)

@@ -15,14 +15,6 @@ _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _CODE_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-_PAGES = "https://github.com/shardtypes/shardtypes/blob/main/docs/rules.md"
-
-
-def url_of(code: str, name: str) -> str:
-    """The address of a rule's page."""
-    return f"{_PAGES}#{code.lower()}-{name}"
-
-
 @dataclass(frozen=True, slots=True)
 class RuleDocs:
     """A rule's documentation: its sections by title, and the program of each of its two examples."""

@@ -13,6 +13,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from shardlint import messages
+from shardlint.addresses import rule_page
 from shardlint.config import ConfigError
 from shardlint.discovery import Discovery
 from shardlint.rules import RuleError
@@ -274,6 +275,7 @@ class Server(LanguageServer):
             if found.severity == "error"
             else lsp.DiagnosticSeverity.Warning,
             code=found.code,
+            code_description=lsp.CodeDescription(rule_page(found.code)),
             source="shardlint",
             related_information=related or None,
         )
