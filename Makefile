@@ -27,11 +27,11 @@ help:
 	@echo 'make clean    remove the environments and caches'
 
 env:
-	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/default
+	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/default dev docs
 
 second-env: env
 	@python=$$(sh scripts/find_python.sh second $(BIN)/python) && \
-	if [ -n "$$python" ]; then sh scripts/make_env.sh "$$python" .venv/second; else rm -rf .venv/second; fi
+	if [ -n "$$python" ]; then sh scripts/make_env.sh "$$python" .venv/second dev; else rm -rf .venv/second; fi
 
 lint: env
 	@echo '== ruff =='
@@ -85,7 +85,8 @@ demo: env
 
 docs:
 	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/docs docs
-	@.venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site
+	@.venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site && \
+	echo '== the site is in site/: .venv/docs/bin/mkdocs serve shows it =='
 
 clean:
 	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .shardlint_cache

@@ -1,18 +1,18 @@
 #!/bin/sh
 # Make or refresh one virtual environment of the project.
 #
-#   make_env.sh PYTHON DIRECTORY [docs]
+#   make_env.sh PYTHON DIRECTORY GROUP...
 #
-# Installs the project (editable), all its extras and the dev group; for `docs` the linter and what builds the site. A stamp keeps what it was made from, so that a
-# repeat with the same Python and the same pyproject.toml installs nothing.
+# Installs the project (editable) and these groups of dependencies; with the group dev all its extras too. A stamp keeps
+# what it was made from, so that a repeat with the same Python and the same pyproject.toml installs nothing.
 set -eu
 
 python=$1
 directory=$2
-kind=${3:-dev}
+shift 2
 stamp=$directory/made-from
 
-made_from=$("$python" - pyproject.toml scripts/make_env.sh "$PWD" <<'CODE'
+made_from=$("$python" - pyproject.toml scripts/make_env.sh "$PWD $*" <<'CODE'
 import hashlib, sys
 
 digest = hashlib.sha256((sys.version + sys.executable + sys.argv[3]).encode())
@@ -30,13 +30,18 @@ echo "== setting up $directory with $("$python" --version) =="
 "$python" -m venv --clear "$directory"
 pip() { "$directory/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
 pip install --upgrade 'pip>=25.1' # the first to read dependency groups
-if [ "$kind" = docs ]; then
-    pip install --editable . --group docs
-    echo "$made_from" >"$stamp"
-    exit 0
+project=.
+options=
+for group in "$@"; do
+    options="$options --group $group"
+    if [ "$group" = dev ]; then
+        project='.[all]'
+    fi
+done
+pip install --editable "$project" $options
+if [ "$project" = '.[all]' ]; then
+    # typeguard's own tests, which have to pass beside our annotations too: only its source distribution has them.
+    typeguard=$("$directory/bin/python" -c 'import importlib.metadata as m; print(m.version("typeguard"))')
+    pip download --no-deps --no-binary :all: --dest "$directory/typeguard" "typeguard==$typeguard"
 fi
-pip install --editable '.[all]' --group dev
-# typeguard's own tests, which have to pass beside our annotations too: only its source distribution has them.
-typeguard=$("$directory/bin/python" -c 'import importlib.metadata as m; print(m.version("typeguard"))')
-pip download --no-deps --no-binary :all: --dest "$directory/typeguard" "typeguard==$typeguard"
 echo "$made_from" >"$stamp"

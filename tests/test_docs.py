@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlint.rules import all_rules
+from shardlint.rules.pages import all_in_one
 from tests.support import ROOT
 from tests.support import run as run_command
 
@@ -67,29 +67,11 @@ def run(line: str, cwd: Path) -> str:
     return "".join(f"{row.rstrip()}\n" for row in text.strip("\n").splitlines())
 
 
-def rules_page() -> str:
-    """All rules: a table, then the page of each."""
-    table = "".join(
-        f"| [{r.code}](#{r.code.lower()}-{r.name}) | {r.name} | {r.summary()} |\n"
-        for r in all_rules()
-    )
-    pages = "".join(
-        f"\n## {r.code} {r.name}\n\n"
-        + re.sub(r"^## ", "### ", r.text(), flags=re.M)
-        + "\n"
-        for r in all_rules()
-    )
-    return (
-        "# The rules of shardlint\n\nA rule's code is never used for another. `shardlint explain CODE` prints one of "
-        f"these pages.\n\n| code | name | what it does |\n|---|---|---|\n{table}{pages}"
-    )
-
-
 def test_the_page_of_rules_is_what_the_rules_say() -> None:
     page = ROOT / "docs" / "rules.md"
     if os.environ.get("UPDATE_DOCS"):
-        page.write_text(rules_page())
-    assert page.read_text() == rules_page(), "UPDATE_DOCS=1 writes the page anew"
+        page.write_text(all_in_one())
+    assert page.read_text() == all_in_one(), "UPDATE_DOCS=1 writes the page anew"
 
 
 def test_there_are_pages_to_check() -> None:

@@ -49,9 +49,7 @@ def index(first_cell: Callable[[Rule], str]) -> str:
     """All rules, a table for each family; ``first_cell`` gives what leads to a rule's page."""
     parts = [_INTRODUCTION]
     for title, rules in families():
-        parts.append(
-            f"\n## {title}\n\n| code | name | what it does |\n|---|---|---|\n"
-        )
+        parts.append(f"\n## {title}\n\n| code | name | what it does |\n|---|---|---|\n")
         for rule in rules:
             off = "" if rule.default else " Off by default."
             parts.append(
@@ -63,7 +61,5 @@ def index(first_cell: Callable[[Rule], str]) -> str:
 def all_in_one() -> str:
     """The tables, then every page below them."""
     table = index(lambda rule: f"[{rule.code}](#{anchor(rule)})")
-    pages = (
-        re.sub("^(##? )", r"#\1", page(rule), flags=re.M) for rule in all_rules()
-    )
+    pages = (re.sub("^(##? )", r"#\1", page(rule), flags=re.M) for rule in all_rules())
     return table + "".join(f"\n{text}" for text in pages)

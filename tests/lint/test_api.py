@@ -30,7 +30,7 @@ def test_the_same_findings_as_the_command(
         assert isinstance(found, shardlint.Finding)
         for key in ("code", "name", "severity", "message", "path", "cell"):
             assert getattr(found, key) == printed[key]
-        for key in ("line", "column", "end_line", "end_column"):
+        for key in ("line", "column", "end_line", "end_column", "url"):
             assert getattr(found, key) == printed[key]
         assert dict(found.witness) == printed["witness"]
         assert [dataclasses.asdict(related) for related in found.related] == printed[

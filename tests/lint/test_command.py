@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from shardlint.addresses import rule_page
 from shardlint.cli import main
 from shardlint.render import FORMATS
 from tests.support import ROOT, run_python
@@ -331,7 +332,7 @@ def test_github_and_sarif(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     (folder / "a,b.py").write_text("x = (\n")
     assert run(capsys, "--format", "github")[1] == (
         "::error file=a%2Cb.py,line=1,endLine=1,col=5,endColumn=6,title=ST902 unparsable-file::"
-        "the file is not valid Python: '(' was never closed\n"
+        f"the file is not valid Python: '(' was never closed%0A{rule_page('ST902')}\n"
     )
     report = json.loads(run(capsys, "--format", "sarif")[1])
     (result,) = report["runs"][0]["results"]
@@ -342,6 +343,7 @@ def test_explain_and_rules(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "explain", "st902")
     assert status == 0
     assert out.startswith("# ST902 unparsable-file\n\n## What it does\n\n")
+    assert out.endswith(f"\n\n{rule_page('ST902')}\n")
     assert run(capsys, "explain", "unparsable-file")[1] == out
     assert "ST903 unknown-code " in run(capsys, "rules")[1]
 

@@ -12,11 +12,13 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from shardlint.addresses import documentation, rule_page
 from shardlint.config import _READERS
 from shardlint.render import FORMATS
 from shardlint.rules import all_rules
 from shardlint.schemas import NAMES, schema_text
 from tests.lint.adopting import HEAD, MODEL, NORM, lint, project
+from tests.support import ROOT
 
 pytestmark = (
     pytest.mark.once
@@ -56,6 +58,7 @@ def test_json_has_a_schema(folder: Path) -> None:
     assert json.loads(printed.stdout) == schema("findings")
     findings = json.loads(output(folder, "json"))
     assert len(findings) == 4
+    assert all(one["url"] == rule_page(one["code"]) for one in findings)
     valid(findings, schema("findings"))
     with_types = json.loads(output(folder, "json", "--show-types"))
     assert with_types["findings"] == findings
@@ -198,10 +201,22 @@ def test_sarif(folder: Path) -> None:
         for result in run["results"]
     }
     assert uris == {"a%20b/n%C3%A4m%231%2C2.py", "fixable.py"}
+    assert run["tool"]["driver"]["informationUri"] == documentation()
+    assert [one["helpUri"] for one in rules] == [rule_page(one["id"]) for one in rules]
     assert run["invocations"] == [{"executionSuccessful": True}]
     (fixable,) = [one for one in run["results"] if one["ruleId"] == "ST901"]
     (replacement,) = fixable["fixes"][0]["artifactChanges"][0]["replacements"]
     assert replacement["insertedContent"] == {"text": ""}
+
+
+def test_the_address_of_the_documentation_stands_once() -> None:
+    """In the project's metadata; who writes a link has it from ``shardlint.addresses``."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert documentation() == project["urls"]["Documentation"]
+    assert rule_page("ST301") == f"{documentation()}rules/ST301/"
+    for package in ("shardlint", "shardtypes", "pytest_shardtypes"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert documentation() not in path.read_text("utf-8"), path
 
 
 def fingerprints(folder: Path) -> list[str]:
@@ -230,6 +245,7 @@ def test_gitlab(folder: Path) -> None:
     assert first["severity"] == "major"
     assert first["description"].startswith("ST204: /: shapes 'B L M' and 'B L' do not")
     assert issues[1]["location"]["lines"] == {"begin": 10, "end": 12}
+    assert first["content"] == {"body": rule_page("ST204")}
     inside = lint(
         folder / "a b",
         "--format",
@@ -254,6 +270,8 @@ def test_junit(folder: Path) -> None:
     (failure,) = case
     assert failure.attrib["type"] == "ST204"
     assert "'B L 1' does" in failure.attrib["message"]
+    assert failure.text is not None
+    assert failure.text.splitlines()[-1] == rule_page("ST204")
 
 
 def test_junit_without_findings_is_a_test(tmp_path: Path) -> None:

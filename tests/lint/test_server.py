@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as lsp
 
+from shardlint.addresses import rule_page
 from tests.lint.editor import Editor, drive
 from tests.support import run_python
 
@@ -37,6 +38,8 @@ def test_findings_follow_the_text(tmp_path: Path) -> None:
             6,
         )
         assert "fails for" in diagnostic.message
+        page = diagnostic.code_description
+        assert page == lsp.CodeDescription(rule_page("ST204"))
 
         at = lsp.TextDocumentPositionParams(
             lsp.TextDocumentIdentifier(path.as_uri()), lsp.Position(5, 16)
