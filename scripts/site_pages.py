@@ -105,7 +105,8 @@ def _of_family(family: tuple[str, tuple[Rule, ...]]) -> dict[str, Any]:
 
 def _place_of(rule: Rule) -> str:
     """The old address of a rule, a place in the page of all of them, is a row of the table now."""
-    return f'<a id="{anchor(rule)}"></a>[{rule.code}](rules/{rule.code}.md)'
+    link = f"[{rule.code}](rules/{rule.code}.md)"
+    return f'<a id="{anchor(rule)}"></a>{link} {rule.name}'
 
 
 def _start_of_readme() -> str:

@@ -580,14 +580,20 @@ def typechecked(*, scope: bool = False) -> Callable[[F], F]: ...
 
 
 def typechecked(target: Any = None, *, scope: bool = False) -> Any:
-    """Check a function's arguments and result at every call, and what it assigns to annotated variables; on a class,
-    those of its methods, and its fields where one of it is made.
+    """Decorator: check a function's arguments and result at every call, and what it assigns to annotated variables.
 
-    Array annotations check dtype, shape and sharding; all others are checked as typeguard does. Each call is by itself:
-    a name stands for one size in it, and in another call for another. With ``scope=True`` it opens a ``Scope``, which
-    the calls inside share. With ``SHARDTYPES=0`` in the environment the function is returned as it is.
+    On a class it checks those of its methods, and its fields where one of it is made. Array annotations check dtype,
+    shape and sharding; all others are checked as typeguard does. Each call is by itself: a name stands for one size in
+    it, and in another call for another. With ``SHARDTYPES=0`` in the environment the function is returned as it is.
 
-    Raises ``ShapeError`` or ``ShardingError`` for arrays, ``typeguard.TypeCheckError`` for others.
+    Args:
+        target: A function or a class.
+        scope: Each call opens a ``Scope``, which the calls inside share.
+
+    Raises:
+        ShapeError: when called, an array has another dtype, rank or size than declared.
+        ShardingError: when called, an array is sharded otherwise than declared.
+        typeguard.TypeCheckError: when called, another value is not what its annotation says.
     """
     if target is None:
         return functools.partial(typechecked, scope=scope)

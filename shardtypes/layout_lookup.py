@@ -40,16 +40,19 @@ def layout(x: Any, mesh: Any = None, shape: Sequence[int] | None = None) -> Layo
 def layout(
     x: Any, mesh: Any = None, shape: Sequence[int] | None = None
 ) -> Layout | ProgramLayouts:
-    """The layout of an array, a tracer whose type says it or that ``vmap`` or ``grad`` put around an array, a
-    ``ShapeDtypeStruct``, a sharding (also a compiler's, an ``HloSharding``) or an annotation; of a compiled program
-    (``jit(f).lower(…).compile()``) those of all its arguments and results.
+    """How something is sharded; of a compiled program, how all its arguments and results are.
 
-    ``mesh`` (default: the one in force) supplies axis names to a sharding without them, and to an annotation.
-    ``shape`` is the global shape where ``x`` is a bare sharding, or an annotation with names for sizes: without it
-    the layout says over which axes each dimension is split, and not how large the parts are.
+    Args:
+        x: An array, a tracer whose type says it or that ``vmap`` or ``grad`` put around an array, a
+            ``ShapeDtypeStruct``, a sharding (also a compiler's, an ``HloSharding``), an annotation, or a compiled
+            program (``jit(f).lower(…).compile()``).
+        mesh: Supplies axis names to a sharding without them, and to an annotation; by default that in force.
+        shape: The global shape, where ``x`` is a bare sharding, or an annotation with names for sizes: without it the
+            layout says over which axes each dimension is sharded, and not how large the shards are.
 
-    Raises ``TypeError`` for something that has no layout, and ``ValueError`` for a shape that an annotation excludes
-    and for an axis that the mesh does not have.
+    Raises:
+        TypeError: something that has no layout.
+        ValueError: a shape that the annotation excludes, or an axis that the mesh does not have.
     """
     mesh = mesh if mesh is not None else current_mesh()
     annotation = array_annotation(meaning(x))

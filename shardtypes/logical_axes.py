@@ -105,7 +105,11 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
 
 
 class RulesFallback(enum.Enum):
-    """What a constraint does with a name for which there is no rule."""
+    """What a constraint does with a name for which there is no rule.
+
+    ``AXIS_IS_UNSHARDED`` leaves the dimension whole, ``RAISE_ERROR`` raises ``ValueError``, ``NO_CONSTRAINT`` leaves
+    the whole array as it is.
+    """
 
     AXIS_IS_UNSHARDED = "axis_is_unsharded"
     RAISE_ERROR = "raise_error"

@@ -46,7 +46,11 @@ def get_logical_axis_rules() -> Rules:
 
 @contextmanager
 def axis_rules(rules: Rules) -> Iterator[None]:
-    """``with axis_rules([('batch', 'data'), …]): ...``"""
+    """Put rules in force for a block: ``with axis_rules([('batch', 'data'), ('embed', None)]): ...``
+
+    A rule is a name and the mesh axis that it is sharded over, several, or None. Rules of the thread or task as they
+    were before hold again after the block.
+    """
     token = _rules.set(frozen(rules))
     try:
         yield

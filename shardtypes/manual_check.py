@@ -16,11 +16,18 @@ from shardtypes.switches import checks_on
 
 
 def check(dtype: Any, shape_spec: ShapeSpec | Shape | Text, value: Any) -> None:
-    """Check an array's dtype, rank, sizes and sharding, binding names in the open ``Scope``, else in the checked call
-    in whose body this stands, else for this check only.
+    """Check an array's dtype, rank, sizes and sharding.
 
-    ``dtype`` is one of ours or one of JAX's (``f32`` or ``jnp.float32``); sizes are those of the global array, also
-    inside ``shard_map``. Raises ``ShapeError`` or ``ShardingError``.
+    Names are bound in the open ``Scope``, else in the checked call in whose body this stands, else for this check only.
+
+    Args:
+        dtype: One of ours or one of JAX's: ``f32`` or ``jnp.float32``.
+        shape_spec: Such as ``'B/d M'``; sizes are those of the global array, also inside ``shard_map``.
+        value: The array.
+
+    Raises:
+        ShapeError: another dtype, rank or size.
+        ShardingError: another sharding.
     """
     __tracebackhide__ = True
     if not checks_on():

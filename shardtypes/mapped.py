@@ -34,12 +34,17 @@ def typed_shard_map(f: None = None, **options: Any) -> Callable[[F], F]: ...
 def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     """``jax.shard_map`` with ``in_specs`` and ``out_specs`` from the signature, on the mesh in force.
 
-    ``options`` go to ``jax.shard_map`` (``mesh``, ``axis_names``, ``check_vma``; ``check_rep`` is the same under its
-    old name). Parameters annotated ``int``, ``float``, ``str`` or ``bool`` are static. Usable as
-    ``@partial(typed_shard_map, check_rep=False)`` and as ``@typed_shard_map(check_vma=False)``.
+    Usable as ``@typed_shard_map``, as ``@typed_shard_map(check_vma=False)`` and as
+    ``@partial(typed_shard_map, check_rep=False)``. Parameters annotated ``int``, ``float``, ``str`` or ``bool`` are
+    static.
 
-    Raises ``TypeError``, when called, for a parameter or a result without annotation, and ``ValueError``
-    without a mesh.
+    Args:
+        f: The function of one device's arrays. Its annotations have the global shapes.
+        options: Those of ``jax.shard_map``: ``mesh``, ``axis_names``, ``check_vma`` (``check_rep`` is its old name).
+
+    Raises:
+        TypeError: when called, a parameter or a result without annotation.
+        ValueError: when called, there is no mesh.
     """
     if f is None:
         return functools.partial(typed_shard_map, **options)

@@ -255,8 +255,14 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
 
     The types ``list[T]``, ``dict[str, T]`` and ``tuple[T, ...]`` of arrays give one spec for all their items, as JAX's
     tree prefixes allow, and of dataclasses the one of an item, or with an ``example`` as many as that has; dicts, lists
-    and tuples of types give one for each. Raises ``TypeError`` naming the part of the type
-    that has no array annotation. Static fields are those of ``example``, a value of the type, else their defaults.
+    and tuples of types give one for each.
+
+    Args:
+        annotation: The type.
+        example: A value of the type, whose static fields and lengths count; without it the fields' defaults do.
+
+    Raises:
+        TypeError: a part of the type has no array annotation; the text names it.
     """
     return map_type(
         annotation,
@@ -268,8 +274,9 @@ def make_partition_specs(annotation: Any, example: Any = None) -> Any:
 def make_shardings(annotation: Any, mesh: Any = None, example: Any = None) -> Any:
     """As ``make_partition_specs``, with a ``NamedSharding`` on the mesh in force (or ``mesh``) for each array.
 
-    Raises ``ValueError`` without a mesh, for an axis that it does not have, and for a sum that is pending over an axis
-    that is not Explicit.
+    Raises:
+        ValueError: there is no mesh, it does not have an axis, or a partial sum is declared over an axis that is not
+            Explicit.
     """
     mesh = mesh if mesh is not None else current_mesh()
     if mesh is None:

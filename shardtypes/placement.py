@@ -22,8 +22,16 @@ def shard(x: Any, annotation: Any, mesh: Any = None) -> Any:
     """A value, or tree of values, placed as its type declares, on the mesh in force (or ``mesh``).
 
     In eager code the arrays are put on the devices; in a trace the sharding is constrained. Names stand for one size
-    throughout the tree. Raises ``ShapeError`` for another dtype, rank or size than declared, and ``ValueError`` for a
-    size that the axes do not divide.
+    throughout the tree.
+
+    Args:
+        x: An array, or a tree of them, of the global shape.
+        annotation: The type of ``x``, such as ``f32['B/d M']`` or a ``pytree_dataclass``.
+        mesh: By default that in force.
+
+    Raises:
+        ShapeError: another dtype, rank or size than declared.
+        ValueError: a size that the axes do not divide.
     """
     shardings = make_shardings(annotation, mesh, x)
     types = map_type(annotation, lambda array: array, example=x)

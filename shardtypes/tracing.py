@@ -106,11 +106,17 @@ def trace(
 ) -> Verdict:
     """Check an annotated function without running it.
 
-    Arguments are made from the annotations; ``examples`` (and named ones) are used in their place where given, and are
-    needed for parameters that are neither annotated arrays nor have a default, and for static fields without one.
-    ``sizes`` fixes the sizes of names. ``mesh`` is a mesh, concrete or abstract and of any size, on which shardings
-    are checked too where its axes are Explicit. Of a method found in its class the object is made like any argument,
-    if the class is a ``pytree_dataclass``; ``*args`` stand for two.
+    Arguments are made from the annotations. Of a method found in its class the object is made like any argument, if the
+    class is a ``pytree_dataclass``; ``*args`` stand for two.
+
+    Args:
+        f: The function.
+        examples: Arguments to use in place of made ones; needed for parameters that are neither annotated arrays nor
+            have a default, and for static fields without one.
+        mesh: A mesh, concrete or abstract and of any size, on which shardings are checked too where its axes are
+            Explicit.
+        sizes: The sizes of names that are to be fixed.
+        named: Arguments by name.
     """
     return trace_call(f, examples, named, mesh, sizes or {})
 

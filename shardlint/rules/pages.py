@@ -46,20 +46,18 @@ def page(rule: Rule) -> str:
 
 
 def index(first_cell: Callable[[Rule], str]) -> str:
-    """All rules, a table for each family; ``first_cell`` gives what leads to a rule's page."""
+    """All rules, a table for each family; ``first_cell`` names a rule and leads to its page."""
     parts = [_INTRODUCTION]
     for title, rules in families():
-        parts.append(f"\n## {title}\n\n| code | name | what it does |\n|---|---|---|\n")
+        parts.append(f"\n## {title}\n\n| rule | what it does |\n|---|---|\n")
         for rule in rules:
             off = "" if rule.default else " Off by default."
-            parts.append(
-                f"| {first_cell(rule)} | {rule.name} | {rule.summary()}{off} |\n"
-            )
+            parts.append(f"| {first_cell(rule)} | {rule.summary()}{off} |\n")
     return "".join(parts)
 
 
 def all_in_one() -> str:
     """The tables, then every page below them."""
-    table = index(lambda rule: f"[{rule.code}](#{anchor(rule)})")
+    table = index(lambda rule: f"[{rule.code}](#{anchor(rule)}) {rule.name}")
     pages = (re.sub("^(##? )", r"#\1", page(rule), flags=re.M) for rule in all_rules())
     return table + "".join(f"\n{text}" for text in pages)

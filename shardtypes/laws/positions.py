@@ -51,12 +51,21 @@ def independent(
 ) -> Verdict:
     """What is computed for one position of a dimension, such as an example of a batch, depends on no other.
 
-    ``examples`` (and named ones) are arguments of ``f``; what is not given is made from annotations, at small sizes or
-    those in ``sizes``. Annotations of parameters and result say where ``dim`` is; ``in_axes`` and ``out_axes`` say it
-    as ``jax.vmap``'s do, for each argument and for the result, with None for what does not have it. An argument that
-    has it twice is kept as it is, and so is what does not have it. One position after the other is changed, with
-    several ``seeds``; a number of the result has moved if it did by more than ``tolerance`` of the largest of its
-    array, which goes by dtype otherwise.
+    One position after the other is changed. An argument that has the dimension twice is kept as it is, and so is what
+    does not have it.
+
+    Args:
+        f: The function.
+        dim: The dimension, as the annotations of parameters and result name it.
+        examples: Its arguments; what is not given is made from annotations.
+        in_axes: Where each argument has the dimension, as ``jax.vmap`` takes it, in place of annotations; None for what
+            does not have it.
+        out_axes: The same of the result.
+        sizes: Sizes of names for arguments that are made; small ones by default.
+        seeds: How many changes are tried.
+        tolerance: A number of the result has moved if it did by more than this part of the largest of its array; by
+            default it goes by dtype.
+        named: Arguments by name.
     """
     call = lambda: call_of(f, dim, examples, named, in_axes, out_axes, sizes)  # noqa: E731
     return judged(

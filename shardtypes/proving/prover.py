@@ -57,15 +57,23 @@ def prove(
 ) -> Proof:
     """Compare a function that runs on several devices with what it means on one. No devices are needed.
 
-    On one device it is the same function on a mesh whose axes have size one; with ``reference`` it is that function of
-    the same arguments. ``examples`` (and named ones) are arrays or ``jax.ShapeDtypeStruct``; other leaves are taken as
-    they are. ``mesh`` is a mesh, concrete or abstract, or axis sizes as in ``{"d": 2, "t": 4}`` or ``"d=2,t=4"``; by
-    default it is the mesh in force, or the one that the function holds. With ``grad`` the gradients of its results with
-    respect to all float arguments are compared as well. ``mesh_dependent`` says why the numbers may depend on the mesh,
-    as the decorator ``shardtypes.mesh_dependent`` does for all that ask.
+    What the function itself raises on the mesh is raised.
 
-    Raises ``TypeError`` or ``ValueError`` for arguments of which no program can be made, and what the function itself
-    raises on the mesh.
+    Args:
+        f: The function.
+        examples: Its arguments, arrays or ``jax.ShapeDtypeStruct``; other leaves are taken as they are.
+        mesh: A mesh, concrete or abstract, or axis sizes as in ``{"d": 2, "t": 4}`` or ``"d=2,t=4"``; by default the
+            mesh in force, or the one that the function holds.
+        reference: What it means on one device, a function of the same arguments; by default the same function on a mesh
+            whose axes have size one.
+        grad: Compare the gradients of its results with respect to all float arguments as well.
+        mesh_dependent: Why the numbers may depend on the mesh, as the decorator ``shardtypes.mesh_dependent`` says for
+            all that ask.
+        named: Arguments by name.
+
+    Raises:
+        TypeError: arguments of which no program can be made.
+        ValueError: as above.
     """
     if not callable(f):
         raise TypeError(
