@@ -40,8 +40,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Addresses, the rules in the navigation, links at their codes."""
     urls = _urls()
     config.site_url = urls["Documentation"]
-    config.repo_url = urls["Repository"]
-    config.repo_name = urls["Repository"].removeprefix("https://github.com/")
+    # as `repo_url` the theme would ask GitHub for its number of stars, from every reader's browser
+    config.extra["social"] = [
+        {
+            "icon": "fontawesome/brands/git-alt",
+            "link": urls["Repository"],
+            "name": "The repository",
+        }
+    ]
     for entry in config.nav or []:
         if "Rules" in entry:
             entry["Rules"] = ["rules.md", *map(_of_family, families())]

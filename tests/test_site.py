@@ -117,6 +117,8 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
             page.read_text("utf-8"),
         )
         assert [one for one in loaded if urlsplit(one).netloc] == [], page
+        # for which the theme's script would ask GitHub
+        assert 'data-md-component="source"' not in page.read_text("utf-8"), page
 
 
 @pytest.mark.parametrize(
