@@ -109,8 +109,8 @@ def check_paths(
 
     Args:
         paths: Files and folders; relative ones start at the current folder.
-        settings: A mapping with the keys of the settings file, whose paths count from the current folder on; the path of
-            such a file; or None for the settings nearest to each file.
+        settings: A mapping with the keys of the settings file, whose paths count from the current folder on; the path
+            of such a file; or None for the settings nearest to each file.
         cache: Whether results are kept in, and taken from, the folder that the settings name.
         jobs: Processes to use, 0 for one per core. Those of 2 and more are forked where the system can: do not ask for
             them in a program with threads.
