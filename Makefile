@@ -85,7 +85,7 @@ demo: env
 
 docs:
 	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/docs docs
-	@.venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site && \
+	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site && \
 	echo '== the site is in site/: .venv/docs/bin/mkdocs serve shows it =='
 
 clean:
