@@ -223,6 +223,7 @@ def test_json_has_every_key(folder: Path, capsys: pytest.CaptureFixture[str]) ->
             "message": "nothing to suppress: ST201 is not reported here; remove it",
             "path": "a.py", "cell": None, **place, "witness": {}, "related": [],
             "fix": {"title": "remove the suppression", "applicability": "safe", "edits": [edit]},
+            "url": rule_page("ST901"),
         }
     ]  # fmt: skip
 
