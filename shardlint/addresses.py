@@ -1,25 +1,12 @@
-"""Where the documentation is. The address stands once: in the project's metadata."""
+"""Where the documentation is."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib.metadata import metadata
-
-
-@cache
-def documentation() -> str:
-    """The address of the front page, with a slash at its end.
-
-    Raises:
-        LookupError: the installed metadata has no such address.
-    """
-    for entry in metadata("shardtypes").get_all("Project-URL", []):
-        label, _, address = entry.partition(", ")
-        if label == "Documentation":
-            return str(address)
-    raise LookupError("the metadata of shardtypes has no address of the documentation")
+DOCUMENTATION = "https://shardtypes.github.io/shardtypes/"
+"""The address of the front page: the one that the project's metadata has, too. A linter that is not installed, or not
+as its own distribution, links there as well."""
 
 
 def rule_page(code: str) -> str:
     """The address of a rule's page: every output that leads there has it from here."""
-    return f"{documentation()}rules/{code}/"
+    return f"{DOCUMENTATION}rules/{code}/"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import mmap
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -112,6 +115,71 @@ def run_python(
         p for p in (str(ROOT), merged.get("PYTHONPATH", "")) if p
     )
     return run([sys.executable, *args], cwd, merged)
+
+
+class WarmLinter:
+    """Commands of the linter in processes of their own, forked from one that has imported it."""
+
+    def __init__(self) -> None:
+        # threads that computed before would be missing in the children
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, ROOT / "tests" / "warm_linter.py"],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        atexit.register(self._process.kill)
+
+    def run(
+        self, *arguments: str, cwd: Path, env: Mapping[str, str], together: bool
+    ) -> subprocess.CompletedProcess[str]:
+        """``shardlint`` with these arguments.
+
+        Raises:
+            TimeoutError: it hangs.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with (
+            tempfile.NamedTemporaryFile() as out,
+            tempfile.NamedTemporaryFile() as err,
+        ):
+            command = {
+                "arguments": arguments,
+                "cwd": str(cwd),
+                "env": dict(env),
+                "stdout": out.name,
+                "stderr": out.name if together else err.name,
+            }
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+            progress = Progress(self._process.pid)
+            while not select.select([self._process.stdout], [], [], 1)[0]:
+                if progress.hangs():
+                    self._process.kill()
+                    raise TimeoutError(f"{arguments} does nothing any more")
+            status = int(self._process.stdout.readline())
+            texts = [file.read().decode("utf-8", "replace") for file in (out, err)]
+        return subprocess.CompletedProcess(["shardlint", *arguments], status, *texts)
+
+
+@cache
+def warm_linter() -> WarmLinter:
+    """The one of this process."""
+    return WarmLinter()
+
+
+def run_linter(
+    *arguments: str,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    together: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``shardlint`` with these arguments, on this source tree; the caller judges the exit status. With ``together``
+    both outputs are one."""
+    merged = {**os.environ, **(env or {})}
+    return warm_linter().run(*arguments, cwd=cwd, env=merged, together=together)
 
 
 def force_devices(count: int = 8) -> None:

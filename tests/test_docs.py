@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from shardlint.rules.pages import all_in_one
-from tests.support import ROOT
+from tests.support import ROOT, run_linter
 from tests.support import run as run_command
 
 PAGES = sorted(
@@ -61,7 +61,11 @@ def run(line: str, cwd: Path) -> str:
     # where pytest sees a CI it does not shorten lines
     for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):
         env.pop(name, None)
-    done = run_command([sys.executable, *TOOLS[tool], *args], cwd, env, together=True)
+    if tool == "shardlint" and args[:1] != ["server"]:
+        done = run_linter(*args, cwd=cwd, env=env, together=True)
+    else:
+        command = [sys.executable, *TOOLS[tool], *args]
+        done = run_command(command, cwd, env, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)
     text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.M)
     return "".join(f"{row.rstrip()}\n" for row in text.strip("\n").splitlines())

@@ -15,7 +15,7 @@ import shardlint
 import shardtypes.laws
 from pytest_shardtypes import fixtures
 from scripts.check_site import Links, broken
-from shardlint.addresses import documentation, rule_page
+from shardlint.addresses import DOCUMENTATION, rule_page
 from shardlint.rules import all_rules
 from shardlint.rules.pages import FAMILIES, anchor
 from shardtypes import _DTYPES
@@ -47,14 +47,14 @@ def text_of(page: Path) -> str:
 
 def page_at(site: Path, address: str) -> Path:
     """The file that an address leads to, where the site is served from."""
-    assert address.startswith(documentation())
-    return site / address.removeprefix(documentation()) / "index.html"
+    assert address.startswith(DOCUMENTATION)
+    return site / address.removeprefix(DOCUMENTATION) / "index.html"
 
 
 def test_links_lead_to_what_is_there(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(all_rules()) + 30
-    assert list(broken(site, documentation())) == []
+    assert list(broken(site, DOCUMENTATION)) == []
 
 
 def test_every_rule_has_its_page(site: Path) -> None:

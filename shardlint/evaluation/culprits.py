@@ -296,7 +296,7 @@ class Trace:
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
-        return next(self.culprits(sources), None)
+        return next(self.culprits(sources), None) or self._misplaced(sources)
 
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
@@ -313,6 +313,32 @@ class Trace:
                     and self._is_first(step, operands)
                 ):
                     yield self._completed(step, lost) or self._described(step, operands)
+
+    def _misplaced(self, sources: Iterable[int]) -> Culprit | None:
+        """The first expression that goes by positions which every device counts from zero, though what it looks at is
+        that device's shard: no average over the devices makes up for that."""
+        for number in sorted(self.ancestors(sources)):
+            step = self.step(number)
+            if step.state != "lost":
+                continue
+            operands = self.before(step)
+            places = [one for one in operands if self._counts_from_zero(one)]
+            others = [one for one in operands if one not in places]
+            of_shards = any(
+                one.relation is not None and one.relation.kind == "split"
+                for one in others
+            )
+            if places and of_shards and all(_may_hold(one) for one in others):
+                return self._described(step, operands)
+        return None
+
+    def _counts_from_zero(self, step: Step) -> bool:
+        """Whether a value is positions that are made of a local size alone, and are the same on all devices."""
+        number = step.value.number
+        if step.state != "lost" or _varies_along(step.value.array, self.axis):
+            return False
+        axes = self._made_of_sizes(number)
+        return axes is not None and self.axis in axes and self._only_chooses(number)
 
     def _is_regained(self, step: Step) -> bool:
         """Whether a step only puts the entries of each shard in another order, from which a later one makes shards
@@ -580,10 +606,13 @@ def _varies_along(array: Array, axis: str) -> bool:
 
 def _may_hold(step: Step) -> bool:
     """Whether a value may be right as it is: also as the mean of each device's own examples, which is a part of their
-    mean times the number of devices."""
-    return step.state == "holds" or (
-        step.relation is not None and step.relation.kind == "part"
-    )
+    mean times the number of devices; the cotangents of these examples are its shards, times that number."""
+    if step.state == "holds":
+        return True
+    if step.relation is None:
+        return False
+    kind = step.relation.kind
+    return kind == "part" or (kind == "split" and step.value.key[0].backward)
 
 
 def _is_number(step: Step) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from shardlint.evaluation import arrays  # noqa: F401 - NumPy's functions, which are given devices here
+from shardlint.evaluation import numpy_functions  # noqa: F401 - they are given devices here
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import KNOWN, provide

@@ -20,8 +20,10 @@ from shardlint.evaluation import (
     mapping,  # noqa: F401
     meshes,  # noqa: F401
     namespace,
+    numpy_functions,
     optimizer_trees,  # noqa: F401
     optimizers,  # noqa: F401
+    placing,  # noqa: F401
     python,
     replication,  # noqa: F401
     rings,  # noqa: F401
@@ -110,6 +112,7 @@ class World:
         self.resolver = resolver
         python.register(resolver)
         arrays.register(resolver)
+        numpy_functions.register(resolver)
         command_lines.register(resolver)
         nnx_objects.register(resolver)
         resolver.of_type[Outside] = attribute

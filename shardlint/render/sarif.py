@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import PurePath
 from urllib.parse import quote
 
-from shardlint.addresses import documentation, rule_page
+from shardlint.addresses import DOCUMENTATION, rule_page
 from shardlint.fingerprints import Identities, unique
 from shardlint.render import Outcome
 from shardlint.rules import all_rules
@@ -27,7 +27,7 @@ def render(outcome: Outcome) -> str:
     driver = {
         "name": "shardlint",
         "version": version("shardtypes"),
-        "informationUri": documentation(),
+        "informationUri": DOCUMENTATION,
         "rules": [_rule(rule) for rule in rules],
     }
     identified = unique(outcome.diagnostics, Identities(outcome.lines))

@@ -748,3 +748,48 @@ def test_devices_form_groups_of_their_own_rows(
     printed = capsys.readouterr().out
     reason = "d: each device forms groups of its own rows"
     assert (reason in printed) != is_compared
+
+
+CONTRASTIVE = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def loss(w, mine, others):
+    one, other = mine @ w, others @ w
+    everyone = lax.all_gather(other, "d", tiled=True)
+    scores = jax.nn.log_softmax(one @ everyone.T)
+    labels = {offset}jnp.arange(one.shape[0])
+    chosen = jnp.take_along_axis(scores, labels[:, None], axis=1)
+    return -chosen.mean()
+
+
+def step(w, mine, others):
+    return w - 0.1 * lax.pmean(jax.grad(loss)(w, mine, others), "d")
+
+
+def main():
+    mesh = jax.make_mesh((8,), ("d",), axis_types=(AxisType.Auto,))
+    rows = (P("d"), P("d"))
+    mapped = jax.shard_map(step, mesh=mesh, in_specs=(P(), *rows), out_specs=P(), check_vma=False)
+    w, x, y = (jax.random.normal(jax.random.key(i), shape) for i, shape in enumerate([(6, 4), (32, 6), (32, 6)]))
+    return mapped(w, x, y)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_positions_that_every_device_counts_from_zero_are_found() -> None:
+    """Labels of the first device's rows, on every device: no average of the gradients makes up for that."""
+    right = judged(CONTRASTIVE.format(offset='lax.axis_index("d") * one.shape[0] + '))
+    assert right.departures == ()
+    wrong = CONTRASTIVE.format(offset="")
+    (departure,) = judged(wrong).departures
+    labels = next(
+        k for k, line in enumerate(wrong.splitlines(), 1) if "labels =" in line
+    )
+    assert ("program.py", labels) in departure.lines

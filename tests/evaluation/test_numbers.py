@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,6 +83,9 @@ HOSTILE = {
     "getattr": "getattr((), '__cl' + 'ass__').__base__.__subclasses__()",
     "eval": "eval('1')",
     "numpy": "import numpy as np\nnp.load('x')",
+    "numpy text": "import numpy as np\nnp.savetxt('x', np.ones(3))",
+    "numpy class": "import numpy as np\nnp.memmap('x')",
+    "numpy settings": "import numpy as np\nnp.seterr(all='raise')",
     "numpy module": "import numpy as np\nnp.ctypeslib.load_library('c', '.')",
     "dump": "import numpy as np\nnp.ones(3).tofile('x')",
     "traceback": "try:\n    1 / 0\nexcept Exception as error:\n    error.__traceback__.tb_frame",
@@ -101,6 +105,10 @@ HOSTILE = {
     "outer sum": "import numpy as np\nx = np.zeros(10 ** 6)\nx[:, None] + x",
     "outer product": "import numpy as np\nx = np.zeros(10 ** 6)\nx[:, None] @ x[None]",
     "np.outer": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.outer(x, x)",
+    "np.add.outer": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.add.outer(x, x)",
+    "np.linalg.outer": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.linalg.outer(x, x)",
+    "np.tri": "import numpy as np\nnp.tri(10 ** 6)",
+    "np.vander": "import numpy as np\nnp.vander(np.zeros(10 ** 6))",
     "np.add": "import numpy as np\nx = np.zeros(10 ** 6)\nnp.add(x[:, None], x)",
     "meshgrid": "import numpy as np\nx = np.zeros(10 ** 4)\nnp.meshgrid(x, x, x)",
     "indexing": "import numpy as np\ni = np.zeros(5_000, int)\nnp.zeros((9, 9))[i[:, None], i]",
@@ -127,3 +135,34 @@ def test_a_program_reaches_nothing_outside_of_its_world(name: str) -> None:
         refused,
     ):
         world.run_program("program")
+
+
+OF_NUMPY = {
+    "triangle": "x[np.tril_indices(4, k=-1)]",
+    "accumulate": "np.maximum.accumulate(x[:, 0])",
+    "reduce": "np.add.reduce(x, axis=1)",
+    "sliding": "np.convolve(x[0], np.hanning(3), mode='same')",
+    "inside": "np.linalg.matrix_power(x[:, :4], 3)",
+    "interpolation": "np.interp([0.5, 1.5], np.arange(4), x[:, 0])",
+    "grid of positions": "x[np.ix_([0, 2], [1, 3])]",
+    "a dtype of jax": "np.zeros(3, jnp.int32) + x.astype(jnp.float32)[0, :3]",
+    "a dtype of jax by name": "x.sum(axis=0, dtype=jnp.float32)",
+    "number beyond the end": "np.asarray(jnp.asarray(x)[7, 1])",
+    "number before the start": "np.asarray(jnp.asarray(x)[1:, -9])",
+    "numbers beyond, apart": "np.asarray(jnp.asarray(x)[9, :, None][2])",
+    "no write beyond the end": "np.asarray(jnp.asarray(x).at[7].set(0.0))",
+    "no write apart": "np.asarray(jnp.asarray(x).at[0, 9].add(1.0))",
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMPY)
+def test_what_a_program_computes_with_numpy_is_what_numpy_computes(name: str) -> None:
+    text = (
+        "import jax.numpy as jnp\nimport numpy as np\n\n\ndef main():\n"
+        "    x = np.random.default_rng(3).normal(size=(4, 5))\n"
+        f"    return {OF_NUMPY[name]}\n"
+    )
+    scope: dict[str, Any] = {}
+    exec(text, scope)
+    (found,) = evaluated(text)
+    np.testing.assert_allclose(found, scope["main"](), rtol=1e-6)

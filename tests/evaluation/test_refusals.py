@@ -75,6 +75,11 @@ WRONG = {
     "ST104": {"rows": 10},
     "ST306": {"spec": '"d", None, None'},
 }
+PLACED = {
+    "a constraint": "lax.with_sharding_constraint({value}, {where})",
+    "a placement": "jax.device_put({value}, {where})",
+    "in a tree": "lax.with_sharding_constraint([{value}, {value}], {where})",
+}
 
 
 @pytest.mark.once  # JAX has no part in it
@@ -86,6 +91,30 @@ def test_a_refusal_is_found_at_the_call(code: str) -> None:
     assert judgement.refusal.code == code
     assert judgement.refusal.message.startswith("JAX refuses this call: ")
     assert "mapped(jnp" in text.splitlines()[judgement.refusal.where.place[0] - 1]
+
+
+def placed(form: str, spec: str) -> str:
+    """The program, which lays an array of two dimensions out before it calls the mapped function."""
+    where = f"jax.sharding.NamedSharding(mesh, P({spec}))"
+    placing = PLACED[form].format(value="jnp.ones((ROWS, 4))", where=where)
+    return PROGRAM.format(**(RIGHT | {"call": f"{placing}\n    {RIGHT['call']}"}))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("form", PLACED)
+def test_a_spec_of_more_entries_than_dimensions_is_refused(form: str) -> None:
+    assert judged(placed(form, '"d", None')).refusal is None
+    refusal = judged(placed(form, '"d", None, None')).refusal
+    assert refusal is not None
+    assert refusal.code == "ST306"
+
+
+def test_jax_refuses_such_specs(tmp_path: Path) -> None:
+    programs = {form: placed(form, '"d", None, None') for form in PLACED}
+    programs["right"] = placed("a placement", '"d", None')
+    assert errors_of(programs, tmp_path) == {"right": None} | dict.fromkeys(
+        PLACED, "ValueError"
+    )
 
 
 @pytest.mark.once
@@ -151,6 +180,9 @@ UNFIT = {
     "reshape": {"body": "return h.reshape(2, 32)"},
     "joined": {"body": "return jnp.concatenate([h, v])"},
     "selected": {"body": "return jnp.where(h > 0, x, h)"},
+    "one row for each device": {
+        "body": 'return lax.psum_scatter(h @ v, "t", scatter_dimension=1)'
+    },
 }
 
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support import run_python
+from tests.support import run_linter
 
 HEAD = "import jax.numpy as jnp\nfrom shardtypes import f32\n\n\n"
 NORM = """\
@@ -37,7 +37,7 @@ def lint(
     unset = [name for name in _OWN if name in os.environ]
     kept = {name: os.environ.pop(name) for name in unset}
     try:
-        return run_python("-m", "shardlint", *arguments, cwd=cwd, env=env)
+        return run_linter(*arguments, cwd=cwd, env=env)
     finally:
         os.environ.update(kept)
 

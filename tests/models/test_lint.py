@@ -9,7 +9,7 @@ import pytest
 
 from shardlint.cli import main
 from tests.models.examples import MODELS, NAMES, Bug, bugs, copy
-from tests.support import run_python
+from tests.support import run_linter
 
 ALL = bugs()
 
@@ -17,9 +17,7 @@ ALL = bugs()
 @pytest.mark.once
 @pytest.mark.parametrize("model", NAMES)
 def test_correct_model_is_silent(model: str) -> None:
-    result = run_python(
-        "-m", "shardlint", "--no-cache", "--format", "concise", ".", cwd=MODELS / model
-    )
+    result = run_linter("--no-cache", "--format", "concise", ".", cwd=MODELS / model)
     assert (result.returncode, result.stdout) == (0, ""), result.stdout + result.stderr
 
 
@@ -29,9 +27,7 @@ def test_the_command_line_reports_a_bug(tmp_path: Path) -> None:
     bug = next(bug for bug in ALL if bug.id == "transformer/einsum-letters-swapped")
     project = copy(bug.model, tmp_path)
     line = bug.apply(project)
-    result = run_python(
-        "-m", "shardlint", "--no-cache", "--format", "concise", bug.file, cwd=project
-    )
+    result = run_linter("--no-cache", "--format", "concise", bug.file, cwd=project)
     assert result.returncode == 1, result.stderr
     assert result.stdout.startswith(f"{bug.file}:{line}:"), result.stdout
 

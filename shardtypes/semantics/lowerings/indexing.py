@@ -160,14 +160,19 @@ def _parse(
                     )
                 )
             )
-        elif isinstance(one, int) or (
-            not isinstance(one, (Array, list)) and np.ndim(one) == 0
-        ):
+        elif _is_number(one) and -size <= int(one) < size:
             entries.append(axis_of(one, size))
         else:
             entries.append((len(arrays),))
             arrays.append(place(asarray(one), size))
     return _laid_out(array, entries, arrays)
+
+
+def _is_number(index: Any) -> bool:
+    """Whether an entry of an index is one position that is known."""
+    return isinstance(index, int) or (
+        not isinstance(index, (Array, list)) and np.ndim(index) == 0
+    )
 
 
 def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> _Parsed:

@@ -313,10 +313,21 @@ def _scattered_shape(
     sizes = list(operands[0].dims)
     at = params["dimension"]
     if not params["tiled"]:
+        _refuse_other_than_one_each(sizes[at], params)
         del sizes[at]
     else:
         sizes[at] = _part_of(sizes[at], params)
     return [tuple(sizes)]
+
+
+def _refuse_other_than_one_each(size: Dim, params: Params) -> None:
+    """Raises SizesDiffer where a dimension has not one entry for each device."""
+    count = _group_size(params)
+    if isinstance(size, int) and size != count:
+        axes = ", ".join(repr(name) for name, _ in params["axes"])
+        raise SizesDiffer(
+            f"a dimension of {int(size)} is not one entry for each of the {count} devices along {axes}"
+        )
 
 
 def _part_of(size: Dim, params: Params) -> Dim:
