@@ -130,6 +130,7 @@ def _server(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         return _fail(messages.no_server(error.name or ""))
     if options.version:
+        settings_of(options)  # which fails where an option cannot be used
         return _version()
     serve(arguments)
     return 0

@@ -13,6 +13,7 @@ import {
   which,
 } from "./finding";
 import * as messages from "./messages";
+import { refusal } from "./probe";
 import { selectedInterpreter } from "./python";
 import { Restarts } from "./restarts";
 import { type Settings, forServer, readSettings } from "./settings";
@@ -114,13 +115,19 @@ export class Controller implements vscode.Disposable {
 
   private async start(server: Server, settings: Settings): Promise<void> {
     const command = [...server.command, ...settings.args];
+    const folder = folderOfWork()?.uri.fsPath;
     if (server.passedOver !== undefined) {
       this.output.warn(messages.usedInstead(server.passedOver.message));
+    }
+    const refused = await refusal(server.command, settings.args, folder);
+    if (refused !== undefined) {
+      this.failed(refused);
+      return;
     }
     this.output.info(messages.started(server.version, command));
     const client = clientFor({
       command,
-      folder: folderOfWork()?.uri.fsPath,
+      folder,
       settings: forServer(settings),
       output: this.output,
       ended: () => this.ended(),
@@ -135,10 +142,7 @@ export class Controller implements vscode.Disposable {
     try {
       await client.start();
     } catch (error) {
-      const message = messages.notStarted(error instanceof Error ? error.message : String(error));
-      this.output.error(message);
-      this.show({ kind: "failed", message });
-      this.askToRestart(message);
+      this.failed(messages.notStarted(error instanceof Error ? error.message : String(error)));
     }
   }
 
@@ -166,11 +170,14 @@ export class Controller implements vscode.Disposable {
       this.show({ kind: "starting" });
       return true;
     }
-    const message = messages.crashedTooOften(count, Restarts.minutes);
+    this.failed(messages.crashedTooOften(count, Restarts.minutes));
+    return false;
+  }
+
+  private failed(message: string): void {
     this.output.error(message);
     this.show({ kind: "failed", message });
     this.askToRestart(message);
-    return false;
   }
 
   private settings(): Settings {

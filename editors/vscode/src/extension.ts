@@ -83,7 +83,11 @@ function askToInstall(missing: Missing): void {
 }
 
 function askToRestart(message: string): void {
-  const choices = { Restart: "shardlint.restart", "Show output": "shardlint.showOutput" };
+  const choices = {
+    Restart: "shardlint.restart",
+    Settings: "shardlint.openSettings",
+    "Show output": "shardlint.showOutput",
+  };
   void ask(vscode.window.showErrorMessage, message, choices);
 }
 
@@ -150,6 +154,12 @@ async function checkWorkspace(owner: Controller): Promise<void> {
   }
   const folders = vscode.workspace.workspaceFolders ?? [];
   const paths = folders.map((folder) => folder.uri.fsPath);
-  const options = ["--format", "concise", "--color", "never", "--"];
-  await runTask("check the workspace", [...command, ...options, ...paths], ["$shardlint"]);
+  const options = ["--format", "concise", "--color", "never", "--exit-zero", "--"];
+  const matching = { matchers: ["$shardlint"], reveal: vscode.TaskRevealKind.Silent };
+  const status = await runTask("check the workspace", [...command, ...options, ...paths], matching);
+  if (status !== 0) {
+    void vscode.window.showErrorMessage(`shardlint: ${messages.notChecked(status)}`);
+    return;
+  }
+  await vscode.commands.executeCommand("workbench.actions.view.problems");
 }

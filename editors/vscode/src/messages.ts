@@ -11,11 +11,11 @@ const UPGRADE = `upgrade with: pip install --upgrade '${PACKAGE}'`;
 // --- why the server does not run --------------------------------------------------------------------------------
 
 export function notPython(interpreter: string, reason: string): string {
-  return `${interpreter} does not run as Python: ${firstLine(reason)}`;
+  return `${interpreter} does not run as Python: ${lastLine(reason)}`;
 }
 
 export function notShardlint(executable: string, reason: string): string {
-  return `${executable} does not start the server: ${firstLine(reason)}`;
+  return `${executable} does not start the server: ${lastLine(reason)}`;
 }
 
 export function oldPython(interpreter: string, version: string): string {
@@ -72,8 +72,12 @@ export function usedInstead(problem: string): string {
   return `the server on the PATH is used, because ${problem}`;
 }
 
+export function refused(args: readonly string[], reason: string): string {
+  return `the server does not take shardlint.args, ${args.join(" ")}: ${lastLine(reason)}`;
+}
+
 export function notStarted(reason: string): string {
-  return `the server did not start: ${firstLine(reason)}`;
+  return `the server did not start: ${lastLine(reason)}`;
 }
 
 export function crashedAgain(times: number): string {
@@ -92,6 +96,10 @@ export function notInstalled(status: number | undefined): string {
   return `${PACKAGE} could not be installed (exit status ${status ?? "unknown"}): the terminal says why`;
 }
 
+export function notChecked(status: number | undefined): string {
+  return `the workspace could not be checked (exit status ${status ?? "unknown"}): the terminal says why`;
+}
+
 export function noInterpreter(): string {
   return "no Python interpreter is selected into which the server could be installed";
 }
@@ -104,6 +112,7 @@ export function nothingToFix(): string {
   return "no finding in this file has a safe fix";
 }
 
-function firstLine(text: string): string {
-  return text.trim().split("\n", 1)[0] || "it says nothing";
+/** Of a traceback, or of what a program says about its usage, the line that tells. */
+function lastLine(text: string): string {
+  return text.trim().split("\n").at(-1) || "it says nothing";
 }

@@ -72,6 +72,19 @@ export async function probeExecutable(executable: string): Promise<Probed> {
   return { version: version[1] };
 }
 
+/** What a server that was found has against options; undefined if it takes them. */
+export async function refusal(
+  command: readonly string[],
+  args: readonly string[],
+  folder: string | undefined,
+): Promise<string | undefined> {
+  if (args.length === 0) {
+    return undefined;
+  }
+  const outcome = await run([...command, ...args, "--version"], folder);
+  return outcome.status === 0 ? undefined : messages.refused(args, outcome.stderr);
+}
+
 /** Whether the server runs in an interpreter that describes itself so. */
 export function verdict(interpreter: string, found: Description): Probed {
   if (!isAtLeast(found.python, OLDEST_PYTHON)) {

@@ -2,11 +2,19 @@
 
 import * as vscode from "vscode";
 
+export interface Shown {
+  /** Which of its lines are findings. */
+  matchers: string[];
+  reveal: vscode.TaskRevealKind;
+}
+
+const ALWAYS: Shown = { matchers: [], reveal: vscode.TaskRevealKind.Always };
+
 /** Run a command as a task; gives its exit status, undefined where the user ended it. */
 export async function runTask(
   name: string,
   command: readonly string[],
-  matchers: string[] = [],
+  shown = ALWAYS,
 ): Promise<number | undefined> {
   const [file, ...args] = command;
   const folder = vscode.workspace.workspaceFolders?.[0];
@@ -16,8 +24,9 @@ export async function runTask(
     name,
     "shardlint",
     new vscode.ProcessExecution(file, args, { cwd: folder?.uri.fsPath }),
-    matchers,
+    shown.matchers,
   );
+  task.presentationOptions = { reveal: shown.reveal, clear: true };
   const execution = await vscode.tasks.executeTask(task);
   return new Promise((resolve) => {
     const subscription = vscode.tasks.onDidEndTaskProcess((event) => {

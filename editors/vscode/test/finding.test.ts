@@ -4,7 +4,7 @@ import * as path from "node:path";
 import test from "node:test";
 import { type Missing, type Places, type Server, findServer, interpreterOf, which } from "../src/finding";
 import { installCommand } from "../src/installing";
-import { verdict } from "../src/probe";
+import { refusal, verdict } from "../src/probe";
 import { run } from "../src/processes";
 import { PYTHON, environment, folderFor, write } from "./support";
 
@@ -112,6 +112,19 @@ test("modules of the folder that is open are not imported", async (t) => {
   const server = await found({ interpreter: { path: PYTHON, choice: "selected" } });
   const outcome = await run([...server.command, "--version"], folder);
   assert.equal(outcome.stdout, `shardlint ${server.version}\n`, outcome.stderr);
+});
+
+test("options that the server does not take are said before it starts", async (t) => {
+  const folder = folderFor(t);
+  const server = await found({ executable: SHARDLINT });
+  assert.equal(await refusal(server.command, [], folder), undefined);
+  assert.equal(await refusal(server.command, ["--mesh", "d=2,t=4"], folder), undefined);
+  assert.equal(
+    await refusal(server.command, ["--mush", "d=2"], folder),
+    "the server does not take shardlint.args, --mush d=2: " +
+      "shardlint server: error: unrecognized arguments: --mush d=2",
+  );
+  assert.match(String(await refusal(server.command, ["--select", "X1"], folder)), /'X1' in --select is not a rule/);
 });
 
 test("a folder's own environment, and executables on a search path", async (t) => {
