@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +17,9 @@ from shardtypes.lang.diagnostics import Diagnostic
 
 #: All fixes of a file at once, which editors may run when it is saved.
 FIX_ALL = "source.fixAll.shardlint"
+
+#: Of a page's sections, which would be larger than anything else that an editor shows.
+_HEADING = re.compile(r"^## ", re.MULTILINE)
 
 
 def register(server: Server) -> None:
@@ -101,14 +105,17 @@ def _hovers(
         place = server.range(document.lines, found.place)
         about = rule(found.code)
         if about is not None and _contains(place, at):
-            head = f"**{found.code} {found.name}**\n\n{found.message}"
-            yield place, f"{head}\n\n---\n\n{about.text()}"
+            # Editors show the message of the finding themselves, beside this.
+            page = _HEADING.sub("#### ", about.text())
+            yield place, f"**{found.code} {found.name}**\n\n{page}"
 
 
 def _wanted(kind: str, context: lsp.CodeActionContext) -> bool:
-    """Whether the editor asks for actions of this kind; a kind includes those whose names go on behind it."""
-    only = context.only
-    return not only or any(kind == one or kind.startswith(f"{one}.") for one in only)
+    """Whether the editor asks for actions of this kind. A kind includes those whose names go on behind it; the empty
+    one includes all."""
+    if not context.only or "" in context.only:
+        return True
+    return any(kind == one or kind.startswith(one + ".") for one in context.only)
 
 
 def _actions(
@@ -132,7 +139,8 @@ def _fix_all(server: Server, document: Document, uri: str) -> Iterator[lsp.CodeA
     found = sorted(document.findings(), key=lambda one: one.place)
     edits, count = _edits(server, document, found, unsafe=False)
     if count:
-        title = f"shardlint: apply {count} safe {'fix' if count == 1 else 'fixes'}"
+        noun = "fix" if count == 1 else "fixes"
+        title = f"shardlint: apply {count} safe {noun}"
         yield _action(title, FIX_ALL, uri, edits, None, preferred=False)
 
 
@@ -148,12 +156,15 @@ def _edits(
 
     def position(offset: int) -> lsp.Position:
         line = bisect_right(starts, offset) or 1
-        return server.position(document.lines, line, offset - starts[line - 1] + 1)
+        start = starts[line - 1]
+        column = offset - start + 1
+        return server.position(document.lines, line, column)
 
     edits = []
     for start, end, replacement in replacements:
         between = lsp.Range(position(start), position(end))
-        edits.append(lsp.TextEdit(between, replacement))
+        edit = lsp.TextEdit(between, replacement)
+        edits.append(edit)
     return edits, count
 
 

@@ -25,7 +25,9 @@ KEYS = {"inlayHints": "inlay_hints"}
 
 def section(settings: object) -> object:
     """Our part of all settings of an editor; None where it has none."""
-    return settings.get(SECTION) if isinstance(settings, Mapping) else None
+    if not isinstance(settings, Mapping):
+        return None
+    return settings.get(SECTION)
 
 
 def read(given: object, before: Preferences) -> tuple[Preferences, list[str]]:
@@ -33,15 +35,19 @@ def read(given: object, before: Preferences) -> tuple[Preferences, list[str]]:
     if given is None:
         return before, []
     if not isinstance(given, Mapping):
-        return before, [messages.no_preferences(given)]
+        problem = messages.no_preferences(given)
+        return before, [problem]
     changes: dict[str, Any] = {}
     problems = []
     for key, value in given.items():
-        name = KEYS.get(str(key))
+        called = str(key)
+        name = KEYS.get(called)
         if name is None:
-            problems.append(messages.unknown_preference(str(key), KEYS))
+            problem = messages.unknown_preference(called, KEYS)
+            problems.append(problem)
         elif not isinstance(value, bool):
-            problems.append(messages.wrong_type(str(key), "true or false", value))
+            problem = messages.wrong_type(called, "true or false", value)
+            problems.append(problem)
         else:
             changes[name] = value
     return replace(before, **changes), problems

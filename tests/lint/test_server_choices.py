@@ -163,6 +163,7 @@ def test_all_safe_fixes_of_a_file_at_once(tmp_path: Path) -> None:
             return {one.title: one for one in found}  # type: ignore[union-attr] # see above
 
         every = await actions()
+        assert (await actions("")).keys() == every.keys()
         title = "shardlint: apply 3 safe fixes"
         assert title in every and "Ignore ST204 here" in every, every.keys()
         for kind in ("source", "source.fixAll", "source.fixAll.shardlint"):

@@ -19,8 +19,8 @@ export interface Start {
   folder: string | undefined;
   settings: ServerSettings;
   output: vscode.LogOutputChannel;
-  /** The server ended by itself: whether it is to be started again. */
-  ended: () => boolean;
+  /** The server ended by itself. */
+  ended: () => void;
 }
 
 /** A client that is not started yet. */
@@ -30,8 +30,8 @@ export function clientFor(start: Start): LanguageClient {
   const errorHandler: ErrorHandler = {
     error: () => ({ action: ErrorAction.Continue }),
     closed: () => {
-      const action = start.ended() ? CloseAction.Restart : CloseAction.DoNotRestart;
-      return { action, handled: true };
+      start.ended();
+      return { action: CloseAction.DoNotRestart, handled: true };
     },
   };
   return new LanguageClient("shardlint", "shardlint", serverOptions, {
@@ -40,6 +40,7 @@ export function clientFor(start: Start): LanguageClient {
     outputChannel: start.output,
     traceOutputChannel: start.output,
     errorHandler,
+    initializationFailedHandler: () => false,
   });
 }
 

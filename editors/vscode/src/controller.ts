@@ -125,12 +125,12 @@ export class Controller implements vscode.Disposable {
       return;
     }
     this.output.info(messages.started(server.version, command));
-    const client = clientFor({
+    const client: LanguageClient = clientFor({
       command,
       folder,
       settings: forServer(settings),
       output: this.output,
-      ended: () => this.ended(),
+      ended: () => this.ended(client, server),
     });
     client.onDidChangeState(({ newState }) => {
       if (newState === ClientState.Running) {
@@ -142,7 +142,8 @@ export class Controller implements vscode.Disposable {
     try {
       await client.start();
     } catch (error) {
-      this.failed(messages.notStarted(error instanceof Error ? error.message : String(error)));
+      this.output.warn(messages.notStarted(error instanceof Error ? error.message : String(error)));
+      this.ended(client, server);
     }
   }
 
@@ -162,16 +163,25 @@ export class Controller implements vscode.Disposable {
     }
   }
 
-  private ended(): boolean {
+  /** A server ended by itself, while it ran or before it did: it is started again, a few times. */
+  private ended(client: LanguageClient, server: Server): void {
+    if (this.client !== client) {
+      return; // told before, or another one is there by now
+    }
+    this.client = undefined;
     const again = this.restarts.again(Date.now());
     const count = this.restarts.count;
-    if (again) {
-      this.output.warn(messages.crashedAgain(count));
-      this.show({ kind: "starting" });
-      return true;
+    if (!again) {
+      this.failed(messages.crashedTooOften(count, Restarts.minutes));
+      return;
     }
-    this.failed(messages.crashedTooOften(count, Restarts.minutes));
-    return false;
+    this.output.warn(messages.crashedAgain(count));
+    this.show({ kind: "starting" });
+    void this.afterwards(async () => {
+      if (this.server === server) {
+        await this.start(server, this.settings());
+      }
+    });
   }
 
   private failed(message: string): void {

@@ -81,7 +81,7 @@ export function notStarted(reason: string): string {
 }
 
 export function crashedAgain(times: number): string {
-  return `the server ended unexpectedly; start ${times} follows`;
+  return `the server ended unexpectedly and is started again (${times})`;
 }
 
 export function crashedTooOften(times: number, minutes: number): string {

@@ -198,6 +198,7 @@ async function withServer(page, at) {
     process.kill(running, "SIGKILL");
   }
   const notice = page.locator(".notification-list-item", { hasText: "4 times within 3 minutes and is not started again" });
+  await command(page, "Notifications: Show Notifications");
   await notice.getByRole("button", { name: "Restart", exact: true }).click();
   await serverOf(folder, before);
 }
