@@ -5,7 +5,7 @@ import { forServer, readSettings } from "../src/settings";
 import { type State, shown } from "../src/status";
 import { isAtLeast } from "../src/versions";
 
-const VARIABLES = { workspaceFolder: "/work", userHome: "/home/me", env: { TOOLS: "/tools" } };
+const VARIABLES = { workspaceFolder: "/project", userHome: "/home/me", env: { TOOLS: "/tools" } };
 
 test("versions are compared number by number", () => {
   for (const newer of ["0.1.0", "0.1.0.dev3", "0.1", "0.10.0", "1", "0.1.1rc1"]) {
@@ -33,7 +33,7 @@ test("variables in settings are replaced", () => {
   };
   const { settings, problems } = readSettings((name) => given[name], VARIABLES);
   assert.equal(settings.path, "/tools/shardlint");
-  assert.equal(settings.interpreter, "/work/env/bin/python");
+  assert.equal(settings.interpreter, "/project/env/bin/python");
   assert.deepEqual(settings.args, ["--config", "/home/me/shardlint.toml"]);
   assert.deepEqual(problems, []);
 });
