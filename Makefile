@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-sdist oracle ledger demo docs clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist oracle ledger demo docs vscode clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -24,6 +24,7 @@ help:
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
 	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
 	@echo 'make docs     the documentation as a site, in site/, with all its links checked'
+	@echo 'make vscode   build and test the extension for Visual Studio Code (needs Node 20.12 or newer)'
 	@echo 'make clean    remove the environments and caches'
 
 env:
@@ -50,6 +51,7 @@ check: lint
 test: lint
 	@$(MAKE) --no-print-directory test-default
 	@$(MAKE) --no-print-directory test-second
+	@$(MAKE) --no-print-directory test-vscode
 
 test-default: env
 	@$(BIN)/python $(COMPILED)
@@ -63,6 +65,14 @@ test-second: second-env
 	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 -m 'not once' $(TESTS); \
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
+	fi
+
+test-vscode: env
+	@if [ -d editors/vscode/node_modules ]; then \
+	    echo '== the extension for Visual Studio Code =='; \
+	    cd editors/vscode && npm run --silent check && npm run --silent build && npm run --silent test; \
+	else \
+	    echo '== the extension for Visual Studio Code was not tested: that needs Node, see make vscode =='; \
 	fi
 
 test-sdist: env
@@ -88,6 +98,12 @@ docs:
 	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site && \
 	echo '== the site is in site/: .venv/docs/bin/mkdocs serve shows it =='
 
+vscode: env
+	@command -v npm >/dev/null || { echo 'make vscode needs Node 20.12 or newer with npm: https://nodejs.org'; exit 1; }
+	@cd editors/vscode && npm ci --no-audit --no-fund && npm run --silent all
+	@echo '== built editors/vscode/dist/shardlint.vsix =='
+
 clean:
+	rm -rf editors/vscode/node_modules editors/vscode/build editors/vscode/dist
 	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .shardlint_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

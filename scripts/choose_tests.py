@@ -66,6 +66,7 @@ AREAS = {
     "fixtures/mypy/": ("tests/mypy_plugin/test_cases.py",),
     "fixtures/models/": ("tests/models/test_lint.py", "tests/models/test_mypy.py"),
     "docs/contributing.md": ("tests/test_contributing.py",),
+    "editors/": ("tests/lint/test_vscode.py",),
     "docs/": ("tests/test_docs.py", "tests/test_site.py"),
     "mkdocs.yml": ("tests/test_site.py",),
     "CHANGELOG.md": ("tests/test_site.py",),

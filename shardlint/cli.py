@@ -34,7 +34,8 @@ def _run(arguments: list[str]) -> int:
 
     try:
         status = run(arguments)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the server closes it when its editor says exit
+            sys.stdout.flush()
     except OSError as error:
         if error.filename is not None:
             raise  # a file, and none of those that are read or written: these have their own words

@@ -13,6 +13,7 @@ from shardlint.config import ConfigError
 from shardlint.options import (
     baseline_options,
     check_options,
+    server_options,
     settings_of,
     without_baseline,
 )
@@ -48,13 +49,17 @@ def _run(command: str, arguments: list[str]) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     if options.version:
-        sys.stdout.write(f"shardlint {version('shardtypes')}\n")
-        return 0
+        return _version()
     if options.explain:
         return _explain(options.explain)
     from shardlint.checking import check_and_show, check_and_watch
 
     return check_and_watch(options) if options.watch else check_and_show(options)
+
+
+def _version() -> int:
+    sys.stdout.write(f"shardlint {version('shardtypes')}\n")
+    return 0
 
 
 def _baseline(options: argparse.Namespace) -> int:
@@ -119,15 +124,15 @@ def _schema(arguments: Sequence[str]) -> int:
 
 
 def _server(arguments: Sequence[str]) -> int:
-    argparse.ArgumentParser(
-        prog="shardlint server",
-        description="Serve an editor: the language server protocol on standard input and output.",
-    ).parse_args(arguments)
+    options = server_options(arguments)
     try:
         from shardlint.server.protocol import serve
     except ModuleNotFoundError as error:
         return _fail(messages.no_server(error.name or ""))
-    serve()
+    if options.version:
+        settings_of(options)  # which fails where an option cannot be used
+        return _version()
+    serve(arguments)
     return 0
 
 

@@ -28,7 +28,18 @@ def apply(
 
     A fix whose edits touch those of an earlier one is left for the next pass.
     """
-    starts = _line_starts(text)
+    replacements, count = chosen(text, diagnostics, unsafe)
+    for start, end, replacement in reversed(replacements):
+        text = text[:start] + replacement + text[end:]
+    return text, count
+
+
+def chosen(
+    text: str, diagnostics: Iterable[Diagnostic], unsafe: bool
+) -> tuple[list[tuple[int, int, str]], int]:
+    """What one pass replaces in ``text``: from where to where (in characters) and by what, in order and apart from each
+    other; and how many fixes that is."""
+    starts = line_starts(text)
     taken: list[tuple[int, int, str]] = []
     count = 0
     for diagnostic in diagnostics:
@@ -44,14 +55,18 @@ def apply(
             continue
         taken += spans
         count += 1
-    for start, end, replacement in sorted(taken, reverse=True):
-        if not replacement:
-            # A removed comment leaves no blanks behind it.
-            line_end = text.find("\n", end)
-            if not text[end : line_end if line_end >= 0 else len(text)].strip():
-                start = len(text[:start].rstrip(" \t"))
-        text = text[:start] + replacement + text[end:]
-    return text, count
+    return [_tidied(text, one) for one in sorted(taken)], count
+
+
+def _tidied(text: str, span: tuple[int, int, str]) -> tuple[int, int, str]:
+    """A comment that is removed leaves no blanks behind it."""
+    start, end, replacement = span
+    if replacement:
+        return span
+    line_end = text.find("\n", end)
+    if not text[end : line_end if line_end >= 0 else len(text)].strip():
+        start = len(text[:start].rstrip(" \t"))
+    return start, end, replacement
 
 
 def _span(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
@@ -63,7 +78,8 @@ def _span(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
     )
 
 
-def _line_starts(text: str) -> list[int]:
+def line_starts(text: str) -> list[int]:
+    """Where each line begins, in characters."""
     starts = [0]
     for line in decoding.lines(text, keepends=True):
         starts.append(starts[-1] + len(line))

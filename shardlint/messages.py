@@ -304,6 +304,14 @@ def fixed(count: int, files: int) -> str:
     )
 
 
+def no_preferences(given: object) -> str:
+    return f"an editor's settings must be an object such as {{'inlayHints': false}}, got {given!r}"
+
+
+def unknown_preference(key: str, known: Iterable[str]) -> str:
+    return f"unknown setting {key!r} of the editor; {nearest(key, known)}"
+
+
 def no_server(module: str) -> str:
     return f"the language server needs {module}, which is not installed: pip install 'shardtypes[server]'"
 

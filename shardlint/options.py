@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -72,6 +72,23 @@ def _with_value(argument: str) -> str:
     return f"{argument}=" if argument == _OPTIONAL_VALUE else argument
 
 
+def server_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``shardlint server``: those that are settings. An open file is left out where the settings exclude
+    it. One process: what is open is small, and it is waited for by one user."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint server",
+        description="Serve an editor: the language server protocol on standard input and output.",
+    )
+    parser.add_argument(
+        "--version",
+        action="store_true",
+        help="print the version if the server can be started, and serve nobody",
+    )
+    _add_settings(parser)
+    parser.set_defaults(force_exclude=True, jobs=1)
+    return parser.parse_args(arguments)
+
+
 def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
@@ -80,6 +97,31 @@ def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files and folders (default: the current folder)",
     )
+    _add_settings(parser)
+    add(
+        "--force-exclude",
+        action="store_true",
+        help="leave out what is excluded even where it is named itself",
+    )
+    add(
+        "--jobs",
+        type=_jobs,
+        metavar="N",
+        help="processes to use (default: one per core)",
+    )
+    add("--no-cache", action="store_true", help="neither read nor write the cache")
+    add("--traceback", action="store_true", help="show where shardlint itself failed")
+    add(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print the findings, and nothing about the run",
+    )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
     add(
         "--select",
         metavar="CODES",
@@ -90,11 +132,6 @@ def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
         "--exclude",
         metavar="PATTERNS",
         help="not these files and folders either, comma-separated, as in .gitignore",
-    )
-    add(
-        "--force-exclude",
-        action="store_true",
-        help="leave out what is excluded even where it is named itself",
     )
     add(
         "--no-respect-gitignore",
@@ -117,21 +154,6 @@ def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
         "--no-evaluate",
         action="store_true",
         help="run no code in numbers on other numbers of devices (ST316)",
-    )
-    add(
-        "--jobs",
-        type=_jobs,
-        metavar="N",
-        help="processes to use (default: one per core)",
-    )
-    add("--no-cache", action="store_true", help="neither read nor write the cache")
-    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
-    add("--traceback", action="store_true", help="show where shardlint itself failed")
-    add(
-        "-q",
-        "--quiet",
-        action="store_true",
-        help="print the findings, and nothing about the run",
     )
 
 

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.once
 FOLDERS = (
     "benchmarks",
     "docs",
+    "editors",
     "fixtures",
     "pytest_shardtypes",
     "scripts",

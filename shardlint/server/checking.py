@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
-from shardlint import decoding
-from shardlint.config import Config, ConfigError, find
+from shardlint import decoding, options
+from shardlint.config import Config, ConfigError
 from shardlint.discovery import shown
 from shardlint.found import ShownType
 from shardlint.rules import RuleError
@@ -72,7 +74,34 @@ def saved(text: str) -> bytes:
         return plain
 
 
+#: The options that this process was started with.
+_given: list[str] = []
+
+
+def start_with(arguments: Sequence[str]) -> None:
+    """Options of ``shardlint server``, which go before the settings of every folder.
+
+    Raises:
+        ConfigError: an option that cannot be used.
+    """
+    options.settings_of(_parsed(tuple(arguments)))
+    _given[:] = arguments
+
+
+def given() -> tuple[str, ...]:
+    """The options that this process was started with."""
+    return tuple(_given)
+
+
 def settings_of(folder: Path) -> Config:
-    """An open file is left out where the settings exclude it. One process: what is open is small, and it is waited for
-    by one user."""
-    return replace(find(folder), jobs=1, force_exclude=True)
+    """The settings in force in a folder, read anew.
+
+    Raises:
+        ConfigError: settings that cannot be used.
+    """
+    return options.settings_of(_parsed(given()))(folder)
+
+
+@cache
+def _parsed(arguments: tuple[str, ...]) -> Namespace:
+    return options.server_options(arguments)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 
 from lsprotocol import types as lsp
 
+from shardlint.fixing import chosen, line_starts
 from shardlint.rules import rule
 from shardlint.server.documents import Document
 from shardlint.server.serving import Server
 from shardlint.server.shapes import local_shape
 from shardtypes.lang.diagnostics import Diagnostic
+
+#: All fixes of a file at once, which editors may run when it is saved.
+FIX_ALL = "source.fixAll.shardlint"
+
+#: Of a page's sections, which would be larger than anything else that an editor shows.
+_HEADING = re.compile(r"^## ", re.MULTILINE)
 
 
 def register(server: Server) -> None:
@@ -32,7 +41,7 @@ def register(server: Server) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
     def hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
         document = server.of(params.text_document.uri)
-        if document is None:
+        if document is None or not server.preferences.inlay_hints:
             return []
         first, last = params.range.start.line, params.range.end.line
         found = []
@@ -45,20 +54,22 @@ def register(server: Server) -> None:
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION,
-        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]),
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix, FIX_ALL]),
     )
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        document = server.of(params.text_document.uri)
+        uri = params.text_document.uri
+        document = server.of(uri)
         if document is None:
             return []
         found: list[lsp.CodeAction] = []
-        for diagnostic in document.findings():
-            at = server.range(document.lines, diagnostic.place)
-            below = at.end.line < params.range.start.line
-            if not below and at.start.line <= params.range.end.line:
-                found += _actions(
-                    server, document, diagnostic, params.text_document.uri
-                )
+        if _wanted(lsp.CodeActionKind.QuickFix, params.context):
+            for diagnostic in document.findings():
+                at = server.range(document.lines, diagnostic.place)
+                below = at.end.line < params.range.start.line
+                if not below and at.start.line <= params.range.end.line:
+                    found += _actions(server, document, diagnostic, uri)
+        if _wanted(FIX_ALL, params.context):
+            found += _fix_all(server, document, uri)
         return found
 
     @server.feature(
@@ -94,25 +105,67 @@ def _hovers(
         place = server.range(document.lines, found.place)
         about = rule(found.code)
         if about is not None and _contains(place, at):
-            head = f"**{found.code} {found.name}**\n\n{found.message}"
-            yield place, f"{head}\n\n---\n\n{about.text()}"
+            # Editors show the message of the finding themselves, beside this.
+            page = _HEADING.sub("#### ", about.text())
+            yield place, f"**{found.code} {found.name}**\n\n{page}"
+
+
+def _wanted(kind: str, context: lsp.CodeActionContext) -> bool:
+    """Whether the editor asks for actions of this kind. A kind includes those whose names go on behind it; the empty
+    one includes all."""
+    if not context.only or "" in context.only:
+        return True
+    return any(kind == one or kind.startswith(one + ".") for one in context.only)
 
 
 def _actions(
     server: Server, document: Document, diagnostic: Diagnostic, uri: str
 ) -> Iterator[lsp.CodeAction]:
     shown = [server.diagnostic(document, diagnostic)]
-    if diagnostic.fix is not None:
-        edits = [
-            lsp.TextEdit(server.range(document.lines, e.place), e.replacement)
-            for e in diagnostic.fix.edits
-        ]
-        preferred = diagnostic.fix.applicability == "safe"
-        yield _action(diagnostic.fix.title, uri, edits, shown, preferred)
+    quick = lsp.CodeActionKind.QuickFix
+    fix = diagnostic.fix
+    if fix is not None:
+        edits, _ = _edits(server, document, [diagnostic], unsafe=True)
+        preferred = fix.applicability == "safe"
+        yield _action(fix.title, quick, uri, edits, shown, preferred)
     comment = _comment(document, diagnostic)
     if comment is not None:
         title = f"Ignore {diagnostic.code} here"
-        yield _action(title, uri, [comment], shown, preferred=False)
+        yield _action(title, quick, uri, [comment], shown, preferred=False)
+
+
+def _fix_all(server: Server, document: Document, uri: str) -> Iterator[lsp.CodeAction]:
+    """What ``shardlint --fix`` does in one pass, if that is anything."""
+    found = sorted(document.findings(), key=lambda one: one.place)
+    edits, count = _edits(server, document, found, unsafe=False)
+    if count:
+        noun = "fix" if count == 1 else "fixes"
+        title = f"shardlint: apply {count} safe {noun}"
+        yield _action(title, FIX_ALL, uri, edits, None, preferred=False)
+
+
+def _edits(
+    server: Server, document: Document, found: Iterable[Diagnostic], unsafe: bool
+) -> tuple[list[lsp.TextEdit], int]:
+    """What the fixes of findings change, and how many are applied."""
+    text = "".join(document.lines)
+    replacements, count = chosen(text, found, unsafe)
+    starts = line_starts(text)
+    if not text.endswith(("\n", "\r")):
+        starts.pop()  # no line begins behind the last one
+
+    def position(offset: int) -> lsp.Position:
+        line = bisect_right(starts, offset) or 1
+        start = starts[line - 1]
+        column = offset - start + 1
+        return server.position(document.lines, line, column)
+
+    edits = []
+    for start, end, replacement in replacements:
+        between = lsp.Range(position(start), position(end))
+        edit = lsp.TextEdit(between, replacement)
+        edits.append(edit)
+    return edits, count
 
 
 def _contains(outer: lsp.Range, at: lsp.Position) -> bool:
@@ -147,14 +200,15 @@ def _comment(document: Document, diagnostic: Diagnostic) -> lsp.TextEdit | None:
 
 def _action(
     title: str,
+    kind: str,
     uri: str,
     edits: list[lsp.TextEdit],
-    fixes: list[lsp.Diagnostic],
+    fixes: list[lsp.Diagnostic] | None,
     preferred: bool,
 ) -> lsp.CodeAction:
     return lsp.CodeAction(
         title,
-        lsp.CodeActionKind.QuickFix,
+        kind,
         diagnostics=fixes,
         is_preferred=preferred or None,
         edit=lsp.WorkspaceEdit(changes={uri: edits}),

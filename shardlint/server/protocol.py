@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lsprotocol import types as lsp
 
+from shardlint.server.checking import start_with
 from shardlint.server.features import register
+from shardlint.server.preferences import section
 from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
@@ -33,8 +36,14 @@ async def watch(server: Server) -> None:
     )
 
 
-def serve() -> None:
-    """Answer one editor on standard input and output until it says exit."""
+def serve(arguments: Sequence[str]) -> None:
+    """Answer one editor on standard input and output until it says exit; ``arguments`` are options that go before the
+    settings.
+
+    Raises:
+        ConfigError: an option that cannot be used.
+    """
+    start_with(arguments)
     server = Server()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
@@ -53,13 +62,22 @@ def serve() -> None:
     async def ready(_: lsp.InitializedParams) -> None:
         await watch(server)
 
+    @server.feature(lsp.INITIALIZE)
+    def starting(params: lsp.InitializeParams) -> None:
+        server.follow(params.initialization_options)
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def set_otherwise(params: lsp.DidChangeConfigurationParams) -> None:
+        server.follow(section(params.settings))
+        server.refresh_hints()
+        server.forget()
+
     async def others(_: Any) -> None:
         server.forget()
 
     for name in (
         lsp.TEXT_DOCUMENT_DID_SAVE,
         lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-        lsp.WORKSPACE_DID_CHANGE_CONFIGURATION,
     ):
         server.feature(name)(others)
 

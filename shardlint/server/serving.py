@@ -20,6 +20,7 @@ from shardlint.rules import RuleError
 from shardlint.selection import UNPARSABLE, Selection
 from shardlint.server.checking import Answer, Request, settings_of
 from shardlint.server.documents import Document, Results, Snapshot
+from shardlint.server.preferences import Preferences, read
 from shardlint.server.quick import Fresh, Session
 from shardlint.server.worker import Worker
 from shardlint.syntax import UnparsableFile
@@ -37,6 +38,7 @@ class Server(LanguageServer):
     def __init__(self) -> None:
         super().__init__("shardlint", version("shardtypes"))
         self.documents: dict[Path, Document] = {}
+        self.preferences = Preferences()
         self._said: set[str] = set()
         self._worker = Worker()
         self._settling: asyncio.Task[None] | None = None
@@ -93,6 +95,12 @@ class Server(LanguageServer):
             return
         if found or document.failures != failures:
             self.show(document)
+
+    def follow(self, given: object) -> None:
+        """Take over what the editor's user prefers."""
+        self.preferences, problems = read(given, self.preferences)
+        for problem in problems:
+            self._say(problem)
 
     def forget(self) -> None:
         """Files or settings have changed."""
@@ -225,6 +233,10 @@ class Server(LanguageServer):
                     version=document.version,
                 )
             )
+        self.refresh_hints()
+
+    def refresh_hints(self) -> None:
+        """Let the editor ask for hints again, if it can."""
         workspace = self.client_capabilities.workspace
         hints = workspace.inlay_hint if workspace is not None else None
         if hints is not None and hints.refresh_support:

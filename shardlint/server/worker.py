@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from shardlint.server.checking import Answer, Request, answer
+from shardlint.server.checking import Answer, Request, answer, given, start_with
 
 #: Runs of one process: what a run leaves behind goes with it.
 _MOST_RUNS = 200
@@ -40,6 +40,7 @@ class Worker:
                 "-P",  # modules of the folder that is open are not ours
                 "-m",
                 __name__,
+                *given(),
                 env={**os.environ, "PYTHONPATH": _search_path()},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -87,6 +88,7 @@ def main(source: BinaryIO, target: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    start_with(sys.argv[1:])
     output = sys.stdout.buffer
     sys.stdout = sys.stderr  # the pipe is for answers
     main(sys.stdin.buffer, output)

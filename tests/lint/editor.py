@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -70,18 +70,23 @@ def drive(
     folder: Path,
     script: Callable[[Editor], Awaitable[None]],
     capabilities: lsp.ClientCapabilities | None = None,
+    arguments: Sequence[str] = (),
+    preferences: object = None,
 ) -> None:
-    """Start a server in a folder, follow the script, and end it."""
+    """Start a server in a folder, with options and with what the user of the editor prefers, follow the script, and end
+    it."""
 
     async def session() -> None:
         editor = Editor()
         await editor.start_io(
-            sys.executable, "-m", "shardlint", "server", cwd=str(folder)
+            sys.executable, "-m", "shardlint", "server", *arguments, cwd=str(folder)
         )
         try:
             await editor.initialize_async(
                 lsp.InitializeParams(
-                    capabilities or lsp.ClientCapabilities(), root_uri=folder.as_uri()
+                    capabilities or lsp.ClientCapabilities(),
+                    root_uri=folder.as_uri(),
+                    initialization_options=preferences,
                 )
             )
             editor.initialized(lsp.InitializedParams())

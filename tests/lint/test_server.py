@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,7 @@ from lsprotocol import types as lsp
 
 from shardlint.addresses import rule_page
 from tests.lint.editor import Editor, drive
-from tests.support import run_python
+from tests.support import ROOT, run_python
 
 pytestmark = pytest.mark.once
 
@@ -164,6 +167,25 @@ def test_settings_that_cannot_be_used_are_told_once(tmp_path: Path) -> None:
         assert editor.messages.empty()
 
     drive(tmp_path, script)
+
+
+def test_it_ends_well_when_it_is_told_to() -> None:
+    """With nothing on standard error, which editors show to their users."""
+    messages: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": {"capabilities": {}}},
+        {"id": 2, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    data = ""
+    for message in messages:
+        text = json.dumps({"jsonrpc": "2.0", **message})
+        data += f"Content-Length: {len(text)}\r\n\r\n{text}"
+    command = [sys.executable, "-m", "shardlint", "server"]
+    done = subprocess.run(
+        command, input=data.encode(), cwd=ROOT, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b'"id":2' in done.stdout.replace(b" ", b"")
 
 
 def test_without_its_library_the_command_says_what_to_install() -> None:
