@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from shardlint import ir
 from shardlint.changed_modules import Changed, changed_modules
+from shardlint.changes import mutated_names
 from shardlint.engine.after_errors import Again, left_over
 from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
@@ -80,6 +81,7 @@ class Interpreter(ABC):
         self.keep: list[ir.Expr] = []
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
         self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
+        self._changed: dict[int, tuple[ir.Function | ir.Lambda, frozenset[str]]] = {}
         self.modules: dict[str, Frame] = {}
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
@@ -409,6 +411,13 @@ class Interpreter(ABC):
         if known is None:
             names = {one.id for one in nodes_of((node,), ir.Name)}
             known = self._names[id(node)] = (node, tuple(sorted(names)))
+        return known[1]
+
+    def names_changed_in(self, node: ir.Function | ir.Lambda) -> frozenset[str]:
+        """The names of what a function changes in place itself, or something in it."""
+        known = self._changed.get(id(node))
+        if known is None:
+            known = self._changed[id(node)] = (node, frozenset(mutated_names((node,))))
         return known[1]
 
     def keep_facts(self, frame: Frame, ctx: OpContext) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.changes import MUTATORS, mutated_names
+from shardlint.changes import MUTATORS
 from shardlint.engine import containers, declared
 from shardlint.engine.class_index import EVERY_NAME
 from shardlint.engine.containers import CHANGED
@@ -236,26 +236,32 @@ class _Changes:
                 self._forgotten.add(key)
                 self.add(one, without(one, self._it.classes.volatile(one.cls)))
 
-    def open_captured(self, value: Value, depth: int = 0) -> None:
+    def open_captured(self, value: Value) -> None:
         """What a function has from around it, and changes in place itself or through others from there, may be anything
         from here on."""
-        if (
-            not isinstance(value, FunctionValue)
-            or not isinstance(value.closure, Frame)
-            or depth > _MOST_CALLS
-        ):
-            return
-        closure = value.closure
-        for name in mutated_names((value.node,)):
+        seen: set[int] = set()
+        nearest = [value]
+        for _ in range(_MOST_CALLS + 1):
+            called: list[Value] = []
+            for one in nearest:
+                if isinstance(one, FunctionValue) and id(one.node) not in seen:
+                    seen.add(id(one.node))
+                    called += self._opened(one)
+            nearest = called
+
+    def _opened(self, function: FunctionValue) -> list[Value]:
+        """The functions around one that it may call, after what it changes itself was opened."""
+        closure = function.closure
+        if not isinstance(closure, Frame):
+            return []
+        for name in self._it.names_changed_in(function.node):
             held = closure.find(name)
             if isinstance(held, (DictValue, CollectionValue)) or (
                 held is not None and is_open_sequence(held)
             ):
                 self.add(held, CHANGED)
-        for name in self._it.names_in(value.node):
-            held = closure.find(name)
-            if isinstance(held, FunctionValue) and held.node is not value.node:
-                self.open_captured(held, depth + 1)
+        around = (closure.find(name) for name in self._it.names_in(function.node))
+        return [held for held in around if isinstance(held, FunctionValue)]
 
 
 def settled(
@@ -323,9 +329,8 @@ def not_followed(
     """A function was called whose body was not evaluated for it."""
     changes = _Changes(it)
     changes.open_captured(func)
-    names = (
-        mutated_names(func.node.body) if isinstance(func.node, ir.Function) else set()
-    )
+    is_named = isinstance(func.node, ir.Function)
+    names = it.names_changed_in(func.node) if is_named else frozenset()
     for name, value in bound.items():
         if not can_change(value):
             continue
