@@ -31,7 +31,6 @@ BLOCK = re.compile(
     re.M | re.S,
 )
 TOOLS = {
-    "shardlint": ["-m", "shardlint"],
     "mypy": ["-m", "mypy"],
     "pytest": ["-m", "pytest"],
     "python": [],
@@ -61,7 +60,7 @@ def run(line: str, cwd: Path) -> str:
     # where pytest sees a CI it does not shorten lines
     for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):
         env.pop(name, None)
-    if tool == "shardlint" and args[:1] != ["server"]:
+    if tool == "shardlint":
         done = run_linter(*args, cwd=cwd, env=env, together=True)
     else:
         command = [sys.executable, *TOOLS[tool], *args]

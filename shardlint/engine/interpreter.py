@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from shardlint import ir
 from shardlint.changed_modules import Changed, changed_modules
@@ -44,6 +45,8 @@ from shardtypes.lang import Dim, Facts, Size
 
 MAX_STEPS = 24_000
 
+_T = TypeVar("_T")
+
 
 class StepLimit(Exception):
     """A function took more steps than one analysis may."""
@@ -80,8 +83,8 @@ class Interpreter(ABC):
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
         self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
-        self._names: dict[int, tuple[ir.Function | ir.Lambda, tuple[str, ...]]] = {}
-        self._changed: dict[int, tuple[ir.Function | ir.Lambda, frozenset[str]]] = {}
+        self._names = _OfFunctions(_names_in)
+        self._changed = _OfFunctions(_names_changed_in)
         self.modules: dict[str, Frame] = {}
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
@@ -407,18 +410,11 @@ class Interpreter(ABC):
 
     def names_in(self, node: ir.Function | ir.Lambda) -> tuple[str, ...]:
         """The names that a function reads or binds anywhere in it, in order."""
-        known = self._names.get(id(node))
-        if known is None:
-            names = {one.id for one in nodes_of((node,), ir.Name)}
-            known = self._names[id(node)] = (node, tuple(sorted(names)))
-        return known[1]
+        return self._names(node)
 
     def names_changed_in(self, node: ir.Function | ir.Lambda) -> frozenset[str]:
         """The names of what a function changes in place itself, or something in it."""
-        known = self._changed.get(id(node))
-        if known is None:
-            known = self._changed[id(node)] = (node, frozenset(mutated_names((node,))))
-        return known[1]
+        return self._changed(node)
 
     def keep_facts(self, frame: Frame, ctx: OpContext) -> None:
         """Facts that an op found hold from here on. That something divides a size which nothing explains is left
@@ -435,6 +431,28 @@ class Interpreter(ABC):
                 if len(added) == len(facts.items)
                 else replace(facts, items=tuple(added))
             )
+
+
+class _OfFunctions(Generic[_T]):
+    """What is made of a function's text, once for each."""
+
+    def __init__(self, make: Callable[[ir.Function | ir.Lambda], _T]) -> None:
+        self._make = make
+        self._known: dict[int, tuple[ir.Function | ir.Lambda, _T]] = {}
+
+    def __call__(self, node: ir.Function | ir.Lambda) -> _T:
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = (node, self._make(node))
+        return known[1]
+
+
+def _names_in(node: ir.Function | ir.Lambda) -> tuple[str, ...]:
+    return tuple(sorted({one.id for one in nodes_of((node,), ir.Name)}))
+
+
+def _names_changed_in(node: ir.Function | ir.Lambda) -> frozenset[str]:
+    return frozenset(mutated_names((node,)))
 
 
 def _decides(facts: Facts, left: Size, right: Size) -> bool:

@@ -36,23 +36,24 @@ _TESTING = "assert_allclose assert_array_equal assert_array_almost_equal".split(
 _OF_UFUNCS = "accumulate at outer reduce reduceat".split()
 
 
-def _names() -> Iterator[str]:
+def _usable() -> Iterator[tuple[str, Any]]:
     """The functions, classes and constants that a program may use, by name below ``numpy``."""
-    yield from _CLASSES
-    yield from _CONSTANTS
-    yield from (f"random.{name}" for name in _RANDOM)
-    yield from (f"testing.{name}" for name in _TESTING)
-    for module, names in (
-        ("", np.__all__),
-        ("linalg.", np.linalg.__all__),
-        ("fft.", np.fft.__all__),
-    ):
-        for name in names:
-            found = _found(module + name)
-            if _is_function(found) and name not in _REFUSED:
-                yield module + name
-            if isinstance(found, np.ufunc):
-                yield from (f"{name}.{method}" for method in _OF_UFUNCS)
+    chosen = [*_CLASSES, *_CONSTANTS]
+    chosen += [f"random.{name}" for name in _RANDOM]
+    chosen += [f"testing.{name}" for name in _TESTING]
+    for name in chosen:
+        value = _found(name)
+        if value is not None:  # older releases lack some
+            yield name, value
+    for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft)):
+        loaded = vars(module)  # getattr would import modules that no program asks for
+        for name in module.__all__:
+            value = loaded.get(name)
+            if _is_function(value) and name not in _REFUSED:
+                yield prefix + name, value
+            if isinstance(value, np.ufunc):
+                for method in _OF_UFUNCS:
+                    yield f"{prefix}{name}.{method}", getattr(value, method)
 
 
 def _found(name: str) -> Any:
@@ -147,12 +148,10 @@ def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _OF_SIZES = {"prod": _prod, "size": _size}
-for _name in _names():
-    _value = _OF_SIZES.get(_name) or _found(_name)
-    if not _is_function(_value):
-        provide(f"numpy.{_name}")(_value)
-    else:
-        provide(f"numpy.{_name}")(_checked(_name, _value))
+for _name, _value in _usable():
+    if _is_function(_value):
+        _value = _checked(_name, _OF_SIZES.get(_name, _value))
+    provide(f"numpy.{_name}")(_value)
 KNOWN["numpy.newaxis"] = None
 
 _HIDDEN = frozenset(

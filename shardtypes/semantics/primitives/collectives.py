@@ -220,6 +220,10 @@ def _names(params: Params) -> frozenset[str]:
     return frozenset(name for name, _ in params["axes"])
 
 
+def _shown_axes(params: Params) -> str:
+    return ", ".join(repr(name) for name, _ in params["axes"])
+
+
 def _group_size(params: Params) -> int:
     return len(params["groups"][0]) if params["groups"] else _count(params["axes"])
 
@@ -324,9 +328,8 @@ def _refuse_other_than_one_each(size: Dim, params: Params) -> None:
     """Raises SizesDiffer where a dimension has not one entry for each device."""
     count = _group_size(params)
     if isinstance(size, int) and size != count:
-        axes = ", ".join(repr(name) for name, _ in params["axes"])
         raise SizesDiffer(
-            f"a dimension of {int(size)} is not one entry for each of the {count} devices along {axes}"
+            f"a dimension of {int(size)} is not one entry for each of the {count} devices along {_shown_axes(params)}"
         )
 
 
@@ -336,9 +339,8 @@ def _part_of(size: Dim, params: Params) -> Dim:
         return None
     count = _group_size(params)
     if isinstance(size, int) and size % count:
-        axes = ", ".join(repr(name) for name, _ in params["axes"])
         raise SizesDiffer(
-            f"a dimension of {size} is not divided by {count}, the number of devices along {axes}"
+            f"a dimension of {size} is not divided by {count}, the number of devices along {_shown_axes(params)}"
         )
     part: Dim = sharded(size // count, _names(params))
     return part
