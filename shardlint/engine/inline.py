@@ -127,11 +127,14 @@ def in_place(
     found = None
     if share >= _FEWEST_STEPS:
         with it.at_most(share), it.entered((frame.module, at, node)):
-            it.active.setdefault(id(node), []).append(bound)
+            calls = it.active.setdefault(id(node), [])
+            calls.append(bound)
             it.callers.append(frame)
             found = _bounded(it, inner, func, closure)
             it.callers.pop()
-            it.active[id(node)].pop()
+            calls.pop()
+            if not calls:
+                del it.active[id(node)]
     it.left = None
     if found is None:
         it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1

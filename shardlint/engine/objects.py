@@ -147,21 +147,21 @@ def _outside(
 def _others(old: Value) -> dict[int, Value]:
     """Where an object may be one of several, nothing is known of these when it changes."""
     others: dict[int, Value] = {}
-    pending = list(_alternatives(old))
-    while pending:
-        one = pending.pop()
-        if id(one) not in others:
-            others[id(one)] = CHANGED
-            pending += _alternatives(one)
+    found = {id(one): one for one in _alternatives(old)}
+    while found:
+        others.update(dict.fromkeys(found, CHANGED))
+        # after many joins most alternatives are each other's: each is looked at once
+        further = {
+            id(one): one for each in found.values() for one in _alternatives(each)
+        }
+        found = {key: one for key, one in further.items() if key not in others}
     return others
 
 
 def _alternatives(value: Value) -> tuple[Value, ...]:
-    return (
-        value.either
-        if isinstance(value, (InstanceValue, SequenceValue, DictValue))
-        else ()
-    )
+    if isinstance(value, (InstanceValue, SequenceValue, DictValue)):
+        return value.either
+    return ()
 
 
 def _substitute(frame: Frame, changes: dict[int, Value]) -> None:
