@@ -252,7 +252,8 @@ def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Se
 def _with_numbers(
     program: Program, declared: Outcome, other: OtherRun, axis: str
 ) -> Iterator[tuple[Setting, Outcome]]:
-    """The runs in which another number in the text of a program stands for the size of the mesh too."""
+    """The runs in which another number in the text of a program stands for the size of the mesh too. One by which the
+    program takes another mesh, on which the axis has its own size, says nothing."""
     size = declared.sizes[axis]
     whole = declared.devices_used
     numbers = dict.fromkeys(
@@ -270,7 +271,8 @@ def _with_numbers(
         outcome = program.run(
             setting.devices, setting.literals, until=differs_from(declared)
         )
-        if len(outcome.regions) == len(declared.regions):
+        has_its_size = outcome.sizes.get(axis) == other.outcome.sizes[axis]
+        if has_its_size and len(outcome.regions) == len(declared.regions):
             yield setting, outcome
 
 

@@ -111,6 +111,44 @@ def test_what_is_meant_to_depend_on_the_devices_is_left_alone(
     assert judgement.reasons == ()
 
 
+CHOSEN = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+MESHES = {2: (1, 2), 4: (2, 2), 8: (4, 2)}
+
+
+def choose(logits):
+    v = logits.shape[-1]
+    best = lax.pmax(logits.max(-1), "t")
+    index = logits.argmax(-1) + lax.axis_index("t") * v
+    return lax.pmin(jnp.where(logits.max(-1) == best, index, 6), "t")
+
+
+def main(devices: int = 8):
+    there = jax.devices()[:devices]
+    mesh = jax.make_mesh(MESHES[devices], ("d", "t"), devices=there)
+    logits = jax.random.normal(jax.random.key(0), (16, 6))
+    mapped = jax.shard_map(
+        choose, mesh=mesh, in_specs=P("d", "t"), out_specs=P("d")
+    )
+    return mapped(logits)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_program_that_chooses_its_mesh_by_the_number_of_devices_is_compared() -> None:
+    """On fewer devices this one takes a mesh with as many along 't': that they agree there excuses nothing."""
+    assert not judged(CHOSEN).departures
+    (departure,) = judged(CHOSEN.replace(' + lax.axis_index("t") * v', "")).departures
+    assert "number of devices along 't'" in departure_text(departure)
+
+
 GIVEN = """
 import jax
 import jax.numpy as jnp
