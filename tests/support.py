@@ -117,15 +117,14 @@ def run_python(
     return run([sys.executable, *args], cwd, merged)
 
 
-class WarmLinter:
-    """Commands of the linter in processes of their own, forked from one that has imported it."""
+class Warm:
+    """Commands in processes of their own, forked from one that has imported what they need."""
 
-    def __init__(self) -> None:
-        # threads that computed before would be missing in the children
-        env = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    def __init__(self, module: str, env: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, ROOT / "tests" / "warm_linter.py"],
-            env=env,
+            [sys.executable, "-P", "-m", module],
+            cwd=ROOT,
+            env={**env, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -134,7 +133,7 @@ class WarmLinter:
     def run(
         self, *arguments: str, cwd: Path, env: Mapping[str, str], together: bool
     ) -> subprocess.CompletedProcess[str]:
-        """``shardlint`` with these arguments.
+        """The command with these arguments.
 
         Raises:
             TimeoutError: it hangs.
@@ -161,13 +160,42 @@ class WarmLinter:
                     raise TimeoutError(f"{arguments} does nothing any more")
             status = int(self._process.stdout.readline())
             texts = [file.read().decode("utf-8", "replace") for file in (out, err)]
-        return subprocess.CompletedProcess(["shardlint", *arguments], status, *texts)
+        return subprocess.CompletedProcess(arguments, status, *texts)
+
+
+#: What a run of pytest may set for itself: it is read where the run needs it.
+_READ_LATER = ("JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTHONPATH", "PYTHONSAFEPATH")
 
 
 @cache
-def warm_linter() -> WarmLinter:
-    """The one of this process."""
-    return WarmLinter()
+def warm(module: str, variables: frozenset[tuple[str, str]]) -> Warm:
+    """The one of this process with what interpreters and libraries read from the environment when they start."""
+    # threads that computed before would be missing in the children
+    fixed = {"OPENBLAS_NUM_THREADS": "1"}
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not _read_at_start(name) and name not in _READ_LATER
+    }
+    return Warm(module, {**others, **dict(variables), **fixed})
+
+
+def _read_at_start(name: str) -> bool:
+    if name in _READ_LATER:
+        return False
+    return name.startswith(("JAX_", "PYTHON", "LANG", "LC_"))
+
+
+def _run_warm(
+    module: str,
+    arguments: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    together: bool,
+) -> subprocess.CompletedProcess[str]:
+    variables = frozenset(one for one in env.items() if _read_at_start(one[0]))
+    forked = warm(module, variables)
+    return forked.run(*arguments, cwd=cwd, env=env, together=together)
 
 
 def run_linter(
@@ -179,7 +207,22 @@ def run_linter(
     """Run ``shardlint`` with these arguments, on this source tree; the caller judges the exit status. With ``together``
     both outputs are one."""
     merged = {**os.environ, **(env or {})}
-    return warm_linter().run(*arguments, cwd=cwd, env=merged, together=together)
+    return _run_warm("tests.warm_linter", arguments, cwd, merged, together)
+
+
+def run_pytest(
+    *arguments: str,
+    cwd: Path = ROOT,
+    env: Mapping[str, str] | None = None,
+    together: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m pytest`` with these arguments, on this source tree; the caller judges the exit status. With
+    ``together`` both outputs are one."""
+    merged = {**os.environ, **(env or {})}
+    merged["PYTHONPATH"] = os.pathsep.join(
+        path for path in (str(ROOT), merged.get("PYTHONPATH", "")) if path
+    )
+    return _run_warm("tests.warm_pytest", arguments, cwd, merged, together)
 
 
 def force_devices(count: int = 8) -> None:

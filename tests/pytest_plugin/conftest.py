@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import Progress, quick_xla_flags, wait_for
+from tests import support
+from tests.support import Progress, quick_xla_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,28 +21,49 @@ Run = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run pytest with the plugin on this source tree, installed or not."""
+def environ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests of the plugin start from: nothing decides about JAX's devices before it does."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("XLA_FLAGS", quick_xla_flags())
     for name in ("JAX_NUM_CPU_DEVICES", "JAX_PLATFORMS", "PYTEST_ADDOPTS"):
         monkeypatch.delenv(name, raising=False)
 
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, environ: None) -> Run:
+    """Run pytest with the plugin on this source tree, installed or not."""
+
     def run_pytest(*args: str) -> pytest.RunResult:
-        folder = f"--basetemp={pytester.path / 'temporary'}"
-        command = [sys.executable, "-m", "pytest", folder, "-p", PLUGIN, *args]
-        out, err = pytester.path / "stdout", pytester.path / "stderr"
         begun = time.monotonic()
-        with out.open("wb") as stdout, err.open("wb") as stderr:
-            process = pytester.popen(command, stdout, stderr, subprocess.DEVNULL)
-            wait_for(process)
-        taken = time.monotonic() - begun
-        lines = [path.read_text(errors="replace").splitlines() for path in (out, err)]
-        for line in lines[0] + lines[1]:
-            print(line)
-        return pytest.RunResult(process.returncode, *lines, taken)
+        options = _options(pytester, args)
+        done = support.run_pytest(*options, cwd=pytester.path)
+        return _result(done.returncode, done.stdout, done.stderr, begun)
 
     return run_pytest
+
+
+@pytest.fixture
+def run_anew(pytester: pytest.Pytester, environ: None) -> Run:
+    """The same in a new interpreter, for tests of how the plugin, JAX and processes start."""
+
+    def run_pytest(*args: str) -> pytest.RunResult:
+        begun = time.monotonic()
+        command = [sys.executable, "-m", "pytest", *_options(pytester, args)]
+        done = support.run(command, pytester.path)
+        return _result(done.returncode, done.stdout, done.stderr, begun)
+
+    return run_pytest
+
+
+def _options(pytester: pytest.Pytester, args: Sequence[str]) -> list[str]:
+    return [f"--basetemp={pytester.path / 'temporary'}", "-p", PLUGIN, *args]
+
+
+def _result(status: int, out: str, err: str, begun: float) -> pytest.RunResult:
+    print(out)
+    print(err)
+    taken = time.monotonic() - begun
+    return pytest.RunResult(status, out.splitlines(), err.splitlines(), taken)
 
 
 def until(true: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:

@@ -45,9 +45,9 @@ def test_environment_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environ == {"XLA_FLAGS": "--xla_a=1", "HOME": os.sep}
 
 
-def test_nothing_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+def test_nothing_starts_jax_first(pytester: pytest.Pytester, run_anew: Run) -> None:
     pytester.makepyfile(COUNTS.format(count=8))
-    result = run("--shardtypes")
+    result = run_anew("--shardtypes")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(
         ["shardtypes: 8 CPU devices; checks no packages found*"]
@@ -55,7 +55,7 @@ def test_nothing_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
 
 
 def test_conftest_and_module_level_arrays_start_jax_first(
-    pytester: pytest.Pytester, run: Run
+    pytester: pytest.Pytester, run_anew: Run
 ) -> None:
     """Both at once: the conftest starts the backend with one device, a module keeps an array of it."""
     pytester.makeini("[pytest]\nshardtypes = true\nshardtypes_devices = 4")
@@ -90,7 +90,7 @@ def test_conftest_and_module_level_arrays_start_jax_first(
         """,
         test_counts=COUNTS.format(count=4),
     )
-    result = run()
+    result = run_anew()
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
         [
@@ -99,7 +99,9 @@ def test_conftest_and_module_level_arrays_start_jax_first(
     )
 
 
-def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> None:
+def test_early_plugin_starts_jax_first(
+    pytester: pytest.Pytester, run_anew: Run
+) -> None:
     """With an array alive, which stays usable and can be moved to the new devices."""
     pytester.makepyfile(
         early="import jax, jax.numpy as jnp\nassert len(jax.devices()) == 1\nKEPT = jnp.arange(8.0)",
@@ -115,7 +117,7 @@ def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> N
             assert float(jax.jit(lambda x: x.sum())(placed)) == 28.0
         """,
     )
-    result = run(
+    result = run_anew(
         "-p", "early", "--shardtypes", "-c", os.devnull, "--rootdir", str(pytester.path)
     )
     result.assert_outcomes(passed=3)
@@ -125,6 +127,6 @@ def test_early_plugin_starts_jax_first(pytester: pytest.Pytester, run: Run) -> N
 
 
 @pytest.mark.once
-def test_real_devices_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:
+def test_real_devices_are_left_alone(pytester: pytest.Pytester, run_anew: Run) -> None:
     pytester.makepyfile(COUNTS.format(count=1))
-    run("--shardtypes", "--shardtypes-devices=0").assert_outcomes(passed=2)
+    run_anew("--shardtypes", "--shardtypes-devices=0").assert_outcomes(passed=2)

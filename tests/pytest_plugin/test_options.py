@@ -307,7 +307,7 @@ def test_the_numbers_of_a_run_with_failures(
 
 
 def test_off_costs_nothing_and_changes_nothing(
-    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, run_anew: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without --shardtypes: no module beyond the plugin's own, no fixtures, the markers known, the environment kept."""
     pytester.makepyfile(
@@ -327,13 +327,15 @@ def test_off_costs_nothing_and_changes_nothing(
     monkeypatch.setenv("GIVEN", quick_xla_flags())
     # other plugins import typeguard
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    run("--strict-markers").assert_outcomes(passed=1)
+    run_anew("--strict-markers").assert_outcomes(passed=1)
 
 
 @pytest.mark.once
-def test_that_the_import_check_can_fail(pytester: pytest.Pytester, run: Run) -> None:
+def test_that_the_import_check_can_fail(
+    pytester: pytest.Pytester, run_anew: Run
+) -> None:
     pytester.makepyfile("import sys\ndef test_it(): assert 'jax' not in sys.modules")
-    run("--shardtypes").assert_outcomes(failed=1)
+    run_anew("--shardtypes").assert_outcomes(failed=1)
 
 
 @pytest.mark.once

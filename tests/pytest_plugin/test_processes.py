@@ -84,7 +84,7 @@ def pytest_addoption(parser):
 """
 
 
-def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
+def test_outcomes(pytester: pytest.Pytester, run_anew: Run) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile(test_it=TESTS, test_later="def test_in_another_module(): pass")
     (pytester.path / "model.py").write_text(
@@ -95,7 +95,7 @@ def test_outcomes(pytester: pytest.Pytester, run: Run) -> None:
         "[pytest]\nshardtypes = true\nshardtypes_processes = 2\npythonpath = .\n"
         "addopts = --strict-markers --layers=3 --color-of-logs=red"
     )
-    result = run(
+    result = run_anew(
         "--no-shardtypes-trace",
         "--color-of-logs=blue",
         "--junitxml=only_one.xml",
@@ -203,11 +203,11 @@ def test_that_all_begin_together():
 
 
 def test_all_processes_begin_each_test_together(
-    pytester: pytest.Pytester, run: Run
+    pytester: pytest.Pytester, run_anew: Run
 ) -> None:
     """The first communication of those that come to it 30 s apart fails."""
     pytester.makepyfile(LATE)
-    run("--shardtypes", "--shardtypes-processes=2").assert_outcomes(passed=2)
+    run_anew("--shardtypes", "--shardtypes-processes=2").assert_outcomes(passed=2)
 
 
 INTERRUPTED_AGAIN = """
@@ -260,14 +260,14 @@ def test_waits():
 @pytest.mark.once
 @pytest.mark.parametrize("tests", [BETWEEN, DURING], ids=["between", "during"])
 def test_a_second_interrupt_waits_for_nobody_either(
-    pytester: pytest.Pytester, run: Run, tmp_path: Path, tests: str
+    pytester: pytest.Pytester, run_anew: Run, tmp_path: Path, tests: str
 ) -> None:
     """Whether the first comes while a test runs in the processes or here, between two of theirs."""
     started = tmp_path / "started"
     started.mkdir()
     pytester.makeconftest(INTERRUPTED_AGAIN.format(folder=str(started)))
     pytester.makepyfile(tests.format(folder=str(started)))
-    result = run("--shardtypes", "--shardtypes-processes=2", "-s")
+    result = run_anew("--shardtypes", "--shardtypes-processes=2", "-s")
     result.stdout.fnmatch_lines(["*still waited for: 0"])
     assert len(list(started.iterdir())) == 2
 

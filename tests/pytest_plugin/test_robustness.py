@@ -115,7 +115,7 @@ def test_after_it():
 """
 
 
-def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
+def test_everything_in_one_run(pytester: pytest.Pytester, run_anew: Run) -> None:
     """In strict mode, with strict markers, doctests, and without the cache."""
     (pytester.path / "model.py").write_text(MODEL)
     pytester.makepyfile(test_it=TESTS)
@@ -123,7 +123,7 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
         '[tool.pytest]\nstrict = true\nshardtypes = true\npythonpath = ["."]\nfilterwarnings = ["error"]\n'
         'doctest_optionflags = ["ELLIPSIS"]'
     )
-    result = run(
+    result = run_anew(
         "-p",
         "no:cacheprovider",
         "--strict-markers",
@@ -163,7 +163,7 @@ def test_everything_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
     ],
 )
 def test_no_jax(
-    pytester: pytest.Pytester, run: Run, source: str | None, message: str
+    pytester: pytest.Pytester, run_anew: Run, source: str | None, message: str
 ) -> None:
     """Broken, or missing: one line that says so."""
     if source is None:
@@ -174,7 +174,7 @@ def test_no_jax(
         )
         (pytester.path / "broken" / "jax").mkdir(parents=True)
         (pytester.path / "broken" / "jax" / "__init__.py").write_text(source)
-    result = run("-p", "early", "--shardtypes")
+    result = run_anew("-p", "early", "--shardtypes")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
     assert "Traceback" not in str(result.stderr)
