@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -38,6 +39,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 settings.register_profile("default", max_examples=30, deadline=None)
 settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the whole project first: those take longest, and at the end one worker would work on them alone."""
+    folder = Path(__file__).parent
+    items.sort(key=lambda item: item.path.parent != folder)
 
 
 _FILES_TOGETHER = 10

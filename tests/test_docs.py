@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from shardlint.rules.pages import all_in_one
-from tests.support import ROOT, run_linter
+from tests.support import ROOT, run_linter, run_pytest
 from tests.support import run as run_command
 
 PAGES = sorted(
@@ -32,7 +32,6 @@ BLOCK = re.compile(
 )
 TOOLS = {
     "mypy": ["-m", "mypy"],
-    "pytest": ["-m", "pytest"],
     "python": [],
 }
 
@@ -62,6 +61,8 @@ def run(line: str, cwd: Path) -> str:
         env.pop(name, None)
     if tool == "shardlint":
         done = run_linter(*args, cwd=cwd, env=env, together=True)
+    elif tool == "pytest":
+        done = run_pytest(*args, cwd=cwd, env=env, together=True)
     else:
         command = [sys.executable, *TOOLS[tool], *args]
         done = run_command(command, cwd, env, together=True)

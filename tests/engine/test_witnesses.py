@@ -41,18 +41,40 @@ def _module(path: Path) -> str:
 
 
 PATHS = sorted(path for path in CASES.rglob("*.py") if path.name != "__init__.py")
-FOUND = [one for path in PATHS for one in replays(path, modules(path))]
-PROMISED = [one for one in FOUND if one.event.code in PROMISES]
-QUIET = [
-    one
-    for one in FOUND
-    if one.event.code in SILENT and "is not a pytree" not in one.event.message
-]
-RAISING = [one for one in FOUND if one not in PROMISED and one not in QUIET]
 
 
-def named(found: list[Replay]) -> list[str]:
-    return [one.name for one in found]
+@cache
+def found(path: Path) -> tuple[Replay, ...]:
+    """Every finding of a case. Not while tests are collected: each worker of a run would look for all of them."""
+    return tuple(replays(path, modules(path)))
+
+
+def is_promised(one: Replay) -> bool:
+    return one.event.code in PROMISES
+
+
+def is_quiet(one: Replay) -> bool:
+    return one.event.code in SILENT and "is not a pytree" not in one.event.message
+
+
+def raising(path: Path) -> list[Replay]:
+    return [one for one in found(path) if not is_promised(one) and not is_quiet(one)]
+
+
+def promised(path: Path) -> list[Replay]:
+    return [one for one in found(path) if is_promised(one)]
+
+
+def quiet(path: Path) -> list[Replay]:
+    return [one for one in found(path) if is_quiet(one)]
+
+
+KINDS = (raising, promised, quiet)
+
+
+def each_case(test: Callable[..., None]) -> Callable[..., None]:
+    names = [path.relative_to(CASES).as_posix() for path in PATHS]
+    return pytest.mark.parametrize("path", PATHS, ids=names)(test)
 
 
 @cache
@@ -68,9 +90,11 @@ def namespace(path: Path) -> dict[str, Any]:
             sys.path.remove(str(CASES.parent))
 
 
-@pytest.mark.parametrize("one", RAISING, ids=named(RAISING))
-def test_jax_fails_at_the_witness(one: Replay) -> None:
-    assert one.fails(namespace(one.source.path))
+@each_case
+def test_jax_fails_at_the_witness(path: Path) -> None:
+    witnesses = raising(path)
+    right = [one.name for one in witnesses if not one.fails(namespace(path))]
+    assert right == []
 
 
 @pytest.fixture(scope="module")
@@ -94,22 +118,23 @@ def checked() -> Iterator[Callable[[Path], dict[str, Any]]]:
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("one", PROMISED, ids=named(PROMISED))
+@each_case
 def test_the_run_time_refuses_at_the_witness(
-    one: Replay, checked: Callable[[Path], dict[str, Any]]
+    path: Path, checked: Callable[[Path], dict[str, Any]]
 ) -> None:
-    assert one.fails(checked(one.source.path))
+    witnesses = promised(path)
+    right = [one.name for one in witnesses if not one.fails(checked(path))]
+    assert right == []
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("one", QUIET, ids=named(QUIET))
+@each_case
 def test_what_is_silent_when_it_runs(
-    one: Replay, checked: Callable[[Path], dict[str, Any]]
+    path: Path, checked: Callable[[Path], dict[str, Any]]
 ) -> None:
-    runs = [failed for came, failed in one.runs(checked(one.source.path)) if came]
-    assert runs and not any(runs), (
-        f"{one.event.code} does fail: {SILENT[one.event.code]}"
-    )
+    for one in quiet(path):
+        runs = [failed for came, failed in one.runs(checked(path)) if came]
+        assert runs and not any(runs), f"{one.name} does fail: {SILENT[one.event.code]}"
 
 
 def test_a_program_that_is_right_does_not_fail(tmp_path: Path) -> None:
@@ -124,9 +149,11 @@ def test_a_program_that_is_right_does_not_fail(tmp_path: Path) -> None:
     assert not one.fails(runpy.run_path(str(case)))
 
 
+@pytest.mark.once
 def test_every_finding_is_replayed() -> None:
-    assert len(RAISING) >= 240
-    assert len(PROMISED) >= 90
-    assert len(RAISING) + len(PROMISED) + len(QUIET) == len(FOUND)
-    assert {one.event.code for one in PROMISED} == PROMISES
-    assert {one.event.code for one in QUIET} == SILENT.keys()
+    kinds = {kind: [one for path in PATHS for one in kind(path)] for kind in KINDS}
+    assert len(kinds[raising]) >= 240
+    assert len(kinds[promised]) >= 90
+    assert sum(map(len, kinds.values())) == sum(len(found(path)) for path in PATHS)
+    assert {one.event.code for one in kinds[promised]} == PROMISES
+    assert {one.event.code for one in kinds[quiet]} == SILENT.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import tomllib
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import jsonschema
 import pytest
 
 from shardlint.addresses import DOCUMENTATION, rule_page
@@ -39,10 +39,15 @@ def output(folder: Path, kind: str, *arguments: str, status: int = 1) -> str:
     return done.stdout
 
 
+def jsonschema() -> Any:
+    """The library. It makes parsers when it is imported, for seconds: each worker of a run would, to collect tests."""
+    return importlib.import_module("jsonschema")
+
+
 def valid(document: object, schema: object) -> None:
     """By a JSON schema, formats of strings included."""
     assert isinstance(schema, dict)
-    validator = jsonschema.validators.validator_for(schema)
+    validator = jsonschema().validators.validator_for(schema)
     validator.check_schema(schema)
     checker = validator.FORMAT_CHECKER
     validator(schema, format_checker=checker).validate(document)
@@ -63,7 +68,7 @@ def test_json_has_a_schema(folder: Path) -> None:
     with_types = json.loads(output(folder, "json", "--show-types"))
     assert with_types["findings"] == findings
     valid(with_types, schema("findings"))
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises(jsonschema().ValidationError):
         valid([{**findings[0], "more": 1}], schema("findings"))
 
 
@@ -82,7 +87,7 @@ def test_settings_have_a_schema() -> None:
     shown = page.read_text("utf-8").partition("```toml\n")[2].partition("```")[0]
     valid(tomllib.loads(shown)["tool"]["shardlint"], described)
     for wrong in ({"mehs": {}}, {"select": "ST2"}, {"jobs": -1}, {"ignore": ["X1"]}):
-        with pytest.raises(jsonschema.ValidationError):
+        with pytest.raises(jsonschema().ValidationError):
             valid(wrong, described)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.examples import MODELS, NAMES, Bug, bugs, copy
-from tests.support import run_python
+from tests.support import run_pytest
 
 FEW = (
     "transformer/einsum-letters-swapped",
@@ -50,9 +50,7 @@ def test_bug_shows_as_documented(bug: Bug, tmp_path: Path) -> None:
 
 def run(project: Path) -> subprocess.CompletedProcess[str]:
     """The model's own tests with every check on, over eight forced CPU devices."""
-    return run_python(
-        "-m",
-        "pytest",
+    return run_pytest(
         "-q",
         "-p",
         "no:cacheprovider",

@@ -10,7 +10,7 @@ import pytest
 from typeguard import TypeCheckError
 
 from tests.runtime.loading import OURS, WAYS, load, outcome
-from tests.support import run_python
+from tests.support import run_pytest
 
 STYLES = Path(__file__).resolve().parents[2] / "fixtures" / "styles"
 NAMES = sorted(path.stem for path in STYLES.glob("*.py"))
@@ -48,9 +48,7 @@ def test_right_models_run_under_pytest(tmp_path: Path) -> None:
         for name in NAMES
     )
     (tmp_path / "test_styles.py").write_text(tests)
-    done = run_python(
-        "-m", "pytest", "-q", "--shardtypes", "-p", "no:cacheprovider", cwd=tmp_path
-    )
+    done = run_pytest("-q", "--shardtypes", "-p", "no:cacheprovider", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert f"{len(NAMES)} passed" in done.stdout
 
