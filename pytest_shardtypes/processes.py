@@ -20,13 +20,15 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pytest
 
 from pytest_shardtypes import handed_options
 from pytest_shardtypes.fair_clock import FairClock
 from pytest_shardtypes.rank import Rank
+
+_Phase: TypeAlias = Literal["setup", "call", "teardown"]
 
 MARK = "processes"
 # All of these are seconds of a FairClock.
@@ -293,61 +295,66 @@ def _merged(
     item: pytest.Item, members: Sequence[Member]
 ) -> Iterator[pytest.TestReport]:
     """One report for each phase: failed if it failed in one process, skipped if it was in one and failed in none."""
-    phases: tuple[Literal["setup", "call", "teardown"], ...] = (
-        "setup",
-        "call",
-        "teardown",
-    )
+    phases: tuple[_Phase, ...] = ("setup", "call", "teardown")
     for when in phases:
-        phase = [
+        reports = [
             (number, report)
             for number, member in enumerate(members)
             for report in member.sent.get(item.nodeid, ())
             if report.when == when
         ]
-        lost = [
-            number
-            for number, member in enumerate(members)
-            if not member.has_finished(item.nodeid)
-        ]
-        words = [
-            (number, _failure(report)) for number, report in phase if report.failed
+        failures = [
+            (number, _failure(report)) for number, report in reports if report.failed
         ]
         if when == "call":
-            words += [(number, members[number].last_words()) for number in lost]
-        if not phase and not words:
-            continue
-        skipped = [report for _, report in phase if report.skipped]
-        outcome: Literal["failed", "skipped", "passed"] = (
-            "failed" if words else "skipped" if skipped else "passed"
-        )
-        merged = pytest.TestReport(
-            nodeid=item.nodeid,
-            location=item.location,
-            keywords=dict.fromkeys(item.keywords, 1),
-            outcome=outcome,
-            longrepr="\n".join(
+            failures += [
+                (number, member.last_words())
+                for number, member in enumerate(members)
+                if not member.has_finished(item.nodeid)
+            ]
+        if reports or failures:
+            texts = [
                 f"process {number} of {len(members)}: {text}"
-                for number, text in sorted(words)
-            )
-            or (_skip_reason(skipped[0]) if skipped else None),
-            when=when,
-            sections=[
-                (f"process {number}: {title}", text)
-                for number, report in phase
-                for title, text in report.sections
-            ],
-            duration=max((report.duration for _, report in phase), default=0.0),
-            user_properties=[
-                entry for _, report in phase for entry in report.user_properties
-            ],
-        )
-        expected = [
-            report.wasxfail for _, report in phase if hasattr(report, "wasxfail")
-        ]
-        if expected and not words:
-            merged.wasxfail = expected[0]
-        yield merged
+                for number, text in sorted(failures)
+            ]
+            yield _merged_phase(item, when, reports, "\n".join(texts))
+
+
+def _merged_phase(
+    item: pytest.Item,
+    when: _Phase,
+    reports: Sequence[tuple[int, pytest.TestReport]],
+    failure: str,
+) -> pytest.TestReport:
+    """The report of one phase, from those of the processes by number."""
+    skipped = [report for _, report in reports if report.skipped]
+    outcome: Literal["failed", "skipped", "passed"] = "passed"
+    longrepr: Any = None
+    if failure:
+        outcome, longrepr = "failed", failure
+    elif skipped:
+        outcome, longrepr = "skipped", _skip_reason(skipped[0])
+    merged = pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords=dict.fromkeys(item.keywords, 1),
+        outcome=outcome,
+        longrepr=longrepr,
+        when=when,
+        sections=[
+            (f"process {number}: {title}", text)
+            for number, report in reports
+            for title, text in report.sections
+        ],
+        duration=max((report.duration for _, report in reports), default=0.0),
+        user_properties=[
+            entry for _, report in reports for entry in report.user_properties
+        ],
+    )
+    expected = [report.wasxfail for _, report in reports if hasattr(report, "wasxfail")]
+    if expected and not failure:
+        merged.wasxfail = expected[0]
+    return merged
 
 
 def _failure(report: pytest.TestReport) -> str:

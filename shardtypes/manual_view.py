@@ -6,7 +6,7 @@ axes they vary, an upper bound of where they differ from device to device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import jax
@@ -65,34 +65,15 @@ def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> Non
     if found is not None:
         _check_argument(spec, declared, found, exact, value, view, site)
     manual = [a for axes in declared for a in axes or () if a in large]
+    inexact = [a for a in manual if a not in exact]
     pending = [a for a in spec.shape.pending if a in large - exact]
     _check_sums(spec, pending, aval, large - exact, view, value, site)
     varying = varying_axes(aval)
     if varying is not None:
-        _check_varying(
-            spec,
-            declared,
-            [a for a in manual if a not in exact],
-            pending,
-            varying,
-            value,
-            view,
-            site,
-        )
-        if varying.intersection(pending):
-            _stats.count_not_possible(
-                "inside shard_map or pmap: whether a value that varies is a partial sum"
-            )
-        if len(declared) > 1 and not exact.issuperset(manual):
-            _stats.count_not_possible(
-                "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell"
-            )
+        _check_varying(spec, declared, inexact, pending, varying, value, view, site)
         undeclared = (large & varying) - exact - set(manual) - set(pending)
-        if undeclared and all(axes is not None for axes in declared):
-            _stats.count_not_possible(
-                "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
-            )
-    elif pending or not exact.issuperset(manual):
+        _count_open(declared, inexact, varying.intersection(pending), undeclared)
+    elif pending or inexact:
         _stats.count_not_possible(
             "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"
         )
@@ -102,6 +83,28 @@ def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> Non
     _check_partial(spec, aval, declared, view, value, site)
     if _stats.recording:
         count_agreement(spec, sizes, site)
+
+
+def _count_open(
+    declared: Sequence[tuple[str, ...] | None],
+    inexact: Sequence[str],
+    varying_sums: Set[str],
+    undeclared: Set[str],
+) -> None:
+    """Count what the varying axes of a value leave open. ``inexact`` are declared axes of which it is not known along
+    which dimension they shard it, ``varying_sums`` pending ones, ``undeclared`` ones that the annotation lacks."""
+    if varying_sums:
+        _stats.count_not_possible(
+            "inside shard_map or pmap: whether a value that varies is a partial sum"
+        )
+    if len(declared) > 1 and inexact:
+        _stats.count_not_possible(
+            "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell"
+        )
+    if undeclared and all(axes is not None for axes in declared):
+        _stats.count_not_possible(
+            "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
+        )
 
 
 def _check_sums(

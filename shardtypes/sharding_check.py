@@ -15,7 +15,7 @@ from shardtypes import _stats
 from shardtypes.beneath import Beneath, beneath
 from shardtypes.compiler_answers import request
 from shardtypes.declared_array import DeclaredArray
-from shardtypes.layouts import layout_of
+from shardtypes.layouts import Layout, layout_of
 from shardtypes.logical_rules import rules_in_force
 from shardtypes.manual_view import check_manual
 from shardtypes.meshes import (
@@ -146,40 +146,45 @@ def _compare_concrete(
         )
     own = sharding.mesh if isinstance(sharding, NamedSharding) else None
     reference = mesh if mesh is not None else own
-    sizes = mesh_sizes(reference)
+    is_single = type(sharding) is SingleDeviceSharding
     if reference is None:
         if not spec.sharded and sharding.is_fully_replicated:
             return AGREES
-        if type(sharding) is SingleDeviceSharding:
+        if is_single:
             return SKIPPED + NO_MESH
         return _compare_unnamed(declared, sharding)
+    sizes = mesh_sizes(reference)
     unknown = unknown_axis(spec, declared, {**sizes, **view.bound})
     if unknown:
         return unknown
-    if type(sharding) is SingleDeviceSharding:
-        if (
-            any(sizes[a] > 1 for axes in declared for a in axes or ())
-            or spec.shape.pending
-        ):
+    pending = spec.shape.pending
+    if is_single:
+        if pending or any(sizes[axis] > 1 for axis in axes_in(declared)):
             return f"expected a sharded array, got one on a single device ({next(iter(sharding.device_set))})"
         return AGREES
     actual = layout_of(value, mesh)
-    if actual.dims is not None:
-        own_sizes = mesh_sizes(actual.mesh)
-        used = {a for axes in actual.dims for a in axes}
-        if used <= sizes.keys() and all(
-            own_sizes.get(a) == sizes[a]
-            for a in used | axes_in(declared)
-            if a in own_sizes
-        ):
-            return compare_named(
-                declared, spec.shape.pending, actual.without(under.mapped), sizes, shape
-            )
+    if _names_agree(actual, declared, sizes):
+        own_layout = actual.without(under.mapped)
+        return compare_named(declared, pending, own_layout, sizes, shape)
     if under.mapped:
         return SKIPPED + "axis names differ, inside vmap"
-    if actual.pending or spec.shape.pending:
+    if actual.pending or pending:
         return SKIPPED + "axis names differ, and the value is a partial sum"
     return compare_maps(declared, actual, reference)
+
+
+def _names_agree(
+    actual: Layout, declared: Sequence[Claim], sizes: dict[str, int]
+) -> bool:
+    """Whether the axes that a layout names are axes of the mesh, of the same sizes."""
+    if actual.dims is None:
+        return False
+    own_sizes = mesh_sizes(actual.mesh)
+    used = {axis for axes in actual.dims for axis in axes}
+    if not used <= sizes.keys():
+        return False
+    met = (used | axes_in(declared)) & own_sizes.keys()
+    return all(own_sizes[axis] == sizes[axis] for axis in met)
 
 
 def _compare_unnamed(declared: Sequence[Claim], sharding: Any) -> str:

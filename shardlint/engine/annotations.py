@@ -40,6 +40,7 @@ _YIELDING = {
     "AsyncIterable",
     "AsyncGenerator",
 }
+_QUALIFIERS = {"Final", "ClassVar", "Required", "NotRequired", "ReadOnly"}
 _MAPPINGS = {"dict", "Dict", "Mapping", "MutableMapping", "OrderedDict", "defaultdict"}
 _DEPTH = 12
 
@@ -136,11 +137,29 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     if form is not None:
         return _array(it, form, items, module, expr, depth)
     last = name.rpartition(".")[2]
-    if name in ("shardtypes.Array",) or (
-        last == "Array" and name.startswith("shardlib")
-    ):
+    if name == "shardtypes.Array" or (last == "Array" and name.startswith("shardlib")):
         return _stacked(it, items, module, depth)
-    if last == "Annotated" and items:
+    of_typing = _of_typing(it, last, items, module, depth)
+    if of_typing is not None:
+        return of_typing
+    if last in _SEQUENCES:
+        return _sequence(it, _SEQUENCES[last], items, module, depth)
+    if last in _MAPPINGS and len(items) == 2:
+        return MappingType(resolve(it, items[1], module, depth + 1))
+    if isinstance(found, ClassValue):
+        return ClassType(found)
+    return AnyType("annotation not understood")
+
+
+def _of_typing(
+    it: Interpreter, last: str, items: tuple[ir.Expr, ...], module: str, depth: int
+) -> Type | None:
+    """``Annotated[…]``, ``Optional[…]``, ``Union[…]`` and qualifiers; None for other names."""
+    if last == "Union":
+        return _union(tuple(resolve(it, item, module, depth + 1) for item in items))
+    if not items:
+        return None
+    if last == "Annotated":
         for extra in items[1:]:
             inner = resolve(it, extra, module, depth + 1)
             if isinstance(inner, (ArrayType, ClassType)):
@@ -148,32 +167,31 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
         return resolve(it, items[0], module, depth + 1)
     if last == "Optional" and len(items) == 1:
         return _union((resolve(it, items[0], module, depth + 1), ScalarType("None")))
-    if last == "Union":
-        return _union(tuple(resolve(it, item, module, depth + 1) for item in items))
-    if last in ("Final", "ClassVar", "Required", "NotRequired", "ReadOnly") and items:
+    if last in _QUALIFIERS:
         return resolve(it, items[0], module, depth + 1)
-    if last in _SEQUENCES:
-        kind = _SEQUENCES[last]
-        ellipsis = (
-            len(items) == 2
-            and isinstance(items[1], ir.Const)
-            and items[1].value is Ellipsis
-        )
-        if kind == "tuple" and any(_spreads(item) for item in items):
-            return AnyType("a tuple of unknown length")
-        if kind == "tuple" and not ellipsis:
-            types = tuple(resolve(it, item, module, depth + 1) for item in items)
-            return (
-                RepeatedType(kind, types[0])
-                if _is_any_length(types)
-                else SequenceType(types)
-            )
-        return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
-    if last in _MAPPINGS and len(items) == 2:
-        return MappingType(resolve(it, items[1], module, depth + 1))
-    if isinstance(found, ClassValue):
-        return ClassType(found)
-    return AnyType("annotation not understood")
+    return None
+
+
+def _sequence(
+    it: Interpreter, kind: str, items: tuple[ir.Expr, ...], module: str, depth: int
+) -> Type:
+    """``list[item]``, ``tuple[item, ...]``, ``tuple[first, second]`` and the like."""
+    if kind == "tuple" and any(_spreads(item) for item in items):
+        return AnyType("a tuple of unknown length")
+    if kind == "tuple" and not _is_any_number(items):
+        types = tuple(resolve(it, item, module, depth + 1) for item in items)
+        if _is_any_length(types):
+            return RepeatedType(kind, types[0])
+        return SequenceType(types)
+    return RepeatedType(kind, resolve(it, items[0], module, depth + 1))
+
+
+def _is_any_number(items: tuple[ir.Expr, ...]) -> bool:
+    """Whether these are an item and ``...``."""
+    if len(items) != 2:
+        return False
+    last = items[1]
+    return isinstance(last, ir.Const) and last.value is Ellipsis
 
 
 def yielded_type(it: Interpreter, expr: ir.Expr | None, module: str) -> Type | None:

@@ -99,19 +99,9 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Const(value=value):
             return constant(value)
         case ir.Name(id=name):
-            value = _name(it, frame, name)
-            if it.uses is not None:
-                see_use(it, frame, expr, value)
-            return value
+            return _seen_use(it, frame, expr, _name(it, frame, name))
         case ir.Attr():
-            value = attribute(
-                it, frame, evaluate(it, frame, expr.obj), expr.name, expr.at
-            )
-            if isinstance(value, StringValue) and not value.name:
-                value = StringValue(_dotted(expr))
-            if it.uses is not None:
-                see_use(it, frame, expr, value)
-            return value
+            return _seen_use(it, frame, expr, _attribute(it, frame, expr))
         case ir.Call():
             return calls.call_expression(it, frame, expr)
         case ir.Subscript():
@@ -119,50 +109,30 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Sequence(kind=kind, items=items):
             return _sequence(it, frame, kind, items)
         case ir.Slice(lower=lower, upper=upper, step=step):
-            parts = [
-                Literal(None) if part is None else evaluate(it, frame, part)
-                for part in (lower, upper, step)
-            ]
-            return SliceValue(*parts)
+            return SliceValue(
+                _bound(it, frame, lower),
+                _bound(it, frame, upper),
+                _bound(it, frame, step),
+            )
         case ir.Dict(items=items):
             return _dict(it, frame, items)
         case ir.Binary():
-            return binary(
-                it,
-                frame,
-                expr.op,
-                evaluate(it, frame, expr.left),
-                evaluate(it, frame, expr.right),
-                expr.at,
-            )
-        case ir.Unary(op=op, value=inner):
-            value = operand(evaluate(it, frame, inner))
-            try:
-                return ops.unary(op, value, it.context(frame, expr.at))
-            except OpError as error:
-                return it.op_error(frame, error, expr.at)
+            left = evaluate(it, frame, expr.left)
+            right = evaluate(it, frame, expr.right)
+            return binary(it, frame, expr.op, left, right, expr.at)
+        case ir.Unary():
+            return _unary(it, frame, expr)
         case ir.Compare():
             return _compare(it, frame, expr)
         case ir.Bool(op=op, values=values):
             return _bool(it, frame, op, values)
         case ir.IfExp():
             return _ternary(it, frame, expr)
-        case ir.Walrus(target=target, value=inner):
-            value = evaluate(it, frame, inner)
-            if target in frame.local_types:
-                value = declared.assigned(it, frame, target, value, inner.at)
-            frame.bind(target, value)
-            see(it, frame, (expr.at, target), value)
-            return value
+        case ir.Walrus():
+            return _walrus(it, frame, expr)
         case ir.Lambda():
-            return FunctionValue(
-                expr,
-                frame.module,
-                frame,
-                None,
-                "lambda",
-                defaults(it, frame, expr.params),
-            )
+            own = defaults(it, frame, expr.params)
+            return FunctionValue(expr, frame.module, frame, None, "lambda", own)
         case ir.Comprehension():
             return iteration.comprehension(it, frame, expr)
         case ir.Star(value=inner):
@@ -175,6 +145,45 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
             return _without_value(it, frame, expr, inside)
+
+
+def _seen_use(
+    it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
+) -> Value:
+    """The value, kept for editors as what the expression is."""
+    if it.uses is not None:
+        see_use(it, frame, expr, value)
+    return value
+
+
+def _attribute(it: Interpreter, frame: Frame, expr: ir.Attr) -> Value:
+    holder = evaluate(it, frame, expr.obj)
+    value = attribute(it, frame, holder, expr.name, expr.at)
+    if isinstance(value, StringValue) and not value.name:
+        return StringValue(_dotted(expr))
+    return value
+
+
+def _bound(it: Interpreter, frame: Frame, expr: ir.Expr | None) -> Value:
+    """A bound or the step of a slice."""
+    return Literal(None) if expr is None else evaluate(it, frame, expr)
+
+
+def _unary(it: Interpreter, frame: Frame, expr: ir.Unary) -> Value:
+    value = operand(evaluate(it, frame, expr.value))
+    try:
+        return ops.unary(expr.op, value, it.context(frame, expr.at))
+    except OpError as error:
+        return it.op_error(frame, error, expr.at)
+
+
+def _walrus(it: Interpreter, frame: Frame, expr: ir.Walrus) -> Value:
+    value = evaluate(it, frame, expr.value)
+    if expr.target in frame.local_types:
+        value = declared.assigned(it, frame, expr.target, value, expr.value.at)
+    frame.bind(expr.target, value)
+    see(it, frame, (expr.at, expr.target), value)
+    return value
 
 
 def _without_value(

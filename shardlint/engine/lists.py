@@ -98,47 +98,49 @@ def builtin(name: str, args: list[Value]) -> Value | None:
         if length.constant is not None:
             return None
         return CollectionValue(IntValue(None), "range", length)
-    if (
-        len(args) == 1
-        and isinstance(args[0], SequenceValue)
-        and name in ("set", "frozenset", "tuple", "list", "sorted")
-    ):
+    if len(args) == 1 and isinstance(args[0], SequenceValue) and name in _OF_NAMES:
         return _of_names(name, args[0])
     if not any(isinstance(arg, CollectionValue) for arg in args):
         return None
-    first = args[0]
-    match name:
-        case "len" if isinstance(first, CollectionValue):
-            return IntValue(first.length)
-        case "list" | "tuple" if (
-            isinstance(first, CollectionValue) and first.kind != "dict"
-        ):
-            return replace(first, kind=name)
-        case "reversed" | "sorted" if (
-            isinstance(first, CollectionValue) and first.kind != "dict"
-        ):
-            return replace(first, kind="list")
-        case "enumerate" if isinstance(first, CollectionValue) and first.kind != "dict":
-            return replace(
-                first, item=SequenceValue((IntValue(None), first.item)), kind="list"
-            )
-        case "zip" if all(
-            isinstance(arg, CollectionValue) and arg.kind != "dict" for arg in args
-        ):
-            columns = [arg for arg in args if isinstance(arg, CollectionValue)]
-            lengths = {column.length for column in columns}
-            length = lengths.pop() if len(lengths) == 1 else None
-            return CollectionValue(
-                SequenceValue(tuple(column.item for column in columns)), "list", length
-            )
-        case "sum" if (
-            isinstance(first, CollectionValue)
-            and len(args) == 1
-            and isinstance(one := operand(first.item), ArrayValue)
-        ):
+    result = None
+    if name == "zip":
+        result = _zipped(args)
+    elif isinstance(args[0], CollectionValue):
+        result = _of_collection(name, args[0], len(args) == 1)
+    return result or Unknown(f"what {name} gives of a collection")
+
+
+def _zipped(args: list[Value]) -> Value | None:
+    columns = [arg for arg in args if isinstance(arg, CollectionValue)]
+    if len(columns) < len(args) or any(column.kind == "dict" for column in columns):
+        return None
+    lengths = {column.length for column in columns}
+    length = lengths.pop() if len(lengths) == 1 else None
+    items = SequenceValue(tuple(column.item for column in columns))
+    return CollectionValue(items, "list", length)
+
+
+def _of_collection(name: str, value: CollectionValue, alone: bool) -> Value | None:
+    """What a function of Python makes of a collection, which is its only argument or its first one."""
+    if name == "len":
+        return IntValue(value.length)
+    if name == "sum":
+        one = operand(value.item)
+        if alone and isinstance(one, ArrayValue):
             return replace(one, weak=False)
+        return None
+    if value.kind == "dict":
+        return None
+    match name:
+        case "list" | "tuple":
+            return replace(value, kind=name)
+        case "reversed" | "sorted":
+            return replace(value, kind="list")
+        case "enumerate":
+            item = SequenceValue((IntValue(None), value.item))
+            return replace(value, item=item, kind="list")
         case _:
-            return Unknown(f"what {name} gives of a collection")
+            return None
 
 
 def _of_names(name: str, given: SequenceValue) -> Value | None:

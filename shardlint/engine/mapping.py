@@ -19,7 +19,7 @@ from shardlint.engine.trees import (
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
 from shardlint.ops.sharding.explicit import explicit_axes, placed
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import Axes, sharded
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -348,27 +348,7 @@ def _stacked(
     if is_none(axes):
         return value
     if isinstance(axes, (SequenceValue, DictValue)):
-        parts, wanted = children(value), dict(children(axes) or [])
-        if isinstance(value, ArrayValue):
-            raise _Wrong(
-                f"{what} is one array, but out_axes has a {_kind(axes)} for it"
-            )
-        if parts is None or type(value) is not type(axes):
-            return Unknown("out_axes is not understood")
-        if dict(parts).keys() != wanted.keys():
-            if isinstance(value, SequenceValue) and value.kind == "list":
-                return Unknown("out_axes is not understood")
-            raise _Wrong(
-                f"{what} has {_entries(value)}, but out_axes has {_entries(axes)} for it"
-            )
-        made = [
-            (
-                key,
-                _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient),
-            )
-            for key, item in parts
-        ]
-        return rebuilt(value, made)
+        return _stacked_parts(value, axes, dim, what, lenient)
     axis = static_int(axes)
     parts = children(value)
     if parts is not None:
@@ -377,38 +357,69 @@ def _stacked(
             for key, item in parts
         ]
         result = rebuilt(value, made)
-        return (
-            replace(result, prefix=(dim, *result.prefix))
-            if isinstance(result, InstanceValue)
-            else result
-        )
+        if isinstance(result, InstanceValue):
+            return replace(result, prefix=(dim, *result.prefix))
+        return result
     leaf = traced(value)
-    if not isinstance(leaf, ArrayValue) or axis is None:
-        unknown = Unknown("a stacked result", leaf=copies.kept(value))
-        return value if lenient and not isinstance(value, Unknown) else unknown
-    if leaf.dims is None:
-        return (
-            replace(leaf, weak=False)
-            if copies.mark(leaf)
-            else ArrayValue(None, leaf.dtype)
-        )
-    rank = len(leaf.dims)
-    if not -rank - 1 <= axis <= rank:
-        shape = format_shape([d.size for d in leaf.dims])
+    if isinstance(leaf, ArrayValue) and axis is not None:
+        return _stacked_leaf(leaf, axis, dim, what)
+    if lenient and not isinstance(value, Unknown):
+        return value
+    return Unknown("a stacked result", leaf=copies.kept(value))
+
+
+def _stacked_parts(
+    value: Value,
+    axes: SequenceValue | DictValue,
+    dim: Dimension,
+    what: str,
+    lenient: bool,
+) -> Value:
+    """Each part of a value with the axes that are given for it."""
+    parts, wanted = children(value), dict(children(axes) or [])
+    if isinstance(value, ArrayValue):
+        raise _Wrong(f"{what} is one array, but out_axes has a {_kind(axes)} for it")
+    if parts is None or type(value) is not type(axes):
+        return Unknown("out_axes is not understood")
+    if dict(parts).keys() != wanted.keys():
+        if isinstance(value, SequenceValue) and value.kind == "list":
+            return Unknown("out_axes is not understood")
         raise _Wrong(
-            f"{what} is {shape!r} for one example, so the mapped dimension cannot be its axis {axis}"
+            f"{what} has {_entries(value)}, but out_axes has {_entries(axes)} for it"
+        )
+    made = [
+        (
+            key,
+            _stacked(item, wanted[key], dim, f"{what}{_step(value, key)}", lenient),
+        )
+        for key, item in parts
+    ]
+    return rebuilt(value, made)
+
+
+def _stacked_leaf(leaf: ArrayValue, axis: int, dim: Dimension, what: str) -> Value:
+    if leaf.dims is None:
+        if copies.mark(leaf):
+            return replace(leaf, weak=False)
+        return ArrayValue(None, leaf.dtype)
+    rank = len(leaf.dims)
+    sizes = [d.size for d in leaf.dims]
+    if not -rank - 1 <= axis <= rank:
+        raise _Wrong(
+            f"{what} is {format_shape(sizes)!r} for one example, "
+            f"so the mapped dimension cannot be its axis {axis}"
         )
     axis = axis if axis >= 0 else axis + rank + 1
-    twice = {one for other in leaf.dims for one in other.axes or ()}.intersection(
-        dim.axes or ()
-    )
+    own = dim.axes or ()
+    twice = sharded(leaf).intersection(own)
     if twice and placed(leaf):
-        shape = format_shape(
-            [d.size for d in leaf.dims], [d.axes or () for d in leaf.dims]
-        )
-        ways = f"{what} is {shape!r} for one example, and the mapped dimension is {sharded_over(dim.axes or ())}"
+        shape = format_shape(sizes, [d.axes or () for d in leaf.dims])
         raise _Wrong(
-            f"{ways}: two dimensions would be sharded over {min(twice)!r}", {}, "ST313"
+            f"{what} is {shape!r} for one example, "
+            f"and the mapped dimension is {sharded_over(own)}: "
+            f"two dimensions would be sharded over {min(twice)!r}",
+            {},
+            "ST313",
         )
     return stacked(leaf, axis, dim, dim.axes)
 

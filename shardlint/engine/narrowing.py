@@ -164,42 +164,44 @@ def _kept(value: EitherValue, keep: Callable[[Value], bool]) -> Value:
 
 def _is_of(value: Value, type_: Value) -> bool | None:
     """Whether a value is of one type; arrays may be given as what converts to one, so they are of no known type."""
-    if isinstance(value, InstanceValue) and isinstance(type_, ClassValue):
-        return True if value.cls.inherits(type_) else False if value.exact else None
-    name = (
-        type_.qualname
-        if isinstance(type_, ExternalValue)
-        else ""
-        if isinstance(type_, ClassValue)
-        else None
-    )
-    if name is None:
+    if isinstance(type_, ClassValue):
+        if isinstance(value, InstanceValue):
+            return _inherits(value, type_)
+        name = ""
+    elif isinstance(type_, ExternalValue):
+        name = type_.qualname
+    else:
         return None
+    is_builtin = name in _BUILTIN
     match value:
         case ArrayValue(numpy=False) if name in _ARRAYS:
             return True
         case ArrayValue():
-            return False if name in _BUILTIN or not name else None
+            return False if is_builtin or not name else None
         case SequenceValue(kind="keys"):
-            return True if name in _ARRAYS else False if name in _BUILTIN else None
+            if name in _ARRAYS:
+                return True
+            return False if is_builtin else None
         case SequenceValue(kind=kind) | CollectionValue(kind=kind):
-            return name == f"builtins.{kind}" if name in _BUILTIN else False
+            return is_builtin and name == f"builtins.{kind}"
         case DictValue():
-            return name == "builtins.dict" if name in _BUILTIN else False
+            return is_builtin and name == "builtins.dict"
         case Literal(value=None):
             return name == "types.NoneType"
-        case Literal(value=constant) if name in _BUILTIN or not name:
-            return name in [
-                f"builtins.{one.__name__}" for one in type(constant).__mro__
-            ]
-        case InstanceValue() if name in _ARRAYS or name in _BUILTIN:
-            return (
-                None
-                if any(not isinstance(base, ClassValue) for base in value.cls.bases)
-                else False
-            )
+        case Literal(value=constant) if is_builtin or not name:
+            bases = type(constant).__mro__
+            return name in [f"builtins.{one.__name__}" for one in bases]
+        case InstanceValue() if name in _ARRAYS or is_builtin:
+            known = all(isinstance(base, ClassValue) for base in value.cls.bases)
+            return False if known else None
         case _:
             return None
+
+
+def _inherits(value: InstanceValue, cls: ClassValue) -> bool | None:
+    if value.cls.inherits(cls):
+        return True
+    return False if value.exact else None
 
 
 _ARRAYS = frozenset({"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer"})

@@ -109,32 +109,34 @@ def matches(
             return any_holds(verdicts)
         case ir.SequencePattern():
             return _sequence(it, frame, value, pattern)
-        case ir.MappingPattern(items=items, rest=rest):
-            held = dict(value.items) if isinstance(value, DictValue) else {}
-            known = isinstance(value, DictValue) and all(
-                isinstance(key, ir.Const) for key, _ in items
-            )
-            verdicts = [
-                True
-                if known
-                else None
-                if isinstance(value, (Unknown, DictValue, InstanceValue))
-                else False
-            ]
-            for key, inner in items:
-                found = key.value if isinstance(key, ir.Const) else None
-                verdicts.append(matches(it, frame, held.get(found, _UNKNOWN), inner))
-                if known:
-                    verdicts[0] = verdicts[0] and found in held
-            if rest:
-                names = {key.value for key, _ in items if isinstance(key, ir.Const)}
-                others = DictValue(
-                    tuple(pair for pair in held.items() if pair[0] not in names)
-                )
-                frame.variables[rest] = others if known else _UNKNOWN
-            return all_hold(verdicts)
+        case ir.MappingPattern():
+            return _mapping(it, frame, value, pattern)
         case ir.ClassPattern(cls=cls, positional=positional, named=named):
             return _class(it, frame, value, cls, positional, named)
+
+
+def _mapping(
+    it: Interpreter, frame: Frame, value: Value, pattern: ir.MappingPattern
+) -> bool | None:
+    """``{key: pattern, **rest}``."""
+    held = dict(value.items) if isinstance(value, DictValue) else {}
+    keys = [
+        key.value if isinstance(key, ir.Const) else None for key, _ in pattern.items
+    ]
+    constant = all(isinstance(key, ir.Const) for key, _ in pattern.items)
+    known = constant and isinstance(value, DictValue)
+    verdicts: list[bool | None] = []
+    if known:
+        verdicts.append(all(key in held for key in keys))
+    else:
+        is_open = isinstance(value, (Unknown, DictValue, InstanceValue))
+        verdicts.append(None if is_open else False)
+    for key, (_, inner) in zip(keys, pattern.items, strict=True):
+        verdicts.append(matches(it, frame, held.get(key, _UNKNOWN), inner))
+    if pattern.rest:
+        others = tuple(pair for pair in held.items() if pair[0] not in keys)
+        frame.variables[pattern.rest] = DictValue(others) if known else _UNKNOWN
+    return all_hold(verdicts)
 
 
 def _sequence(

@@ -55,63 +55,89 @@ _NUMBERED = re.compile(r"\?|(?<=\w)[.#]\d+\b")
 
 def shown(value: Value) -> tuple[str, str | None]:
     """A value as --show-types prints it, and why it is unknown if it is."""
+    text = _text(value)
+    if isinstance(value, ArrayValue) and value.dims is None:
+        return text, "its rank is not known"
+    if isinstance(value, Unknown):
+        return text, value.reason or "unknown"
+    return text, None
+
+
+def _text(value: Value) -> str:
     match value:
-        case ArrayValue(dims=None):
-            return f"{value.dtype or 'array'}['...']", "its rank is not known"
-        case ArrayValue(dims=dims) if dims is not None:
-            text = format_shape(
-                [_called(d) for d in dims], [d.axes for d in dims], value.pending or ()
-            )
-            varying = sorted(value.varying - sharded(value))
-            text += f" {{V:{','.join(varying)}}}" if varying else ""
-            return f"{value.dtype or 'array'}[{text!r}]", None
+        case ArrayValue():
+            return _array(value)
         case IntValue(size=size):
-            return (
-                f"int {_NUMBERED.sub('', str(size))}" if size is not None else "int"
-            ), None
-        case InstanceValue(cls=cls):
-            return cls.name, None
-        case SequenceValue(items=items, kind="list"):
-            return f"[{_listed(items)}]", None
-        case SequenceValue(items=items):
-            return f"({_listed(items)}{',' if len(items) == 1 else ''})", None
-        case DictValue(items=pairs):
-            return "{" + ", ".join(
-                f"{key!r}: {shown(item)[0]}" for key, item in pairs
-            ) + "}", None
-        case CollectionValue(item=item, kind=kind):
-            return f"{kind} of {shown(item)[0]}", None
-        case MaybeValue(value=inner):
-            return f"{shown(inner)[0]} or None", None
-        case FunctionValue(name=name):
-            return name if name == "lambda" else f"function {name}", None
-        case ClassValue(name=name):
-            return f"class {name}", None
-        case PartialValue(func=func):
-            return f"partial of {shown(func)[0]}", None
-        case WrappedValue(kind=kind, func=func):
-            inside = "" if isinstance(func, Unknown) else f" of {shown(func)[0]}"
-            return f"{kind.rpartition('.')[2]}{inside}", None
+            return "int" if size is None else f"int {_NUMBERED.sub('', str(size))}"
         case ScalarValue(kind=kind):
-            return kind, None
+            return kind
         case StringValue():
-            return "str", None
+            return "str"
+        case Literal(value=constant):
+            return repr(constant)
+        case Unknown():
+            return "unknown"
         case ShardingValue(spec=spec):
-            return f"sharding {specs.shown(spec)}", None
-        case Literal(value=constant_):
-            return repr(constant_), None
+            return f"sharding {specs.shown(spec)}"
         case SpecValue():
-            return specs.shown(value), None
+            return specs.shown(value)
         case MeshValue(axes=axes) if axes is not None:
-            return "mesh " + ", ".join(
-                f"{name}={size or '?'}" for name, size in axes
-            ), None
-        case Unknown(reason=reason):
-            return "unknown", reason or "unknown"
-        case ExternalValue(qualname=qualname):
-            return qualname, None
+            sizes = (f"{name}={size or '?'}" for name, size in axes)
+            return "mesh " + ", ".join(sizes)
         case _:
-            return type(value).__name__.removesuffix("Value").lower(), None
+            return _collection(value) or _callable(value) or _kind(value)
+
+
+def _array(array: ArrayValue) -> str:
+    dtype = array.dtype or "array"
+    if array.dims is None:
+        return f"{dtype}['...']"
+    sizes, axes = [_called(d) for d in array.dims], [d.axes for d in array.dims]
+    text = format_shape(sizes, axes, array.pending or ())
+    varying = sorted(array.varying - sharded(array))
+    if varying:
+        text += f" {{V:{','.join(varying)}}}"
+    return f"{dtype}[{text!r}]"
+
+
+def _collection(value: Value) -> str:
+    match value:
+        case SequenceValue(items=items, kind="list"):
+            return f"[{_listed(items)}]"
+        case SequenceValue(items=items):
+            return f"({_listed(items)}{',' if len(items) == 1 else ''})"
+        case DictValue(items=pairs):
+            entries = (f"{key!r}: {_text(item)}" for key, item in pairs)
+            return "{" + ", ".join(entries) + "}"
+        case CollectionValue(item=item, kind=kind):
+            return f"{kind} of {_text(item)}"
+        case MaybeValue(value=inner):
+            return f"{_text(inner)} or None"
+        case _:
+            return ""
+
+
+def _callable(value: Value) -> str:
+    match value:
+        case InstanceValue(cls=cls):
+            return cls.name
+        case ClassValue(name=name):
+            return f"class {name}"
+        case FunctionValue(name=name):
+            return name if name == "lambda" else f"function {name}"
+        case PartialValue(func=func):
+            return f"partial of {_text(func)}"
+        case WrappedValue(kind=kind, func=func):
+            inside = "" if isinstance(func, Unknown) else f" of {_text(func)}"
+            return f"{kind.rpartition('.')[2]}{inside}"
+        case ExternalValue(qualname=qualname):
+            return qualname
+        case _:
+            return ""
+
+
+def _kind(value: Value) -> str:
+    return type(value).__name__.removesuffix("Value").lower()
 
 
 def see(it: Interpreter, frame: Frame, key: Key, value: Value) -> None:
@@ -228,7 +254,7 @@ def _open(value: Value) -> int:
 
 
 def _listed(items: Sequence[Value]) -> str:
-    texts = [shown(item)[0] for item in items[:_MANY]]
+    texts = [_text(item) for item in items[:_MANY]]
     return ", ".join([*texts, f"… {len(items)} items"] if len(items) > _MANY else texts)
 
 

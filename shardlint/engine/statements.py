@@ -102,49 +102,57 @@ def execute(it: Interpreter, frame: Frame, node: ir.Stmt) -> bool:
         case ir.Match():
             return patterns.execute(it, frame, node)
         case ir.Assert():
-            evaluate(it, frame, node.test)
-            if isinstance(node.test, ir.Const) and not node.test.value:
-                return True
-            narrow(it, frame, node.test, True)
+            return _assert(it, frame, node.test)
         case ir.Raise():
             return True
         case ir.Jump(what=what):
-            (frame.breaks if what == "break" else frame.jumps).append(
-                dict(frame.variables)
-            )
+            ends = frame.breaks if what == "break" else frame.jumps
+            ends.append(dict(frame.variables))
             return True
         case ir.Function():
             frame.note_definition(node.at)
             _define(it, frame, node)
         case ir.Class():
             frame.note_definition(node.at)
-            found = (
-                it.static_name(frame.module, node.name)
-                if frame.parent is None
-                else None
-            )
-            frame.variables[node.name] = (
-                found
-                if isinstance(found, ClassValue)
-                else classes.local(it, frame, node)
-            )
+            frame.variables[node.name] = _defined_class(it, frame, node)
         case ir.Delete(targets=targets):
             for target in targets:
-                if isinstance(target, ir.Name):
-                    frame.variables[target.id] = Unknown("deleted")
-                elif isinstance(target, ir.Subscript):
-                    held = evaluate(it, frame, target.obj)
-                    if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
-                        after = containers.without_item(
-                            held, evaluate(it, frame, target.index)
-                        )
-                        objects.replaced(it, frame, [(held, after)])
+                _delete(it, frame, target)
         case ir.Declare(names=names):
             for name in names:
                 frame.variables[name] = Unknown("assigned by a function")
         case ir.Import() | ir.ImportFrom():
             _import(it, frame, node)
     return False
+
+
+def _assert(it: Interpreter, frame: Frame, test: ir.Expr) -> bool:
+    """Whether nothing runs after the assertion."""
+    evaluate(it, frame, test)
+    if isinstance(test, ir.Const) and not test.value:
+        return True
+    narrow(it, frame, test, True)
+    return False
+
+
+def _defined_class(it: Interpreter, frame: Frame, node: ir.Class) -> Value:
+    if frame.parent is None:
+        found = it.static_name(frame.module, node.name)
+        if isinstance(found, ClassValue):
+            return found
+    return classes.local(it, frame, node)
+
+
+def _delete(it: Interpreter, frame: Frame, target: ir.Expr) -> None:
+    """``del name`` or ``del held[index]``."""
+    if isinstance(target, ir.Name):
+        frame.variables[target.id] = Unknown("deleted")
+    elif isinstance(target, ir.Subscript):
+        held = evaluate(it, frame, target.obj)
+        if isinstance(held, (SequenceValue, DictValue, CollectionValue)):
+            index = evaluate(it, frame, target.index)
+            after = containers.without_item(held, index)
+            objects.replaced(it, frame, [(held, after)])
 
 
 def _augmented(it: Interpreter, frame: Frame, node: ir.AugAssign) -> None:
@@ -278,64 +286,63 @@ def _fresh(
 def _unpack(
     it: Interpreter, frame: Frame, items: tuple[ir.Expr, ...], value: Value, at: int
 ) -> None:
-    values: list[Value] | None = None
     value = named_items(value)
     star = next((i for i, item in enumerate(items) if isinstance(item, ir.Star)), None)
-    if isinstance(value, SequenceValue):
-        values = list(value.items)
-    elif isinstance(value, ArrayValue) and value.dims:
-        first = value.dims[0].size
-        count = None if first is None else first.constant
-        if count is not None and count <= _MAX_UNROLL:
-            values = [element(value)] * count
-        elif star is None:
-            values = [element(value)] * len(items)
+    values = _unpacked(value, len(items), star is not None)
     if values is not None and star is not None and len(values) >= len(items) - 1:
-        extra = len(values) - len(items) + 1
-        values = [
-            *values[:star],
-            SequenceValue(tuple(values[star : star + extra]), "list"),
-            *values[star + extra :],
-        ]
+        values = _starred(values, star, len(items))
         items = tuple(
             item.value if isinstance(item, ir.Star) else item for item in items
         )
     if values is not None and len(values) != len(items):
-        if isinstance(value, ArrayValue):
-            it.report(
-                frame,
-                "ST214",
-                at,
-                f"{len(items)} names unpack a dimension of size {len(values)}",
-            )
-        elif isinstance(value, SequenceValue) and value.kind == "keys":
-            it.report(
-                frame,
-                "ST214",
-                at,
-                f"{len(items)} names unpack {len(values)} random keys",
-            )
-        # a list may have grown unseen
-        elif isinstance(value, SequenceValue) and value.kind == "tuple":
-            shape = all(isinstance(item, IntValue) for item in values)
-            # other tuples are the type checker's business
-            if shape or (
-                len(values) > 1 and any(isinstance(item, ArrayValue) for item in values)
-            ):
-                what = "a shape of rank" if shape else "a tuple of"
-                it.report(
-                    frame,
-                    "ST214",
-                    at,
-                    f"{len(items)} names unpack {what} {len(values)}",
-                )
+        what = _miscounted(value, values)
+        if what is not None:
+            it.report(frame, "ST214", at, f"{len(items)} names unpack {what}")
         values = None
-    rest = Unknown(
-        "part of something unknown",
-        leaf=value.leaf if isinstance(value, Unknown) else None,
-    )
+    leaf = value.leaf if isinstance(value, Unknown) else None
+    rest = Unknown("part of something unknown", leaf=leaf)
     for index, item in enumerate(items):
         assign(it, frame, item, values[index] if values is not None else rest)
+
+
+def _unpacked(value: Value, names: int, starred: bool) -> list[Value] | None:
+    """The items of a value that is unpacked to so many names; None where they are not known."""
+    if isinstance(value, SequenceValue):
+        return list(value.items)
+    if not isinstance(value, ArrayValue) or not value.dims:
+        return None
+    first = value.dims[0].size
+    count = None if first is None else first.constant
+    if count is not None and count <= _MAX_UNROLL:
+        return [element(value)] * count
+    return None if starred else [element(value)] * names
+
+
+def _starred(values: list[Value], star: int, names: int) -> list[Value]:
+    """The values with those that ``*name`` in the place ``star`` takes as one list."""
+    end = star + len(values) - names + 1
+    taken = SequenceValue(tuple(values[star:end]), "list")
+    return [*values[:star], taken, *values[end:]]
+
+
+def _miscounted(value: Value, values: list[Value]) -> str | None:
+    """What was unpacked to another number of names; None where that is no certain mistake about arrays."""
+    count = len(values)
+    if isinstance(value, ArrayValue):
+        return f"a dimension of size {count}"
+    if not isinstance(value, SequenceValue):
+        return None
+    if value.kind == "keys":
+        return f"{count} random keys"
+    # a list may have grown unseen
+    if value.kind != "tuple":
+        return None
+    if all(isinstance(item, IntValue) for item in values):
+        return f"a shape of rank {count}"
+    # other tuples are the type checker's business
+    if count > 1 and any(isinstance(item, ArrayValue) for item in values):
+        return f"a tuple of {count}"
+    return None
 
 
 def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:

@@ -182,11 +182,9 @@ _OPTIONS = "*, unique_indices=False, indices_are_sorted=False, mode=None"
 def gather(call: Call) -> Value:
     """The batch of the indices, with the dimensions that slices keep put in where ``offset_dims`` says."""
     value, indices = array(call, "operand"), array(call, "start_indices")
-    sizes = (
-        sizes_argument(call["slice_sizes"])
-        if isinstance(call["slice_sizes"], SequenceValue)
-        else None
-    )
+    sizes = None
+    if isinstance(call["slice_sizes"], SequenceValue):
+        sizes = sizes_argument(call["slice_sizes"])
     if value.dims is not None and sizes is not None and len(sizes) != len(value.dims):
         raise OpError(
             "ST214", f"{call.name}: {len(sizes)} slice sizes for shape {shown(value)}"
@@ -196,19 +194,30 @@ def gather(call: Call) -> Value:
         return with_dims(value, None)
     if sizes is None:
         sizes = [None] * len(value.dims)
+    _check_slices(call, value, indices, numbers, sizes)
+    gone = (*numbers.dropped, *numbers.batch)
+    kept = iter([Dimension(size) for i, size in enumerate(sizes) if i not in gone])
+    batch = iter([Dimension(dim.size) for dim in indices.dims[:-1]])
+    rank = len(numbers.kept) + len(indices.dims) - 1
+    return with_dims(
+        value, tuple(next(kept if i in numbers.kept else batch) for i in range(rank))
+    )
+
+
+def _check_slices(
+    call: Call,
+    value: ArrayValue,
+    indices: ArrayValue,
+    numbers: _Numbers,
+    sizes: Sequence[Size | None],
+) -> None:
+    """Raises OpError where a slice is larger than its dimension, or is not of 1 where it is collapsed."""
     some = all(
-        dim.size is not None and (dim.size - 1).is_nonnegative for dim in indices.dims
+        dim.size is not None and (dim.size - 1).is_nonnegative
+        for dim in indices.dims or ()
     )
     for i, part in enumerate(sizes):
-        size = seen_size(value, i)
-        if (
-            some
-            and part is not None
-            and (
-                (part.constant or 0) < 0
-                or (size is not None and always_less(size, part))
-            )
-        ):
+        if some and part is not None and _is_outside(part, seen_size(value, i)):
             raise OpError(
                 "ST214",
                 f"{call.name}: a slice of {shown_size(part)} in dimension {i} of {shown(value)}",
@@ -219,18 +228,13 @@ def gather(call: Call) -> Value:
                 raise UnknownArgument
             what = f"a slice of {shown_size(part)} in dimension {i}, which is collapsed: it must be 1"
             raise OpError("ST214", f"{call.name}: {what}")
-    kept = iter(
-        [
-            Dimension(size)
-            for i, size in enumerate(sizes)
-            if i not in (*numbers.dropped, *numbers.batch)
-        ]
-    )
-    batch = iter([Dimension(dim.size) for dim in indices.dims[:-1]])
-    rank = len(numbers.kept) + len(indices.dims) - 1
-    return with_dims(
-        value, tuple(next(kept if i in numbers.kept else batch) for i in range(rank))
-    )
+
+
+def _is_outside(part: Size, size: Size | None) -> bool:
+    """Whether a slice of that size is certainly none of a dimension."""
+    if part.constant is not None and part.constant < 0:
+        return True
+    return size is not None and always_less(size, part)
 
 
 @model(

@@ -29,13 +29,12 @@ from shardlint.ops.registry import (
     model,
     static_int,
 )
-from shardlint.ops.slices import ZERO, slice_length
+from shardlint.ops.slices import ZERO, index_items, slice_length
 from shardlint.values import (
     ArrayValue,
     Dimension,
     IntValue,
     Literal,
-    SequenceValue,
     SliceValue,
     Unknown,
     Value,
@@ -81,12 +80,7 @@ def _is_ellipsis(item: Value) -> bool:
 
 def index_array(value: ArrayValue, index_value: Value, ctx: OpContext) -> Value:
     """The array that an index selects; rank unknown where an index is of unknown kind."""
-    items = (
-        list(index_value.items)
-        if isinstance(index_value, SequenceValue) and index_value.kind == "tuple"
-        else None
-    )
-    items = [index_value] if items is None else items
+    items = list(index_items(index_value))
     if not all(_understood(item) for item in items):
         return with_dims(value, None)
     if any(

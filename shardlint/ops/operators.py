@@ -187,44 +187,49 @@ def _int_result(op: str, a: Size | None, b: Size | None) -> Value:
         return ScalarValue("float")
     if a is None or b is None:
         return IntValue(None)
-    if op == "+":
-        return IntValue(a + b)
-    if op == "-":
-        return IntValue(a - b)
-    if op == "*":
-        return IntValue(a * b)
-    x, y = a.constant, b.constant
-    if op in ("//", "%"):
-        if y == 0:
-            return IntValue(None)
-        if y is None and not b.is_nonnegative:
-            return IntValue(None)
-        return IntValue(a // b if op == "//" else a % b)
-    if op == "**" and y is not None and 0 <= y <= 8:
+    match op:
+        case "+":
+            return IntValue(a + b)
+        case "-":
+            return IntValue(a - b)
+        case "*":
+            return IntValue(a * b)
+        case "//" | "%":
+            if b.constant == 0 or (b.constant is None and not b.is_nonnegative):
+                return IntValue(None)
+            return IntValue(a // b if op == "//" else a % b)
+        case "**":
+            return _power(a, b)
+        case _:
+            return IntValue(_of_bits(op, a.constant, b.constant))
+
+
+def _power(base: Size, exponent: Size) -> Value:
+    x, y = base.constant, exponent.constant
+    if y is None:
+        return IntValue(None)
+    if 0 <= y <= 8:
         result = Size.const(1)
         for _ in range(y):
-            result = result * a
+            result = result * base
         return IntValue(result)
-    if x is not None and y is not None:
-        if op == "**" and y < 0:
-            return ScalarValue("float")
-        if op == "**" and (y > 64 or abs(x) > 64):
-            return IntValue(None)
-        if op in ("<<", ">>"):
-            return (
-                IntValue(Size.const(x << y if op == "<<" else x >> y))
-                if 0 <= y < 64
-                else IntValue(None)
-            )
-        if op in ("&", "|", "^", "**"):
-            return IntValue(
-                Size.const(
-                    {"&": x & y, "|": x | y, "^": x ^ y}.get(
-                        op, x**y if op == "**" else 0
-                    )
-                )
-            )
-    return IntValue(None)
+    if x is None:
+        return IntValue(None)
+    if y < 0:
+        return ScalarValue("float")
+    too_large = y > 64 or abs(x) > 64
+    return IntValue(None if too_large else Size.const(x**y))
+
+
+def _of_bits(op: str, x: int | None, y: int | None) -> Size | None:
+    if x is None or y is None:
+        return None
+    if op in ("<<", ">>"):
+        if not 0 <= y < 64:
+            return None
+        return Size.const(x << y if op == "<<" else x >> y)
+    results = {"&": x & y, "|": x | y, "^": x ^ y}
+    return Size.const(results[op]) if op in results else None
 
 
 def _known(value: Value) -> object:

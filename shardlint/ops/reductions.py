@@ -138,41 +138,32 @@ def reduce(call: Call) -> Value:
     name, given = dtype_argument(call, call.get("dtype"))
     linear = call.last in ("sum", "mean")
     out = value if linear else cleared(value)
-    dtype = value.dtype
-    if given:
-        dtype = name
-    elif call.last in ("sum", "prod", "nansum", "nanprod"):
-        promote = (
-            static_bool(call.get("promote_integers"))
-            if "promote_integers" in call.args
-            else True
-        )
-        dtype = accumulator(dtype, call.ctx.x64) if promote else None
-    elif call.last in ("all", "any"):
-        dtype = "bool"
-    elif call.last == "count_nonzero":
-        dtype = index_dtype(call)
-    elif call.last in (
-        "mean",
-        "nanmean",
-        "median",
-        "nanmedian",
-        "std",
-        "var",
-        "nanstd",
-        "nanvar",
-    ):
-        dtype = dtypes.inexact(dtype, x64=call.ctx.x64)
-        if (
-            call.last not in ("mean", "nanmean")
-            and dtypes.is_kind(dtype, "complex") is not False
-        ):
-            dtype = None
-    elif call.last == "ptp" and dtypes.is_kind(dtype, "bool") is not False:
-        dtype = None
-    elif call.last != "ptp" and not is_none(call["initial"]):
-        dtype = None
+    dtype = name if given else _result_dtype(call, value.dtype)
     return with_dtype(ArrayValue(dims, None, pending=out.pending), dtype)
+
+
+def _result_dtype(call: Call, dtype: str | None) -> str | None:
+    """What a reduction gives where no dtype is asked for; None where that is not known."""
+    match call.last:
+        case "sum" | "prod" | "nansum" | "nanprod":
+            promotes = "promote_integers" not in call.args or static_bool(
+                call["promote_integers"]
+            )
+            return accumulator(dtype, call.ctx.x64) if promotes else None
+        case "all" | "any":
+            return "bool"
+        case "count_nonzero":
+            return index_dtype(call)
+        case "mean" | "nanmean":
+            return dtypes.inexact(dtype, x64=call.ctx.x64)
+        case "median" | "nanmedian" | "std" | "var" | "nanstd" | "nanvar":
+            inexact = dtypes.inexact(dtype, x64=call.ctx.x64)
+            is_real = dtypes.is_kind(inexact, "complex") is False
+            return inexact if is_real else None
+        case "ptp":
+            return dtype if dtypes.is_kind(dtype, "bool") is False else None
+        case _:
+            return dtype if is_none(call["initial"]) else None
 
 
 _NO_IDENTITY = frozenset(

@@ -1,10 +1,18 @@
-"""How long a slice is: Python's clamping rules on symbolic sizes."""
+"""The items of an index, and how long a slice is: Python's clamping rules on symbolic sizes."""
 
 from __future__ import annotations
 
+from shardlint.values import SequenceValue, Value
 from shardtypes.lang import Size
 
 ZERO = Size.const(0)
+
+
+def index_items(index: Value) -> tuple[Value, ...]:
+    """What stands between the brackets: the items of a tuple, else the index itself."""
+    if isinstance(index, SequenceValue) and index.kind == "tuple":
+        return index.items
+    return (index,)
 
 
 def _from_start(size: Size | None, bound: Size) -> Size | None:

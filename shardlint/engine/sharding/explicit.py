@@ -14,7 +14,14 @@ from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import shown, spec_of
 from shardlint.ops.sharding.explicit import UNPLACED, explicit_axes, placed
 from shardlint.project import SWITCHED
-from shardlint.values import ArrayValue, MeshValue, SequenceValue, ShardingValue, Value
+from shardlint.values import (
+    ArrayValue,
+    MeshValue,
+    SequenceValue,
+    ShardingValue,
+    SpecValue,
+    Value,
+)
 from shardtypes.lang import format_shape
 
 if TYPE_CHECKING:
@@ -96,44 +103,19 @@ def check_constraint(
     """``with_sharding_constraint`` where axes are explicit: it moves nothing. Where all of them are it asserts,
     beside automatic axes it may name none of them. False after a report."""
     spec, mesh = spec_of(sharding), site.frame.mesh
-    own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
-    if spec is not None and mixed(own) and not value.manual:
-        typed = explicit_axes(own) or {}
-        wrong = next(
-            (
-                axis
-                for entry in spec.entries or ()
-                for axis in entry or ()
-                if axis in typed
-            ),
-            None,
-        )
-        if wrong is not None:
-            at = site.place(spec, operand)
-            text = f"{site.name}: {shown(spec)} names {wrong!r}, an Explicit axis: use jax.sharding.reshard"
-            site.report("ST313", at, text, site.origin(spec, at))
-        return wrong is None
-    if (
-        spec is None
-        or spec.entries is None
-        or mesh is None
-        or set(mesh.types or ()) != {"Explicit"}
-    ):
+    if spec is None:
         return True
-    if (
-        value.mesh != mesh
-        or not placed(value)
-        or value.dims is None
-        or None in spec.entries
-    ):
+    own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
+    if mixed(own) and not value.manual:
+        return _names_no_explicit_axis(site, spec, own, operand)
+    elsewhere = isinstance(sharding, ShardingValue) and sharding.mesh != mesh
+    if elsewhere or not _is_asserted(value, mesh):
+        return True
+    if spec.entries is None or None in spec.entries or value.dims is None:
         return True
     have = [dim.axes for dim in value.dims]
     want = [*spec.entries, *[()] * (len(have) - len(spec.entries))]
-    if (
-        None in have
-        or have == want
-        or (isinstance(sharding, ShardingValue) and sharding.mesh != mesh)
-    ):
+    if None in have or have == want:
         return True
     at = site.place(spec, operand)
     shape = format_shape(
@@ -145,6 +127,28 @@ def check_constraint(
     )
     site.report("ST313", at, text, site.origin(spec, at))
     return False
+
+
+def _names_no_explicit_axis(
+    site: Site, spec: SpecValue, mesh: MeshValue | None, operand: ir.Expr | None
+) -> bool:
+    """False after a report."""
+    explicit = explicit_axes(mesh) or {}
+    named = [axis for entry in spec.entries or () for axis in entry or ()]
+    wrong = next((axis for axis in named if axis in explicit), None)
+    if wrong is None:
+        return True
+    at = site.place(spec, operand)
+    text = f"{site.name}: {shown(spec)} names {wrong!r}, an Explicit axis: use jax.sharding.reshard"
+    site.report("ST313", at, text, site.origin(spec, at))
+    return False
+
+
+def _is_asserted(value: ArrayValue, mesh: MeshValue | None) -> bool:
+    """Whether a constraint on the value asserts how it lies: all axes of its mesh are explicit."""
+    if mesh is None or set(mesh.types or ()) != {"Explicit"}:
+        return False
+    return value.mesh == mesh and placed(value)
 
 
 def check_types(site: Site, sharding: Value, operand: ir.Expr | None) -> bool:

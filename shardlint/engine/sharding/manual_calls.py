@@ -50,80 +50,88 @@ def region_of(
     outer = it.view.axes if it.view is not None else ()
     nested = it.view is not None and not it.view.complete
     if kind == PMAP:
-        names = axis_names(options.get("axis_name"))
-        others = (
-            None
-            if names is not None or outer
-            else called_names(options.get("axis_name"))
-        )
-        complete = ("axis_name" not in options or names is not None) and not nested
-        names = names or others
-        bound = tuple((name, None) for name in names or ())
-        around, program = (*outer, *bound), others is not None
-        view = View(
-            around,
-            complete,
-            "pmap",
-            False,
-            bordered=_bordered(it),
-            called=program,
-            known=it.mesh,
-        )
-        return Region(
-            view,
-            False,
-            options.get("in_axes"),
-            options.get("out_axes"),
-            names[0] if names else None,
-        )
+        return _pmap_region(it, options, outer, nested)
     given = options.get("mesh", mesh)
     known = given if isinstance(given, MeshValue) else None
-    axes = known.axes if known is not None and known.axes is not None else None
-    if axes is None:
-        axes = (
-            tuple(it.mesh.items())
-            if "mesh" not in options or is_none(options["mesh"])
-            else ()
-        )
+    axes = _mesh_axes(it, options, known)
     whole = bool(axes)
     called = not whole and not outer and _is_called(options)
     if called:
-        options = {
-            **options,
-            **{name: _as_called(options[name]) for name in _SPECS if name in options},
-        }
+        specs = {name: _as_called(options[name]) for name in _SPECS if name in options}
+        options = {**options, **specs}
     if not whole:  # of a mesh that is not known at least what the specs name
-        spelled = sorted(
-            {
-                *spelled_axes(options.get("in_specs")),
-                *spelled_axes(options.get("out_specs")),
-            }
-        )
-        axes = tuple((name, None) for name in spelled)
+        axes = tuple((name, None) for name in _spelled_in_specs(options))
     inside = _manual_axes(options, axes)
-    own = tuple(pair for pair in inside or () if pair[0] not in dict(outer))
-    sizes = {**it.mesh, **dict(axes)}
-    partly = any(
-        not is_none(options.get(name, NONE)) for name in ("axis_names", "auto")
-    )
+    bound_outside = {name for name, _ in outer}
+    own = tuple(pair for pair in inside or () if pair[0] not in bound_outside)
     # what makes but some axes manual may be called where others are, unless it brings its mesh
-    alone = not partly or (
-        "mesh" in options and known is not None and known.axes is not None
-    )
-    complete = whole and bool(inside) and alone and not nested
+    brings_mesh = "mesh" in options and known is not None and known.axes is not None
+    alone = brings_mesh or not _is_partly_manual(options)
     view = View(
         (*outer, *own),
-        complete,
+        whole and bool(inside) and alone and not nested,
         "shard_map",
         tracked(options),
         bordered=_bordered(it),
         called=called,
-        known=sizes,
+        known={**it.mesh, **dict(axes)},
     )
     new = frozenset(name for name, _ in own) if it.view is not None else None
     return Region(
         view, False, options.get("in_specs"), options.get("out_specs"), own=new
     )
+
+
+def _pmap_region(
+    it: Interpreter,
+    options: dict[str, Value],
+    outer: tuple[tuple[str, int | None], ...],
+    nested: bool,
+) -> Region:
+    names = axis_names(options.get("axis_name"))
+    complete = "axis_name" not in options or names is not None
+    called = None
+    if names is None and not outer:
+        called = called_names(options.get("axis_name"))
+    names = names or called or ()
+    view = View(
+        (*outer, *((name, None) for name in names)),
+        complete and not nested,
+        "pmap",
+        False,
+        bordered=_bordered(it),
+        called=called is not None,
+        known=it.mesh,
+    )
+    return Region(
+        view,
+        False,
+        options.get("in_axes"),
+        options.get("out_axes"),
+        names[0] if names else None,
+    )
+
+
+def _mesh_axes(
+    it: Interpreter, options: dict[str, Value], mesh: MeshValue | None
+) -> tuple[tuple[str, int | None], ...]:
+    """The axes of the mesh that ``shard_map`` is given or finds; none where it is not known."""
+    if mesh is not None and mesh.axes is not None:
+        return mesh.axes
+    if is_none(options.get("mesh", NONE)):
+        return tuple(it.mesh.items())
+    return ()
+
+
+def _spelled_in_specs(options: dict[str, Value]) -> list[str]:
+    spelled = {axis for name in _SPECS for axis in spelled_axes(options.get(name))}
+    return sorted(spelled)
+
+
+def _is_partly_manual(options: dict[str, Value]) -> bool:
+    """Whether options say which axes become manual."""
+    given = [options.get(name, NONE) for name in ("axis_names", "auto")]
+    return not all(map(is_none, given))
 
 
 def _is_called(options: dict[str, Value]) -> bool:

@@ -29,6 +29,7 @@ from shardlint.values import (
     InstanceValue,
     Note,
     SequenceValue,
+    SpecValue,
     Value,
 )
 from shardtypes.lang.messages import (
@@ -258,34 +259,37 @@ def _of_region(
     else:
         # then judged where it is transformed
         promised = frame.region is not None and frame.promise is not None
-        differs = (
-            None
-            if promised or region.results is None
-            else prefixes.mismatch(value, region.results)
-        )
+        yield from _of_specs(region, value, promised)
+
+
+def _of_specs(region: Region, value: Value, promised: bool) -> Iterator[Finding]:
+    """What is wrong with a result for the ``out_specs`` of its region."""
+    if not promised and region.results is not None:
+        differs = prefixes.mismatch(value, region.results)
         if differs is not None:
-            yield Finding("ST307", differs[1], (), differs[0])
+            place, text = differs
+            yield Finding("ST307", text, (), place)
             return
-        for path, leaf, one in _with_specs(value, region.results, ()):
-            spec = spec_of(one) if one is not None else None
-            if (
-                not promised
-                and spec is not None
-                and leaf.dims is not None
-                and len(spec.entries or ()) > len(leaf.dims)
-            ):
-                text = spec_too_long(
-                    len(leaf.dims), shown(spec), len(spec.entries or ())
-                )
-                yield Finding("ST306", text, (), path, spec.place)
-                continue
-            entries = None if spec is None or spec.unreduced is None else spec.entries
-            if spec is not None and entries is not None and None not in entries:
-                declared = {axis for entry in entries for axis in entry or ()}
-                yield from judge(
-                    leaf, declared, set(spec.unreduced or ()), path, region.own
-                )
-            yield from _miscounted(leaf, path)
+    for path, leaf, one in _with_specs(value, region.results, ()):
+        spec = spec_of(one) if one is not None else None
+        entries = () if spec is None else spec.entries or ()
+        rank = None if promised or leaf.dims is None else len(leaf.dims)
+        if spec is not None and rank is not None and len(entries) > rank:
+            text = spec_too_long(rank, shown(spec), len(entries))
+            yield Finding("ST306", text, (), path, spec.place)
+            continue
+        if spec is not None and _is_known(spec):
+            declared = {axis for entry in entries for axis in entry or ()}
+            pending = set(spec.unreduced or ())
+            yield from judge(leaf, declared, pending, path, region.own)
+        yield from _miscounted(leaf, path)
+
+
+def _is_known(spec: SpecValue) -> bool:
+    """Whether all is known that a spec says."""
+    if spec.entries is None or spec.unreduced is None:
+        return False
+    return None not in spec.entries
 
 
 def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding]:

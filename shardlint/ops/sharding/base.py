@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from shardlint.axis_set import EVERY_AXIS, NO_AXIS, AxisSet
+from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
@@ -24,8 +24,10 @@ from shardlint.ops.sharding.state import (
     axes_met,
     settled,
     state,
+    unclear_axes,
 )
 from shardlint.ops.sharding.view import View, replicated
+from shardlint.ops.slices import index_items
 from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
 from shardtypes.lang import Size
 from shardtypes.lang.frozen import frozen
@@ -65,6 +67,11 @@ class Op:
     @property
     def last(self) -> str:
         return self.call.last
+
+    def given(self, position: int) -> list[ArrayValue]:
+        """The arrays of the argument at this position."""
+        pairs = zip(self.operands, self.positions, strict=True)
+        return [operand for operand, at in pairs if at == position]
 
     def note(self, axis: str, text: str) -> Note:
         module, at = self.call.ctx.place
@@ -155,12 +162,7 @@ def may_pick_a_copy(op: Op) -> bool:
     may have been given copies, one after another."""
     if op.call.qualname != INDEX or op.view.transposes is not False:
         return False
-    index = op.call.get("index")
-    items = (
-        index.items
-        if isinstance(index, SequenceValue) and index.kind == "tuple"
-        else (index,)
-    )
+    items = index_items(op.call.get("index"))
     return any(isinstance(item, IntValue) for item in items)
 
 
@@ -186,34 +188,20 @@ def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     as a whole."""
     if op.call.qualname.startswith("numpy.random"):
         return unknown(out)
-    known = not any(
-        o.dims is None or dim.axes != () for o in op.operands for dim in o.dims or ()
-    )
+    whole = all(dim.axes == () for o in op.operands for dim in o.dims or ())
     met = axes_met(op.operands)
     states = {axis: {state(o, axis) for o in op.operands} for axis in met}
-    if out.dims is None:  # whichever dimension it is that is split
-        states = {
-            axis: {"varying" if one == "sharded" else one for one in found}
-            for axis, found in states.items()
-        }
-    unclear = {axis for axis in met if not states[axis] <= {"replicated", "varying"}}
-    every = any(o.unclear.all_but for o in op.operands)
+    # of a result of unknown rank, whichever dimension it is that is split
+    harmless = {"replicated", "varying"} | ({"sharded"} if out.dims is None else set())
+    unclear = {axis for axis in met if not states[axis] <= harmless}
+    varying = [axis for axis in met - unclear if states[axis] != {"replicated"}]
+    scaled = {mark for o in op.operands for mark in o.marks if mark[1] == "scaled"}
     return settled(
         out,
-        [() for _ in out.dims] if out.dims is not None and known else None,
-        varying=[axis for axis in met - unclear if "varying" in states[axis]],
-        unclear=AxisSet(frozenset(met - unclear), True)
-        if every
-        else AxisSet(frozenset(unclear)),
-        marks=[
-            FACTORED,
-            *(
-                (axis, "scaled")
-                for o in op.operands
-                for axis, mark in o.marks
-                if mark == "scaled"
-            ),
-        ],
+        [() for _ in out.dims] if out.dims is not None and whole else None,
+        varying=varying,
+        unclear=unclear_axes(op.operands, met, unclear),
+        marks=[FACTORED, *scaled],
         constant=all(o.constant for o in op.operands),
         notes=[note for o in op.operands for note in o.notes],
     )

@@ -364,59 +364,50 @@ def exchanged(
     value: ArrayValue, one: Collective, split: int, joined: int, tiled: bool
 ) -> ArrayValue:
     """``all_to_all``. Raises ShardingError where it joins a dimension that is not the split one."""
-    rank = len(value.dims or ())
-    if value.dims is None or one.grouped:
-        return replace(blurred(value, one), dims=None)
-    if not tiled and joined < 0:
-        # what that means differs between releases of JAX
-        return replace(blurred(value, one), dims=None)
-    split, joined = (
-        _dimension(value, one, split, rank),
-        _dimension(value, one, joined, rank),
-    )
+    lost = blurred(value, one)
+    # what a negative one means where it is not tiled differs between releases of JAX
+    if value.dims is None or one.grouped or (not tiled and joined < 0):
+        return replace(lost, dims=None)
+    rank = len(value.dims)
+    split = _dimension(value, one, split, rank)
+    joined = _dimension(value, one, joined, rank)
     if not tiled:
-        dims = list(blurred(value, one).dims or ())
+        dims = list(lost.dims or ())
         dims.pop(split)
         dims.insert(joined, Dimension(one.view.count(one.axes)))
-        return replace(blurred(value, one), dims=tuple(dims), unclear=EVERY_AXIS)
-    before = value.dims[joined].axes
-    known = before is not None and value.dims[split].axes is not None
-    sound = all(clean(value, axis) for axis in one.axes)
-    if (
-        known
-        and sound
-        and before is not None
-        and before[len(before) - len(one.axes) :] != one.axes
-    ):
-        where = [
-            k for k, d in enumerate(value.dims) if set(d.axes or ()) & set(one.axes)
-        ]
-        if where and where[0] != joined:
-            message = (
-                f"{one.name} over {axes_text(one.axes)} concatenates dimension {joined} of {_shown(one, value)}, "
-                f"which is sharded along dimension {where[0]}: exchange split_axis and concat_axis"
-            )
-            raise ShardingError("ST304", message, 0, notes_about(value, one.axes))
+        return replace(lost, dims=tuple(dims), unclear=EVERY_AXIS)
     dims = list(value.dims)
+    before, there = dims[joined].axes, dims[split].axes
     size = dims[split].size
     smaller = None if size is None else size // one.view.count(one.axes)
     larger = one.view.global_size(dims[joined].size, one.axes)
-    if (
-        known
-        and sound
-        and before is not None
-        and before[len(before) - len(one.axes) :] == one.axes
-        and split != joined
-    ):
-        dims[joined] = Dimension(larger, before[: len(before) - len(one.axes)])
-        dims[split] = Dimension(smaller, (*(dims[split].axes or ()), *one.axes))
-        return replace(value, dims=tuple(dims), constant=False)
-    lost = blurred(value, one)
+    sound = all(clean(value, axis) for axis in one.axes)
+    if before is not None and there is not None and sound:
+        major = before[: len(before) - len(one.axes)]
+        if (*major, *one.axes) != before:
+            _check_joined(value, one, joined)
+        elif split != joined:
+            dims[joined] = Dimension(larger, major)
+            dims[split] = Dimension(smaller, (*there, *one.axes))
+            return replace(value, dims=tuple(dims), constant=False)
     dims = list(lost.dims or ())
     if split != joined:
         dims[joined], dims[split] = Dimension(larger, None), Dimension(smaller, None)
     rest = sharded(value) - frozenset(axis for d in dims for axis in d.axes or ())
     return replace(lost, dims=tuple(dims), unclear=lost.unclear.plus(rest))
+
+
+def _check_joined(value: ArrayValue, one: Collective, joined: int) -> None:
+    """Raises ShardingError where another dimension is sharded over the axes of the collective."""
+    where = [
+        k for k, d in enumerate(value.dims or ()) if set(d.axes or ()) & set(one.axes)
+    ]
+    if where and where[0] != joined:
+        message = (
+            f"{one.name} over {axes_text(one.axes)} concatenates dimension {joined} of {_shown(one, value)}, "
+            f"which is sharded along dimension {where[0]}: exchange split_axis and concat_axis"
+        )
+        raise ShardingError("ST304", message, 0, notes_about(value, one.axes))
 
 
 def permuted(

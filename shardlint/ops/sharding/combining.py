@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from shardlint.axis_set import AxisSet
 from shardlint.ops.sharding import magnitudes, peaks
 from shardlint.ops.sharding.base import Op, ShardingError
 from shardlint.ops.sharding.state import (
@@ -24,6 +24,7 @@ from shardlint.ops.sharding.state import (
     notes_about,
     settled,
     state,
+    unclear_axes,
 )
 from shardlint.values import ArrayValue, Note, ScalarValue
 from shardtypes.lang.messages import applied_to, device_mean, partial_sum, reduce_first
@@ -61,54 +62,43 @@ def combined(
 
     Raises ShardingError where a pending sum is used as if it were complete.
     """
-    if out.dims is None or axes is None:
+    if out.dims is None:
         axes = None
     met = axes_met(operands)
     inside = {axis for one in axes or () for axis in one or ()}
-    hidden = axes is None or any(one is None for one in axes)
-    pending: set[str] = set()
-    varying: set[str] = set()
-    unclear: set[str] = set()
-    kept: set[tuple[str, str]] = _scales(op, kind, operands, operands)
-    kept |= (
-        {ZERO}
-        if kind == "multiply" and any(ZERO in o.marks for o in operands)
-        else set()
-    )
-    kept |= (
-        {HOT}
-        if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS
-        else set()
-    )
+    hidden = axes is None or None in axes
+    states: defaultdict[str, set[str]] = defaultdict(set)
+    kept = _kept_of_all(op, kind, operands)
     for axis in sorted(met):
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
         if lost and outcome in ("sharded", "varying"):
             outcome = "unclear" if hidden or "alike" in refined else "varying"
-        if outcome == "pending":
-            pending.add(axis)
-        elif outcome == "varying":
-            varying.add(axis)
-        elif outcome == "unclear":
-            unclear.add(axis)
+        states[outcome].add(axis)
         kept |= {(axis, mark) for mark in refined}
         kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands)}
-    every = any(o.unclear.all_but for o in operands)
-    rest = (
-        AxisSet(frozenset(met - unclear), True)
-        if every
-        else AxisSet(frozenset(unclear))
-    )
     return settled(
         out,
         axes,
-        pending=pending,
-        varying=varying,
-        unclear=rest,
+        pending=states["pending"],
+        varying=states["varying"],
+        unclear=unclear_axes(operands, met, states["unclear"]),
         marks=kept,
         constant=all(o.constant for o in operands),
         notes=[*_taken(op, kept, operands), *_notes(operands)],
     )
+
+
+def _kept_of_all(
+    op: Op, kind: Kind, operands: Sequence[ArrayValue]
+) -> set[tuple[str, str]]:
+    """The marks of a result that are about no axis."""
+    kept = _scales(op, kind, operands, operands)
+    if kind == "multiply" and any(ZERO in o.marks for o in operands):
+        kept = kept | {ZERO}
+    if kind == "linear" and HOT in operands[0].marks and op.last in _CASTS:
+        kept = kept | {HOT}
+    return kept
 
 
 def _taken(
@@ -129,31 +119,37 @@ def _scales(
 ) -> set[tuple[str, str]]:
     """Whether a number of devices may be a factor of the result, or its logarithm a term: of an operand before, or one
     of these ``factors``. Logarithms make the one of the other; what is a factor inside of ``exp`` is none outside."""
-    before = SCALES & frozenset[tuple[str, str]]().union(*(o.marks for o in operands))
-    if before and (op.last in _SATURATING or kind == "test"):
+    found: set[tuple[str, str]] = set()
+    for operand in operands:
+        found |= SCALES & operand.marks
+    if found and (op.last in _SATURATING or kind == "test"):
         return set()
     if op.last in ("exp", "exp2"):
-        return {FACTORED} if ADDED in before else set()
-    found = set(before) | (
-        {ADDED} if FACTORED in before and "log" in op.last else set()
-    )
-    if kind in ("multiply", "divide"):
-        rest = [o for o in factors if WHOLE not in o.marks]
-        alone = len(rest) == 1 < len(factors)
-        found |= (
-            {FACTORED}
-            if not alone
-            and any(o.dims is None or not o.dims or o.constant for o in rest)
-            else set()
-        )
-    if kind == "add":
-        # a number as written is hardly a logarithm
-        number = any(isinstance(value, ScalarValue) for value in op.call.args.values())
-        constants = any(
-            o.constant and not o.dims and ZERO not in o.marks for o in op.operands
-        )
-        found |= {ADDED} if number or constants else set()
+        return {FACTORED} if ADDED in found else set()
+    if FACTORED in found and "log" in op.last:
+        found.add(ADDED)
+    if kind in ("multiply", "divide") and _may_have_factor(factors):
+        found.add(FACTORED)
+    if kind == "add" and _may_have_term(op):
+        found.add(ADDED)
     return found
+
+
+def _may_have_factor(factors: Sequence[ArrayValue]) -> bool:
+    """Whether one of these may be a number of devices, and another what it is a factor of."""
+    rest = [o for o in factors if WHOLE not in o.marks]
+    if len(rest) == 1 and len(factors) > 1:
+        return False
+    return any(o.constant or not o.dims for o in rest)
+
+
+def _may_have_term(op: Op) -> bool:
+    """Whether one of the operands may be the logarithm of a number of devices."""
+    # a number as written is hardly one
+    if any(isinstance(value, ScalarValue) for value in op.call.args.values()):
+        return True
+    numbers = [o for o in op.operands if o.constant and not o.dims]
+    return any(ZERO not in o.marks for o in numbers)
 
 
 def _lasting(
@@ -164,52 +160,59 @@ def _lasting(
     outlasting = frozenset[str]().union(*found)
     if "miscounted" not in outlasting:
         return outlasting & {"scaled"}
-    scales = kind in ("multiply", "divide")
-    others = [
-        o
-        for o, one in zip(operands, found, strict=True)
-        if not scales or "miscounted" not in one
-    ]
-    lasts = {"logged", "mixed"} & outlasting
-    factor = bool(_scales(op, kind, operands, others)) and not (scales and lasts)
-    repaired = kind == "test" or op.last in _SCALELESS
-    if "shifted" in outlasting:
-        terms = sum(
-            "miscounted" not in one and not o.constant
-            for o, one in zip(operands, found, strict=True)
-        )
-        repaired |= kind == "nonlinear" or (kind == "add" and terms > 0)
-    if kind in ("multiply", "divide"):
-        wrong = [one for one in found if "miscounted" in one]
-        repaired |= any(state(o, axis) == "unclear" for o in operands)
-        several = len(wrong) > 1 and not any("mixed" in one for one in wrong)
-        repaired |= several and (
-            kind == "divide" or any("curved" in one for one in wrong)
-        )
-    if factor or repaired:
+    if _may_be_repaired(op, axis, kind, operands, found):
         return outlasting & {"scaled"}
     if kind not in ("linear", "add", "multiply", "divide"):
         outlasting -= {"logged"}
-    bends = (
-        kind == "nonlinear"
-        or op.last in ("sqrt", "cbrt")
-        or (kind == "divide" and "miscounted" in found[-1])
-    )
+    is_divisor = kind == "divide" and "miscounted" in found[-1]
+    bends = is_divisor or kind == "nonlinear" or op.last in ("sqrt", "cbrt")
+    counted = [
+        o for o, one in zip(operands, found, strict=True) if "miscounted" not in one
+    ]
     mixes = kind == "add" and any(
-        "miscounted" not in one
-        and not o.constant
-        and ZERO not in o.marks
-        and state(o, axis) != "unclear"
-        for o, one in zip(operands, found, strict=True)
+        not o.constant and ZERO not in o.marks and state(o, axis) != "unclear"
+        for o in counted
     )
-    shares = kind == "divide" and "miscounted" in found[-1]
     new = [
         ("logged", op.last in ("log", "log2", "log10")),
         ("curved", bends),
         ("mixed", mixes),
-        ("shared", shares),
+        ("shared", is_divisor),
     ]
     return outlasting | {mark for mark, holds in new if holds}
+
+
+def _may_be_repaired(
+    op: Op,
+    axis: str,
+    kind: Kind,
+    operands: Sequence[ArrayValue],
+    found: Sequence[frozenset[str]],
+) -> bool:
+    """Whether a factor, a term or another wrong count may make up for the wrong count of an operand, or none matters.
+    ``found`` are the lasting marks of each operand."""
+    if kind == "test" or op.last in _SCALELESS:
+        return True
+    outlasting = frozenset[str]().union(*found)
+    counted = [
+        o for o, one in zip(operands, found, strict=True) if "miscounted" not in one
+    ]
+    scales = kind in ("multiply", "divide")
+    stays = scales and bool({"logged", "mixed"} & outlasting)
+    if not stays and _scales(op, kind, operands, counted if scales else operands):
+        return True
+    if "shifted" in outlasting:
+        by_term = kind == "add" and any(not o.constant for o in counted)
+        if kind == "nonlinear" or by_term:
+            return True
+    if not scales:
+        return False
+    if any(state(o, axis) == "unclear" for o in operands):
+        return True
+    wrong = [one for one in found if "miscounted" in one]
+    if len(wrong) < 2 or any("mixed" in one for one in wrong):
+        return False
+    return kind == "divide" or any("curved" in one for one in wrong)
 
 
 def _notes(operands: Sequence[ArrayValue]) -> list[Note]:

@@ -195,35 +195,39 @@ def letters_of(
     """Letters of the operands and of the result, an ellipsis written out."""
     if call.last == "einsum":
         return _of_equation(call, operands)
-    a, b = (operands[0].dims, operands[1].dims) if len(operands) == 2 else (None, None)
-    if a is None or b is None or not a or not b:
+    if len(operands) != 2:
         return None
+    a, b = operands[0].dims, operands[1].dims
+    if not a or not b:
+        return None
+    left, right = len(a), len(b)
     match call.last:
         case "matmul" | "dot" | "inner":
-            return _of_matmul(call.last, len(a), len(b))
+            return _of_matmul(call.last, left, right)
         case "vecdot" if static_int(call.get("axis")) == -1:
-            return _of_products(len(a), len(b), (["k"], ["k"]), [])
+            return _of_products(left, right, (["k"], ["k"]), [])
         case "matvec":
-            return _of_products(len(a), len(b), (["i", "k"], ["k"]), ["i"])
+            return _of_products(left, right, (["i", "k"], ["k"]), ["i"])
         case "vecmat":
-            return _of_products(len(a), len(b), (["k"], ["k", "j"]), ["j"])
+            return _of_products(left, right, (["k"], ["k", "j"]), ["j"])
         case "batch_matmul":
-            return _of_products(len(a), len(b), (["i", "k"], ["k", "j"]), ["i", "j"])
-        case "outer" if len(a) == len(b) == 1:
+            return _of_products(left, right, (["i", "k"], ["k", "j"]), ["i", "j"])
+        case "outer" if left == right == 1:
             return [["i"], ["j"]], ["i", "j"]
         case "vdot" if [dim.size for dim in a] == [dim.size for dim in b]:
-            shared = [f"k{n}" for n in range(len(a))]
+            shared = [f"k{n}" for n in range(left)]
             return [shared, shared], []
         case "tensordot":
             first, second = tensordot_pairs(call, *operands)
-            return _of_pairs(len(a), len(b), list(zip(first, second, strict=True)), [])
+            pairs = list(zip(first, second, strict=True))
+            return _of_pairs(left, right, pairs, [])
         case "dot_general":
             groups = dimension_numbers(call["dimension_numbers"])
             if groups is not None:
                 contracting, batch = (
                     list(zip(*group, strict=True)) for group in groups
                 )
-                return _of_pairs(len(a), len(b), contracting, batch)
+                return _of_pairs(left, right, contracting, batch)
     return None
 
 
@@ -312,27 +316,23 @@ def _written(letters: Sequence[str], extra: int) -> list[str]:
 
 
 def _of_matmul(name: str, left: int, right: int) -> tuple[list[list[str]], list[str]]:
+    """The letters of ``matmul``, ``dot`` or ``inner`` of operands of these ranks."""
     if name == "matmul":
-        batch = [f"...{n}" for n in range(max(left, right) - 2, 0, -1)]
-        a = [*batch[len(batch) - max(left - 2, 0) :], *(["i"] if left > 1 else []), "k"]
-        b = [
-            *batch[len(batch) - max(right - 2, 0) :],
-            "k",
-            *(["j"] if right > 1 else []),
-        ]
-        return [a, b], [
-            *batch,
-            *(["i"] if left > 1 else []),
-            *(["j"] if right > 1 else []),
-        ]
+        rank = max(left, right) - 2
+        batch = [f"...{n}" for n in range(rank, 0, -1)]
+        row = ["i"] if left > 1 else []
+        column = ["j"] if right > 1 else []
+        first = batch[len(batch) - max(left - 2, 0) :]
+        second = batch[len(batch) - max(right - 2, 0) :]
+        inputs = [[*first, *row, "k"], [*second, "k", *column]]
+        return inputs, [*batch, *row, *column]
     rows = [f"a{n}" for n in range(left - 1)]
     columns = [f"b{n}" for n in range(right - 1)]
-    second = (
-        [*columns, "k"]
-        if name == "inner" or right == 1
-        else [*columns[:-1], "k", columns[-1]]
-    )
-    return [[*rows, "k"], second], [*rows, *columns]
+    if name == "inner" or right == 1:
+        other = [*columns, "k"]
+    else:
+        other = [*columns[:-1], "k", columns[-1]]
+    return [[*rows, "k"], other], [*rows, *columns]
 
 
 def explain(op: Op, error: OpError) -> OpError | None:

@@ -9,6 +9,7 @@ from math import prod
 from shardlint.ops.sharding.view import View, parted
 from shardlint.values import IntValue, Literal, Value
 from shardtypes.lang import Size
+from shardtypes.lang.size import Atom
 
 
 def is_whole(number: Value, view: View) -> bool:
@@ -26,13 +27,7 @@ def is_whole(number: Value, view: View) -> bool:
     counts: Counter[str] = Counter()
     shared = 1
     for atom in monomial:
-        division = (
-            (atom.args[0], atom.args[1])
-            if atom.op == "//"
-            else parted(atom.name)
-            if not atom.op
-            else None
-        )
+        division = _division(atom)
         if division is None:
             if atom.op or atom.name.startswith("?"):
                 return False
@@ -53,30 +48,30 @@ def is_whole(number: Value, view: View) -> bool:
     )
 
 
+def _division(atom: Atom) -> tuple[Size, Size] | None:
+    """The whole and the number of parts where an atom is one device's part of a size; None of any other."""
+    if atom.op == "//":
+        return atom.args[0], atom.args[1]
+    return None if atom.op else parted(atom.name)
+
+
 def parts_over(size: Size | None, view: View) -> set[str] | None:
     """The axes over which the whole was split of which the size is one device's part: of ``B//(|d|*|t|)`` d and t. None
     where that is not known."""
-    if (
-        size is None
-        or len(size.terms) != 1
-        or size.terms[0][1] != 1
-        or len(size.terms[0][0]) != 1
-    ):
+    if size is None or len(size.terms) != 1:
         return None
-    (atom,) = size.terms[0][0]
-    division = (
-        (atom.args[0], atom.args[1])
-        if atom.op == "//"
-        else parted(atom.name)
-        if not atom.op
-        else None
-    )
+    atoms, coefficient = size.terms[0]
+    if coefficient != 1 or len(atoms) != 1:
+        return None
+    division = _division(atoms[0])
     if division is None or not _plain(division[0]):
         return None
-    monomial, number = division[1].terms[0] if len(division[1].terms) == 1 else ((), 0)
-    if number == 1 and all(one.name.startswith("|") for one in monomial):
-        return {one.name.strip("|") for one in monomial}
-    found = [set(axes) for axes in _choices(view) if view.count(axes) == division[1]]
+    parts = division[1]
+    if len(parts.terms) == 1:
+        names, number = parts.terms[0]
+        if number == 1 and all(one.name.startswith("|") for one in names):
+            return {one.name.strip("|") for one in names}
+    found = [set(axes) for axes in _choices(view) if view.count(axes) == parts]
     return found[0] if len(found) == 1 else None
 
 

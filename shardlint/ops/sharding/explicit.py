@@ -16,6 +16,7 @@ from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
+    Dimension,
     MeshValue,
 )
 from shardtypes.lang import format_shape
@@ -59,6 +60,11 @@ class GlobalOp:
     @property
     def last(self) -> str:
         return self.call.last
+
+    @property
+    def dims(self) -> tuple[Dimension, ...] | None:
+        """The dimensions of the first operand; None where there is none, or its rank is not known."""
+        return self.operands[0].dims if self.operands else None
 
     @property
     def ignores_out_sharding(self) -> bool:

@@ -56,13 +56,11 @@ def _agreed(op: GlobalOp, met: Sequence[tuple[int, Dimension]]) -> Axes:
 def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """Contractions of two operands, or of one."""
     letters = letters_of(op.call, op.operands)
-    if (
-        letters is None
-        or len(op.operands) > 2
-        or any(len(set(one)) < len(one) for one in letters[0])
-    ):
+    if letters is None or len(op.operands) > 2:
         return None
     inputs, output = letters
+    if any(len(set(one)) < len(one) for one in inputs):
+        return None
     dims = [
         dict(zip(one, operand.dims or (), strict=True))
         for one, operand in zip(inputs, op.operands, strict=True)
@@ -72,12 +70,9 @@ def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             b = dims[1].get(letter)
             if b is not None:
                 _check_contracted(op, a, b, letter in output)
-    _check_clash(
-        op, [[one[letter].axes for one in dims if letter in one] for letter in output]
-    )
-    return [
-        _of_letter([one[letter] for one in dims if letter in one]) for letter in output
-    ]
+    kept = [[one[letter] for one in dims if letter in one] for letter in output]
+    _check_clash(op, [[dim.axes for dim in met] for met in kept])
+    return [_of_letter(met) for met in kept]
 
 
 def _check_clash(op: GlobalOp, kept: Sequence[Sequence[Axes]]) -> None:
@@ -122,110 +117,102 @@ def outer(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``sum``, ``max``, ``argmax``…: what is left keeps its axes; JAX sums over the mesh by itself."""
-    source = op.operands[0] if op.operands else None
-    if source is None or source.dims is None or len(op.operands) > 1:
+    dims = op.dims
+    if dims is None or len(op.operands) > 1:
         return None
-    gone = along(op.call, len(source.dims))
-    keep = (
-        False
-        if is_none(op.call.get("keepdims"))
-        else static_bool(op.call.get("keepdims"))
-    )
+    gone = along(op.call, len(dims))
+    keepdims = op.call.get("keepdims")
+    keep = False if is_none(keepdims) else static_bool(keepdims)
     if gone is None or keep is None:
         return None
-    if keep:
-        return [() if k in gone else dim.axes for k, dim in enumerate(source.dims)]
-    return [dim.axes for k, dim in enumerate(source.dims) if k not in gone]
+    result: list[Axes] = []
+    for k, dim in enumerate(dims):
+        if k not in gone:
+            result.append(dim.axes)
+        elif keep:
+            result.append(())
+    return result
 
 
 def whole(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``cumsum``, ``sort``, ``top_k``…: not along a dimension that is split."""
-    source = op.operands[0] if op.operands else None
-    if (
-        source is None
-        or source.dims is None
-        or len(op.operands) > 1
-        or len(source.dims) != len(out.dims or ())
-    ):
+    dims = op.dims
+    axes = same_place(op, out, origins)
+    if dims is None or axes is None:
         return None
-    axis = along(op.call, len(source.dims))
-    if axis is None or (is_none(op.call.get("axis")) and len(source.dims) > 1):
+    places = along(op.call, len(dims))
+    flattens = is_none(op.call.get("axis")) and len(dims) > 1
+    if places is None or flattens:
         return None
-    for k in axis:
-        _check_whole(op, source, k)
-    return [dim.axes for dim in source.dims]
+    for k in places:
+        _check_whole(op, k)
+    return axes
 
 
 def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``top_k`` along the last dimension."""
-    source = op.operands[0] if op.operands else None
+    dims = op.dims
     axis = op.call.get("axis")
-    if (
-        source is None
-        or not source.dims
-        or (not is_none(axis) and static_int(axis) != -1)
-    ):
+    if not dims:
         return None
-    _check_whole(op, source, len(source.dims) - 1)
-    return [dim.axes for dim in source.dims]
+    if not is_none(axis) and static_int(axis) != -1:
+        return None
+    _check_whole(op, len(dims) - 1)
+    return [dim.axes for dim in dims]
 
 
-def _check_whole(op: GlobalOp, source: ArrayValue, k: int, operand: int = 0) -> None:
-    axes = (source.dims or ())[k].axes
+def _check_whole(op: GlobalOp, k: int, number: int = 0) -> None:
+    """Raises OpError where dimension ``k`` of an operand is split."""
+    operand = op.operands[number]
+    axes = (operand.dims or ())[k].axes
     if axes:
-        why = f"dimension {k} of {op.text(source)} is {sharded_over(axes)}: reshard it first"
-        raise op.refused(why, operand)
+        why = f"dimension {k} of {op.text(operand)} is {sharded_over(axes)}: reshard it first"
+        raise op.refused(why, number)
 
 
 def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """The shape stays, and so do the axes: ``softmax``, ``flip``, ``tril``, a cast."""
-    source = op.operands[0] if op.operands else None
-    if (
-        source is None
-        or source.dims is None
-        or len(op.operands) > 1
-        or len(source.dims) != len(out.dims or ())
-    ):
+    dims = op.dims
+    if dims is None or len(op.operands) > 1:
         return None
-    return [dim.axes for dim in source.dims]
+    if len(dims) != len(out.dims or ()):
+        return None
+    return [dim.axes for dim in dims]
 
 
 def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """Dimensions are rearranged, dropped where their size is 1, or added with size 1."""
-    if len(op.operands) != 1 or op.operands[0].dims is None:
+    dims = op.dims
+    if dims is None or len(op.operands) != 1:
         return None
-    source = op.operands[0].dims
     kept = {origin[1] for origin in origins if origin is not None}
-    if any(
-        dim.axes != ()
-        for k, dim in enumerate(source)
-        if k not in kept and dim.size != ONE
-    ):
-        return None
-    return [
-        source[o[1]].axes if o is not None else (() if d.size == ONE else None)
-        for o, d in zip(origins, out.dims or (), strict=True)
-    ]
+    for k, dim in enumerate(dims):
+        if k not in kept and dim.size != ONE and dim.axes != ():
+            return None
+    result: list[Axes] = []
+    for origin, dim in zip(origins, out.dims or (), strict=True):
+        if origin is not None:
+            result.append(dims[origin[1]].axes)
+        else:
+            result.append(() if dim.size == ONE else None)
+    return result
 
 
 def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``broadcast_to``: old dimensions line up on the right, new ones are not split."""
-    if len(op.operands) != 1 or op.operands[0].dims is None:
+    dims = op.dims
+    if dims is None or len(op.operands) != 1:
         return None
-    source, rank = op.operands[0].dims, len(out.dims or ())
-    more = rank - len(source)
-    return [
-        () if k < more or source[k - more].size == ONE else source[k - more].axes
-        for k in range(rank)
-    ]
+    more = len(out.dims or ()) - len(dims)
+    old = [() if dim.size == ONE else dim.axes for dim in dims]
+    return [*[()] * more, *old]
 
 
 def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``concatenate`` and ``stack``: all operands are split alike. One that is not of the mesh may be anything."""
     split = alike(op, op.operands)
-    axis = static_int(
-        op.call.get("axis") if "axis" in op.call.args else op.call.get("dimension")
-    )
+    name = "axis" if "axis" in op.call.args else "dimension"
+    axis = static_int(op.call.get(name))
     if split is None or axis is None:
         return None
     if op.last != "stack":
@@ -236,16 +223,12 @@ def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
     """The axes that all operands have; None where that is open. Raises OpError where two of them differ."""
-    shapes = [
-        [dim.axes for dim in operand.dims]
-        for operand in operands
-        if operand.dims is not None
-    ]
-    if (
-        not operands
-        or len(shapes) < len(operands)
-        or len({len(one) for one in shapes}) != 1
-    ):
+    shapes: list[list[Axes]] = []
+    for operand in operands:
+        if operand.dims is None:
+            return None
+        shapes.append([dim.axes for dim in operand.dims])
+    if len({len(one) for one in shapes}) != 1:
         return None
     if None not in shapes[0] and all(one == shapes[0] for one in shapes):
         return list(shapes[0])
@@ -264,17 +247,17 @@ def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     if op.last == "where" and is_none(op.call.get("x")):
         return None
     operands = [operand for operand in op.operands if operand.dims != ()]
-    sizes = [[dim.size for dim in operand.dims or ()] for operand in operands]
-    if any(operand.dims is None for operand in operands) or any(
-        None in one for one in sizes
-    ):
-        return None
-    numbers = [name for name in ("x", "y") if not _has_dims(op.call.get(name))]
-    condition = op.call.get("condition")
-    if op.last == "where" and (
-        len({len(one) for one in sizes}) > 1 or (numbers and _has_dims(condition))
-    ):
-        return aligned(op, out, origins)
+    sizes: list[list[object]] = []
+    for operand in operands:
+        if operand.dims is None or any(dim.size is None for dim in operand.dims):
+            return None
+        sizes.append([dim.size for dim in operand.dims])
+    if op.last == "where":
+        condition, x, y = (op.call.get(name) for name in ("condition", "x", "y"))
+        numbers = not _has_dims(x) or not _has_dims(y)
+        ranks = {len(one) for one in sizes}
+        if len(ranks) > 1 or (numbers and _has_dims(condition)):
+            return aligned(op, out, origins)
     return alike(op, operands) if all(one == sizes[0] for one in sizes) else None
 
 
@@ -289,29 +272,28 @@ def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def made(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """A new array is not split; a copy of one is split as that is."""
-    return (
-        [() for _ in out.dims or ()]
-        if not op.operands
-        else same_place(op, out, origins)
-    )
+    if op.operands:
+        return same_place(op, out, origins)
+    return [() for _ in out.dims or ()]
 
 
 def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``zeros_like(x)``: split as ``x`` is, unless it is given a shape of its own."""
-    own = not is_none(op.call.get("shape"))
-    return [() for _ in out.dims or ()] if own else same_place(op, out, origins)
+    if is_none(op.call.get("shape")):
+        return same_place(op, out, origins)
+    return [() for _ in out.dims or ()]
 
 
 def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``median`` sorts: not along a dimension that is split."""
-    source = op.operands[0] if op.operands else None
-    gone = (
-        along(op.call, len(source.dims)) if source is not None and source.dims else None
-    )
-    if source is None or gone is None or is_none(op.call.get("axis")) or len(gone) > 1:
+    dims = op.dims
+    if not dims or is_none(op.call.get("axis")):
+        return None
+    gone = along(op.call, len(dims))
+    if gone is None or len(gone) > 1:
         return None
     for k in gone:
-        _check_whole(op, source, k)
+        _check_whole(op, k)
     return None
 
 
@@ -319,17 +301,14 @@ def searched(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``searchsorted(a, v)``: by default it gathers from ``a`` for each element of ``v``, neither of them split."""
     if len(op.operands) != 2 or not is_none(op.call.get("sorter")):
         return None
-    vector, values = (operand.dims for operand in op.operands)
-    if (
-        static_str(op.call.get("method")) not in ("scan", "scan_unrolled")
-        or not vector
-        or not values
-    ):
+    if static_str(op.call.get("method")) not in ("scan", "scan_unrolled"):
+        return None
+    if not all(operand.dims for operand in op.operands):
         return None  # of a scalar some releases take it
-    for number, dims in enumerate((vector, values)):
-        for k, dim in enumerate(dims):
+    for number, operand in enumerate(op.operands):
+        for k, dim in enumerate(operand.dims or ()):
             if dim.size != ONE:
-                _check_whole(op, op.operands[number], k, number)
+                _check_whole(op, k, number)
     return None
 
 
@@ -343,21 +322,20 @@ def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
 
 def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``tile``: not along a dimension that is split."""
-    source = op.operands[0] if op.operands else None
+    dims = op.dims
+    if dims is None:
+        return None
     reps = op.call.get("reps")
     items = reps.items if isinstance(reps, SequenceValue) else (reps,)
-    if source is None or source.dims is None:
-        return None
-    counts = [1] * (len(source.dims) - len(items)) + [
-        static_int(item) for item in items
-    ]
-    more = len(counts) - len(source.dims)
+    missing = len(dims) - len(items)
+    counts = [1] * missing + [static_int(item) for item in items]
+    more = max(-missing, 0)
     for k, count in enumerate(counts):
         if count is None:
             return None
         if count > 1 and k >= more:
-            _check_whole(op, source, k - more)
-    return [*[()] * more, *(dim.axes for dim in source.dims)]
+            _check_whole(op, k - more)
+    return [*[()] * more, *(dim.axes for dim in dims)]
 
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"

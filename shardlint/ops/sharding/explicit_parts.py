@@ -12,12 +12,12 @@ from shardlint.ops.sharding.explicit import GlobalOp, Split, rule
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.reductions import along
 from shardlint.ops.sharding.state import Axes
+from shardlint.ops.slices import index_items
 from shardlint.values import (
     ArrayValue,
     Dimension,
     IntValue,
     Literal,
-    SequenceValue,
     SliceValue,
     Value,
 )
@@ -31,29 +31,24 @@ _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
 def reshaped(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``reshape``: JAX follows one dimension that is split up, or several that become one."""
-    source = op.operands[0] if op.operands else None
-    if (
-        source is None
-        or source.dims is None
-        or out.dims is None
-        or len(op.operands) > 1
-    ):
+    dims = op.dims
+    if dims is None or out.dims is None or len(op.operands) > 1:
         return None
     if "order" in op.call.args and static_str(op.call.get("order")) != "C":
         return None
     if not is_none(op.call.get("dimensions")):
         return None
-    axes = [dim.axes for dim in source.dims]
+    axes = [dim.axes for dim in dims]
     if None in axes:
         return None
     if not any(axes):
         return [() for _ in out.dims]
     found: list[Split | str] = []
     for primes in _PRIMES:
-        sizes = _numbers([*source.dims, *out.dims], primes)
+        sizes = _numbers([*dims, *out.dims], primes)
         if sizes is None or any(op.shards(one) is None for one in axes):
             return None
-        rank = len(source.dims)
+        rank = len(dims)
         found.append(
             _regrouped(op, sizes[:rank], [one or () for one in axes], sizes[rank:])
         )
@@ -64,7 +59,8 @@ def reshaped(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
             ArrayValue(tuple(Dimension(dim.size, ()) for dim in out.dims))
         )
         raise op.refused(
-            f"{op.text(source)} to {sizes_text} {found[0]}: pass out_sharding=", 0
+            f"{op.text(op.operands[0])} to {sizes_text} {found[0]}: pass out_sharding=",
+            0,
         )
     return found[0]
 
@@ -90,21 +86,30 @@ def _regrouped(
         return [() if n == 1 else next(left) for n in new]
     if 1 in old or 1 in new:
         return None
-    groups = list(_groups(old, new) if len(new) > len(old) else _groups(new, old))
-    if (
-        len(new) == len(old)
-        or not groups
-        or sum(len(group) > 1 for group in groups) > 1
-    ):
+    splits = len(new) > len(old)
+    groups = list(_groups(old, new) if splits else _groups(new, old))
+    changed = [group for group in groups if len(group) > 1]
+    if len(new) == len(old) or not groups or len(changed) > 1:
         return "has no sharding that JAX can infer on Explicit axes"
+    return _split_up(op, groups, axes) if splits else _merged(groups, axes)
+
+
+def _split_up(
+    op: GlobalOp, groups: list[list[int]], axes: list[tuple[str, ...]]
+) -> list[Axes] | str:
+    """The axes of the dimensions that each of the old ones is split into."""
     result: list[Axes] = []
-    if len(new) > len(old):
-        for group, one in zip(groups, axes, strict=True):
-            parts = _dealt(op, one, group)
-            if parts is None:
-                return f"splits a dimension {sharded_over(one)} unevenly"
-            result.extend(parts)
-        return result
+    for group, one in zip(groups, axes, strict=True):
+        parts = _dealt(op, one, group)
+        if parts is None:
+            return f"splits a dimension {sharded_over(one)} unevenly"
+        result.extend(parts)
+    return result
+
+
+def _merged(groups: list[list[int]], axes: list[tuple[str, ...]]) -> list[Axes] | str:
+    """The axes of the dimensions that each group of old ones is merged into."""
+    result: list[Axes] = []
     rest = iter(axes)
     for group in groups:
         joined = [next(rest) for _ in group]
@@ -152,182 +157,185 @@ def _dealt(
 
 def resized(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``pad``, ``split``, ``dynamic_slice``: a split dimension whose size changes must still divide evenly."""
-    source = op.operands[0] if op.operands else None
-    if (
-        source is None
-        or source.dims is None
-        or out.dims is None
-        or len(source.dims) != len(out.dims)
-    ):
+    dims = op.dims
+    if dims is None or out.dims is None:
+        return None
+    if len(dims) != len(out.dims):
         return None
     if all(dim.size == ONE for dim in out.dims):
         return None  # a single element: newer releases of JAX take it from anywhere
     result: list[Axes] = []
-    for k, (dim, new, origin) in enumerate(
-        zip(source.dims, out.dims, origins, strict=True)
-    ):
-        same = origin == (0, k) or (new.size is not None and new.size == dim.size)
-        result.append(
-            dim.axes if same or not dim.axes else _divided(op, source, k, new.size)
-        )
+    for k, dim in enumerate(dims):
+        size = out.dims[k].size
+        same = origins[k] == (0, k) or (size is not None and size == dim.size)
+        if dim.axes and not same:
+            result.append(_divided(op, k, size))
+        else:
+            result.append(dim.axes)
     return result
 
 
 def picked(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``dynamic_index_in_dim``: a slice of one, whose dimension may be dropped afterwards."""
-    source, axis = (
-        op.operands[0] if op.operands else None,
-        static_int(op.call.get("axis")),
-    )
-    if source is None or not source.dims or out.dims is None or axis is None:
+    dims = op.dims
+    axis = static_int(op.call.get("axis"))
+    if not dims or out.dims is None or axis is None:
         return None
-    if all(dim.size == ONE for dim in out.dims) or any(
-        operand.dims for operand in op.operands[1:]
-    ):
+    if all(dim.size == ONE for dim in out.dims):
         return None
-    k = axis % len(source.dims)
-    one = (
-        source.dims[k].axes
-        if source.dims[k].size == ONE or not source.dims[k].axes
-        else _divided(op, source, k, ONE)
-    )
-    rest = [dim.axes for dim in source.dims]
-    return (
-        [*rest[:k], one, *rest[k + 1 :]]
-        if len(out.dims) == len(source.dims)
-        else [*rest[:k], *rest[k + 1 :]]
-    )
+    if any(operand.dims for operand in op.operands[1:]):
+        return None
+    k = axis % len(dims)
+    dim = dims[k]
+    one = dim.axes
+    if dim.axes and dim.size != ONE:
+        one = _divided(op, k, ONE)
+    axes = [dim.axes for dim in dims]
+    before, after = axes[:k], axes[k + 1 :]
+    if len(out.dims) == len(dims):
+        return [*before, one, *after]
+    return [*before, *after]
 
 
 def differences(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``diff`` takes slices that lack one element."""
-    source, axis = (
-        op.operands[0] if op.operands else None,
-        static_int(op.call.get("axis")),
-    )
-    if (
-        source is None
-        or not source.dims
-        or out.dims is None
-        or axis is None
-        or len(op.operands) > 1
-    ):
+    dims = op.dims
+    axis = static_int(op.call.get("axis"))
+    if not dims or out.dims is None or axis is None:
         return None
-    k = axis % len(source.dims)
-    size = source.dims[k].size
-    axes = source.dims[k].axes
-    if axes and (size is None or static_int(op.call.get("n")) != 1):
+    if len(op.operands) > 1:
         return None
-    one = axes if not axes or size is None else _divided(op, source, k, size - 1)
-    return [one if i == k else dim.axes for i, dim in enumerate(source.dims)]
+    result = [dim.axes for dim in dims]
+    k = axis % len(dims)
+    if result[k]:
+        size = dims[k].size
+        if size is None or static_int(op.call.get("n")) != 1:
+            return None
+        result[k] = _divided(op, k, size - 1)
+    return result
 
 
-def _divided(op: GlobalOp, source: ArrayValue, k: int, size: Size | None) -> Axes:
-    """The axes of a dimension that is now ``size`` long; None where that is open."""
-    axes, old = (source.dims or ())[k].axes, (source.dims or ())[k].size
-    count = op.shards(axes)
-    if not axes or count is None or size is None or size.is_opaque:
+def _divided(op: GlobalOp, k: int, size: Size | None) -> Axes:
+    """The axes of dimension ``k`` of the first operand, now ``size`` long; None where that is open."""
+    dim = (op.dims or ())[k]
+    count = op.shards(dim.axes)
+    if not dim.axes or count is None:
+        return None
+    if size is None or size.is_opaque:
         return None
     number, witness = size.constant, dict[str, int]()
-    name = min(size.symbols, default="")
-    if (
-        number is None
-        and old is not None
-        and not old.is_opaque
-        and old.symbols == size.symbols == {name}
-    ):
-        several = ({name: n} for n in range(100 * count, 164 * count))
-        # the dimension itself is even
-        tried = [values for values in several if old.evaluate(values) % count == 0]
-        if len({bool(size.evaluate(values) % count) for values in tried}) == 1:
-            number, witness = size.evaluate(tried[0]), tried[0]
     if number is None:
-        return None
+        found = _alike_for_all(dim.size, size, count)
+        if found is None:
+            return None
+        number, witness = found
     if number % count:
-        why = f"{size} of dimension {k} of {op.text(source)} cannot be sharded evenly over {axes_text(axes)}"
-        error = op.refused(why, 0)
+        shape = op.text(op.operands[0])
+        error = op.refused(
+            f"{size} of dimension {k} of {shape} cannot be sharded evenly over {axes_text(dim.axes)}",
+            0,
+        )
         error.witness = witness
         raise error
-    return axes
+    return dim.axes
+
+
+def _alike_for_all(
+    old: Size | None, size: Size, count: int
+) -> tuple[int, dict[str, int]] | None:
+    """The size of a part of an even dimension, with values for its one name, where it is divisible by ``count`` for all
+    values or for none."""
+    name = min(size.symbols, default="")
+    if old is None or old.is_opaque or not old.symbols == size.symbols == {name}:
+        return None
+    several = ({name: n} for n in range(100 * count, 164 * count))
+    # the dimension itself is even
+    tried = [values for values in several if old.evaluate(values) % count == 0]
+    verdicts = {size.evaluate(values) % count == 0 for values in tried}
+    if len(verdicts) != 1:
+        return None
+    return size.evaluate(tried[0]), tried[0]
 
 
 def indexed(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``x[…]`` with integers, slices, None and arrays of integers; where these are several, only what is refused."""
-    source = op.operands[0] if op.operands else None
-    index = op.call.get("index")
-    items = (
-        index.items
-        if isinstance(index, SequenceValue) and index.kind == "tuple"
-        else (index,)
-    )
-    if source is None or source.dims is None or out.dims is None:
+    items = index_items(op.call.get("index"))
+    if op.dims is None or out.dims is None:
         return None
     arrays = [operand for operand in op.operands[1:] if operand.dims != ()]
     if len(arrays) > 1:
-        return _several(op, source, items, arrays)
-    if any(not _plain(item) for item in items):
+        return _several(op, items, arrays)
+    if not all(map(_plain, items)):
         return None
-    if arrays and (
-        arrays[0].dims is None
-        or arrays[0].dtype in (None, "bool")
-        or not _only_one(items)
-    ):
+    if arrays and not _only_one(items):
         return None
-    places = _places(items, len(source.dims))
+    if not all(map(_may_index, arrays)):
+        return None
+    places = _places(items, len(op.dims))
     if places is None:
         return None
     if all(dim.size == ONE for dim in out.dims) and not arrays:
         return None  # a single element: newer releases of JAX take it from anywhere
+    result = _selected(op, out.dims, places, origins)
+    if result is None or len(result) != len(out.dims):
+        return None
+    return result
+
+
+def _may_index(index: ArrayValue) -> bool:
+    """Whether an array of indices is known well enough: its rank, and that it is no mask."""
+    return index.dims is not None and index.dtype not in (None, "bool")
+
+
+def _selected(
+    op: GlobalOp,
+    dims: tuple[Dimension, ...],
+    places: Sequence[tuple[Value, int | None]],
+    origins: list[Origin],
+) -> Split:
+    """How the result's dimensions are split, by the items of an index and the dimensions that they select from."""
+    source = op.dims or ()
     result: list[Axes] = []
-    position = 0
     for item, k in places:
+        position = len(result)
         if k is None:
             result.append(())
         elif isinstance(item, SliceValue):
-            dim = source.dims[k]
-            same = position < len(origins) and origins[position] == (0, k)
-            size = out.dims[position].size if position < len(out.dims) else None
-            result.append(
-                dim.axes if same or not dim.axes else _divided(op, source, k, size)
-            )
+            axes = source[k].axes
+            if axes and (0, k) not in origins[position : position + 1]:
+                size = dims[position].size if position < len(dims) else None
+                axes = _divided(op, k, size)
+            result.append(axes)
         elif isinstance(item, ArrayValue) and item.dims != ():
-            result.extend(_looked_up(op, source, k, op.operands[1]))
+            result.extend(_looked_up(op, k, op.operands[1]))
         else:
-            _check_picked(op, source, k)
-            if source.dims[k].axes is None:
+            _check_picked(op, k)
+            if source[k].axes is None:
                 return None
-            continue
-        position = len(result)
-    return result if len(result) == len(out.dims) else None
+    return result
 
 
 def _several(
-    op: GlobalOp,
-    source: ArrayValue,
-    items: Sequence[Value],
-    arrays: Sequence[ArrayValue],
+    op: GlobalOp, items: Sequence[Value], arrays: Sequence[ArrayValue]
 ) -> Split:
     """``x[rows, columns]``: no dimension that is picked from may be split, and the indices are split alike."""
-    whole = all(
-        isinstance(item, (ArrayValue, SliceValue)) or item == Literal(...)
-        for item in items
-    )
-    if not whole or any(a.dims is None or a.dtype in (None, "bool") for a in arrays):
+    for item in items:
+        if not isinstance(item, (ArrayValue, SliceValue)) and item != Literal(...):
+            return None
+    if not all(map(_may_index, arrays)):
         return None
-    for item, k in _places(items, len(source.dims or ())) or ():
+    for item, k in _places(items, len(op.dims or ())) or ():
         if isinstance(item, ArrayValue) and k is not None:
-            _check_picked(op, source, k)
-    one, other = arrays[0].dims or (), arrays[1].dims or ()
-    if len(one) == len(other) == 1:
-        a, b = one[0].axes, other[0].axes
-        if (
-            a is not None
-            and b is not None
-            and a != b
-            and ONE not in (one[0].size, other[0].size)
-        ):
-            texts = [op.text(array) for array in arrays[:2]]
-            raise op.refused(sharded_differently(texts, "the indices"), code="ST309")
+            _check_picked(op, k)
+    both = arrays[:2]
+    if any(len(index.dims or ()) != 1 for index in both):
+        return None
+    dims = [dim for index in both for dim in index.dims or ()]
+    if any(dim.axes is None or dim.size == ONE for dim in dims):
+        return None
+    if dims[0].axes != dims[1].axes:
+        texts = [op.text(index) for index in both]
+        raise op.refused(sharded_differently(texts, "the indices"), code="ST309")
     return None
 
 
@@ -337,51 +345,45 @@ def along_axis(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     source, index = op.operands
     found = along(op.call, len(source.dims or ()))
-    if (
-        not source.dims
-        or not index.dims
-        or len(source.dims) != len(index.dims)
-        or found is None
-        or len(found) != 1
-    ):
+    if not source.dims or not index.dims or len(source.dims) != len(index.dims):
+        return None
+    if found is None or len(found) != 1:
         return None
     k = found[0]
-    _check_picked(op, source, k)
-    if split := index.dims[k].axes:
+    _check_picked(op, k)
+    split = index.dims[k].axes
+    if split:
         why = f"the indices {op.text(index)} are {sharded_over(split)}: reshard them first"
         raise op.refused(why, 1)
     result: list[Axes] = []
     for i, (a, b) in enumerate(zip(source.dims, index.dims, strict=True)):
-        if ONE in (a.size, b.size) and a.size != b.size and i != k:
+        if i == k:
+            result.append(())
+            continue
+        if ONE in (a.size, b.size) and a.size != b.size:
             return None  # broadcast first
-        if i != k and a.axes and b.axes and a.axes != b.axes:
-            raise op.refused(
-                sharded_differently([op.text(source), op.text(index)]), code="ST309"
-            )
-        result.append(
-            () if i == k else None if None in (a.axes, b.axes) else a.axes or b.axes
-        )
+        if a.axes and b.axes and a.axes != b.axes:
+            texts = [op.text(source), op.text(index)]
+            raise op.refused(sharded_differently(texts), code="ST309")
+        known = a.axes is not None and b.axes is not None
+        result.append(a.axes or b.axes if known else None)
     return result
 
 
 def _plain(item: Value) -> bool:
     if isinstance(item, SliceValue):
-        return all(
-            is_none(part) or isinstance(part, IntValue)
-            for part in (item.lower, item.upper)
-        ) and is_none(item.step)
-    return isinstance(item, (IntValue, ArrayValue)) or item in (
-        Literal(None),
-        Literal(...),
-    )
+        bounds = (item.lower, item.upper)
+        known = all(is_none(one) or isinstance(one, IntValue) for one in bounds)
+        return known and is_none(item.step)
+    if item in (Literal(None), Literal(...)):
+        return True
+    return isinstance(item, (IntValue, ArrayValue))
 
 
 def _only_one(items: Sequence[Value]) -> bool:
     """Whether everything but the one array is a full slice."""
-    return all(
-        isinstance(item, ArrayValue) or item == Literal(...) or _full(item)
-        for item in items
-    )
+    others = [item for item in items if not isinstance(item, ArrayValue)]
+    return all(item == Literal(...) or _full(item) for item in others)
 
 
 def _dims(operand: ArrayValue) -> tuple[Dimension, ...]:
@@ -390,55 +392,62 @@ def _dims(operand: ArrayValue) -> tuple[Dimension, ...]:
 
 
 def _full(item: Value) -> bool:
-    return (
-        isinstance(item, SliceValue)
-        and is_none(item.lower)
-        and is_none(item.upper)
-        and is_none(item.step)
-    )
+    if not isinstance(item, SliceValue):
+        return False
+    return all(map(is_none, (item.lower, item.upper, item.step)))
 
 
 def _places(items: Sequence[Value], rank: int) -> list[tuple[Value, int | None]] | None:
     """Every item of an index with the dimension that it selects from, missing slices written out."""
+    new, rest = Literal(None), Literal(...)
     full = SliceValue(Literal(None), Literal(None), Literal(None))
-    used = sum(item not in (Literal(None), Literal(...)) for item in items)
-    rest = rank - used
-    if rest < 0:
+    missing = rank - sum(item not in (new, rest) for item in items)
+    if missing < 0:
         return None
     written: list[Value] = []
-    for item in items:
-        written.extend([full] * rest if item == Literal(...) else [item])
-    if Literal(...) not in items:
-        written.extend([full] * rest)
+    for item in items if rest in items else (*items, rest):
+        if item == rest:
+            written.extend([full] * missing)
+        else:
+            written.append(item)
     result: list[tuple[Value, int | None]] = []
     k = 0
     for item in written:
-        result.append((item, None if item == Literal(None) else k))
-        k += item != Literal(None)
+        if item == new:
+            result.append((item, None))
+        else:
+            result.append((item, k))
+            k += 1
     return result
 
 
-def _check_picked(op: GlobalOp, source: ArrayValue, k: int) -> None:
-    dim = (source.dims or ())[k]
-    if dim.axes and dim.size != ONE and op.shards(dim.axes) != 1:
+def _is_parted(op: GlobalOp, dim: Dimension) -> bool:
+    """Whether no device has all of a dimension."""
+    return bool(dim.axes) and dim.size != ONE and op.shards(dim.axes) != 1
+
+
+def _check_picked(op: GlobalOp, k: int) -> None:
+    """Raises OpError where single places are picked from dimension ``k`` of the first operand, and it is split."""
+    dim = (op.dims or ())[k]
+    if _is_parted(op, dim):
         why = (
-            f"dimension {k} of {op.text(source)} is {sharded_over(dim.axes)}: reshard it first, or use "
+            f"dimension {k} of {op.text(op.operands[0])} is {sharded_over(dim.axes or ())}: reshard it first, or use "
             ".at[…].get(out_sharding=…)"
         )
         raise op.refused(why, 0)
 
 
-def _looked_up(
-    op: GlobalOp, source: ArrayValue, k: int, index: ArrayValue
-) -> list[Axes]:
+def _looked_up(op: GlobalOp, k: int, index: ArrayValue) -> list[Axes]:
     """The dimensions of an array of indices into dimension ``k``: neither may be split."""
-    _check_picked(op, source, k)
-    split = next((dim.axes for dim in index.dims or () if dim.axes), None)
+    _check_picked(op, k)
+    dims = index.dims or ()
+    split = next((dim.axes for dim in dims if dim.axes), None)
     if split:
         why = f"the indices {op.text(index)} are {sharded_over(split)}: use .at[…].get(out_sharding=…)"
         raise op.refused(why, 1)
-    open_ = (source.dims or ())[k].axes is None
-    return [None if open_ else dim.axes for dim in index.dims or ()]
+    if (op.dims or ())[k].axes is None:
+        return [None for _ in dims]
+    return [dim.axes for dim in dims]
 
 
 def taken(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
@@ -455,61 +464,55 @@ def taken(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     k = found[0]
     axes = [dim.axes for dim in source.dims]
-    return [*axes[:k], *_looked_up(op, source, k, index), *axes[k + 1 :]]
+    return [*axes[:k], *_looked_up(op, k, index), *axes[k + 1 :]]
 
 
 def rolled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``roll``: by some releases of JAX not along a split dimension, by others not by part of a shard."""
-    source = op.operands[0] if op.operands else None
+    dims = op.dims
     shift = static_int(op.call.get("shift"))
-    if (
-        source is None
-        or source.dims is None
-        or len(op.operands) > 1
-        or is_none(op.call.get("axis"))
-    ):
+    if dims is None or len(op.operands) > 1:
         return None
-    axis = along(op.call, len(source.dims))
-    if axis is None or len(axis) != 1:
+    if is_none(op.call.get("axis")):
         return None
-    dim = source.dims[axis[0]]
+    places = along(op.call, len(dims))
+    if places is None or len(places) != 1:
+        return None
+    k = places[0]
+    dim = dims[k]
     size = None if dim.size is None else dim.size.constant
     if dim.axes and shift is not None and size:
-        _divided(op, source, axis[0], Size.const(shift % size))
-    return [
-        one.axes if k != axis[0] or one.axes == () else None
-        for k, one in enumerate(source.dims)
-    ]
+        _divided(op, k, Size.const(shift % size))
+    result = [one.axes for one in dims]
+    if dim.axes != ():
+        result[k] = None
+    return result
 
 
 def updated(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     """``x.at[…].set(y)``: the array stays as it is; not at places picked from a split dimension."""
-    source = op.operands[0] if op.operands else None
-    index = op.call.get("index")
-    items = (
-        index.items
-        if isinstance(index, SequenceValue) and index.kind == "tuple"
-        else (index,)
-    )
-    if source is None or source.dims is None or any(not _plain(item) for item in items):
+    dims = op.dims
+    items = index_items(op.call.get("index"))
+    if dims is None:
         return None
-    places = [
-        (item, k) for item, k in _places(items, len(source.dims)) or () if k is not None
-    ]
+    if any(not _plain(item) for item in items):
+        return None
+    written: list[Dimension] = []
+    places = _places(items, len(dims)) or []
     for item, k in places:
-        dim = source.dims[k]
-        if (
-            isinstance(item, IntValue)
-            and dim.axes
-            and dim.size != ONE
-            and op.shards(dim.axes) != 1
-        ):
-            why = f"dimension {k} of {op.text(source)} is {sharded_over(dim.axes)}: pass out_sharding="
+        if k is None:
+            continue
+        dim = dims[k]
+        if isinstance(item, IntValue) and _is_parted(op, dim):
+            why = f"dimension {k} of {op.text(op.operands[0])} is {sharded_over(dim.axes or ())}: pass out_sharding="
             raise op.refused(why, 0)
-    partly = [source.dims[k] for item, k in places if not _full(item)]
-    others = [dim for operand in op.operands[1:] for dim in _dims(operand)]
-    if places and all(dim.axes == () for dim in (*partly, *others)):
-        return [dim.axes for dim in source.dims]
+        if not _full(item):
+            written.append(dim)
+    for operand in op.operands[1:]:
+        written.extend(_dims(operand))
+    if any(k is not None for _, k in places):
+        if all(dim.axes == () for dim in written):
+            return [dim.axes for dim in dims]
     return None
 
 

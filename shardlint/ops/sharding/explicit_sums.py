@@ -12,7 +12,7 @@ from shardlint.ops.sharding.base import names
 from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS
 from shardlint.ops.sharding.explicit import GlobalOp, placed
-from shardlint.values import ArrayValue, ShardingValue, SpecValue
+from shardlint.values import ArrayValue, Dimension, ShardingValue, SpecValue
 from shardtypes.lang import format_shape
 from shardtypes.lang.messages import partial_sum, sharded_over
 
@@ -94,39 +94,46 @@ def check_asked(op: GlobalOp) -> None:
     operands are split, and over no others. Raises OpError where JAX refuses."""
     asked = op.call.get("out_sharding")
     spec = asked.spec if isinstance(asked, ShardingValue) else asked
-    if (
-        not isinstance(spec, SpecValue)
-        or not spec.unreduced
-        or op.call.qualname not in _CONTRACTIONS
-    ):
+    if not isinstance(spec, SpecValue) or not spec.unreduced:
         return
-    letters = letters_of(op.call, op.operands) if len(op.operands) == 2 else None
+    contracted = _contracted(op)
+    if contracted is None:
+        return
+    left, right = contracted
+    dims = [*left.values(), *right.values()]
+    if any(dim.axes is None or dim.size == ONE for dim in dims):
+        return
+    over = sorted({axis for dim in dims for axis in dim.axes or ()})
+    alike = all(dim.axes == right[letter].axes for letter, dim in left.items())
+    if alike and set(over) == spec.unreduced:
+        return
+    texts = " and ".join(_text(operand) for operand in op.operands)
+    how = sharded_over(over) if alike else "sharded differently"
+    raise op.refused(
+        f"out_sharding asks for {partial_sum(sorted(spec.unreduced))}, "
+        f"but the contracted dimensions of {texts} are {how}"
+    )
+
+
+def _contracted(
+    op: GlobalOp,
+) -> tuple[dict[str, Dimension], dict[str, Dimension]] | None:
+    """The contracted dimensions of both operands by letter; None where the two have not the same letters, or these are
+    not known."""
+    if op.call.qualname not in _CONTRACTIONS or len(op.operands) != 2:
+        return None
+    letters = letters_of(op.call, op.operands)
     if letters is None or any(operand.dims is None for operand in op.operands):
-        return
-    gone = [
+        return None
+    left, right = (
         {
             letter: dim
             for letter, dim in zip(one, operand.dims or (), strict=True)
             if letter not in letters[1]
         }
         for one, operand in zip(letters[0], op.operands, strict=True)
-    ]
-    dims = [dim for one in gone for dim in one.values()]
-    if gone[0].keys() != gone[1].keys() or any(
-        dim.axes is None or dim.size == ONE for dim in dims
-    ):
-        return
-    over = sorted({axis for dim in dims for axis in dim.axes or ()})
-    alike = all(dim.axes == gone[1][letter].axes for letter, dim in gone[0].items())
-    if alike and set(over) == spec.unreduced:
-        return
-    texts = " and ".join(_text(operand) for operand in op.operands)
-    found = f"the contracted dimensions of {texts} are {sharded_over(over)}"
-    if not alike:
-        found = f"the contracted dimensions of {texts} are sharded differently"
-    raise op.refused(
-        f"out_sharding asks for {partial_sum(sorted(spec.unreduced))}, but {found}"
     )
+    return (left, right) if left.keys() == right.keys() else None
 
 
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:

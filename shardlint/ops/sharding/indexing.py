@@ -24,7 +24,8 @@ from shardlint.ops.sharding.state import (
     sharded,
 )
 from shardlint.ops.sharding.structure import followed, rearranged
-from shardlint.ops.sharding.updating import index_axes, is_full
+from shardlint.ops.sharding.updating import index_axes, is_full, is_run
+from shardlint.ops.slices import index_items
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -39,12 +40,7 @@ def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``x[index]``."""
     if out.dims is None or not op.operands:
         return unknown(out)
-    index = op.call.get("index")
-    items = (
-        index.items
-        if isinstance(index, SequenceValue) and index.kind == "tuple"
-        else (index,)
-    )
+    items = index_items(op.call.get("index"))
     if len(op.operands) > 1:
         partly = any(
             is_none(item)
@@ -127,37 +123,25 @@ def _looked_up(
 
     In a dimension that is split every device looks up in its own part, so that the results differ.
     """
-    if (
-        table.dims is None
-        or out.dims is None
-        or any(o.pending or o.dims is None or o.dtype == "bool" for o in indices)
-    ):
+    if table.dims is None or out.dims is None:
+        return unknown(out)
+    if any(o.pending or o.dims is None or o.dtype == "bool" for o in indices):
         return unknown(out)
     axes = index_axes(indices)
     fresh = [k for k, origin in enumerate(origins) if origin is None]
-    if (
-        axes is None
-        or len(fresh) != len(axes)
-        or fresh != list(range(fresh[0], fresh[-1] + 1) if fresh else [])
-    ):
+    if axes is None or len(fresh) != len(axes) or not is_run(fresh):
         return unknown(out)
     own = [
         table.dims[origin[1]].axes if origin is not None else axes[k - fresh[0]]
         for k, origin in enumerate(origins)
     ]
     kept = {origin[1] for origin in origins if origin is not None and origin[0] == 0}
-    gone = [
-        (dim, axis)
-        for k, dim in enumerate(table.dims)
-        if k not in kept
-        for axis in dim.axes or ()
-    ]
-    if any(dim.axes is None for k, dim in enumerate(table.dims) if k not in kept):
+    picked = [dim for k, dim in enumerate(table.dims) if k not in kept]
+    if any(dim.axes is None for dim in picked):
         return unknown(out)
-    picks = [choosing(one) for one in indices]
-    return _of_parts(
-        op, combined(op, out, own, "multiply", [table, *picks]), table, gone
-    )
+    gone = [(dim, axis) for dim in picked for axis in dim.axes or ()]
+    factors = [table, *(choosing(one) for one in indices)]
+    return _of_parts(op, combined(op, out, own, "multiply", factors), table, gone)
 
 
 def _of_parts(

@@ -12,9 +12,6 @@ from shardlint.ops.sharding.state import COUNTING, split_marks, state
 from shardlint.values import ArrayValue, Dimension, IntValue
 from shardtypes.lang import Size
 
-_EQUAL = ("equal", "eq")
-_BOTH = ("logical_and", "bitwise_and")
-
 
 def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
     """The result of an elementwise function, with the marks that tell of such a mask.
@@ -73,43 +70,42 @@ def _positions(
 def _of(
     op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | None
 ) -> list[tuple[str, str]]:
-    other = operands[1] if one is operands[0] else operands[0]
     found: list[tuple[str, str]] = []
     for axis, mark in one.marks:
-        kind, _, rest = mark.partition(" ")
-        same = state(other, axis) == "replicated"
-        if op.last in _EQUAL and kind == "index" and same:
-            found.append((axis, "chosen"))
-        elif op.last in _BOTH and kind == "chosen":
-            found.append((axis, "chosen"))
-        elif (
-            op.last in _BOTH
-            and kind == "least"
-            and (axis, f"below {rest}") in other.marks
-        ):
-            found.append((axis, "chosen"))
-        elif op.last in ("multiply", "mul") and kind == "index" and number is not None:
-            found.append((axis, f"starts {number}"))
-        elif (
-            op.last in ("subtract", "sub")
-            and kind == "starts"
-            and one is operands[1]
-            and same
-        ):
-            found.append((axis, f"within {op.call.ctx.place[1]} {rest}"))
-        elif (
-            op.last in ("greater_equal", "ge")
-            and kind == "within"
-            and one is operands[0]
-            and number == 0
-        ):
-            found.append((axis, f"least {rest}"))
-        elif (
-            op.last in ("less", "lt")
-            and kind == "within"
-            and one is operands[0]
-            and number is not None
-        ):
-            if rest.partition(" ")[2] == str(number):
-                found.append((axis, f"below {rest}"))
+        new = _made_of(op, one, operands, number, axis, mark)
+        if new is not None:
+            found.append((axis, new))
     return found
+
+
+def _made_of(
+    op: Op,
+    one: ArrayValue,
+    operands: Sequence[ArrayValue],
+    number: Size | None,
+    axis: str,
+    mark: str,
+) -> str | None:
+    """The mark of the result that one of an operand leads to."""
+    first, second = operands
+    other = second if one is first else first
+    kind, _, rest = mark.partition(" ")
+    same = state(other, axis) == "replicated"
+    match kind, op.last:
+        case "index", "equal" | "eq" if same:
+            return "chosen"
+        case "index", "multiply" | "mul" if number is not None:
+            return f"starts {number}"
+        case "chosen", "logical_and" | "bitwise_and":
+            return "chosen"
+        case "least", "logical_and" | "bitwise_and":
+            return "chosen" if (axis, f"below {rest}") in other.marks else None
+        case "starts", "subtract" | "sub" if one is second and same:
+            return f"within {op.call.ctx.place[1]} {rest}"
+        case "within", "greater_equal" | "ge" if one is first and number == 0:
+            return f"least {rest}"
+        case "within", "less" | "lt" if one is first and number is not None:
+            own = rest.partition(" ")[2] == str(number)
+            return f"below {rest}" if own else None
+        case _:
+            return None

@@ -10,7 +10,7 @@ from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
 from shardlint.ops.sharding.origins import Origin
 from shardlint.ops.sharding.peaks import MAXIMA
-from shardlint.ops.sharding.state import Axes, clean, state
+from shardlint.ops.sharding.state import Axes, axes_along, clean, state
 from shardlint.values import ArrayValue, SequenceValue
 from shardtypes.lang import dtypes
 
@@ -80,55 +80,54 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     if source is None or out.dims is None:
         return unknown(out)
     gone = along(op.call, len(source.dims or ()))
-    if gone is None or any((source.dims or ())[k].axes is None for k in gone):
+    split = None if gone is None else axes_along(source, gone)
+    if gone is None or split is None:
         return unknown(out)
     axes = _kept(op, source, gone)
-    if len(axes) != len(out.dims):
+    if len(axes) != len(out.dims) or _is_apart(op.operands[1:], split):
         return unknown(out)
-    split = [axis for k in gone for axis in (source.dims or ())[k].axes or ()]
-    question: Kind = (
-        "test" if op.last in ("any", "all", "reduce_or", "reduce_and") else "nonlinear"
-    )
-    others = list(op.operands[1:])
-    if others:
-        split_where = [
-            axis
-            for axis in split
-            if any(state(o, axis) not in ("replicated", "sharded") for o in others)
-        ]
-        if split_where:
-            return unknown(out)
-    result = combined(op, out, axes, "linear" if linear else question, [source])
-    pending = set(result.pending or ())
-    varying, unclear, marks = set(result.varying), result.unclear, set(result.marks)
-    notes = list(result.notes)
-    for axis in split:
-        varying.discard(axis)
-        if axis in source.unclear or (
-            (axis, "alike") in source.marks and op.last not in ("sum", "nansum")
-        ):
-            unclear = unclear.plus([axis])
-        elif not clean(source, axis):
-            varying.add(axis)
-        elif not linear:
-            varying.add(axis)
-            marks |= {(axis, mark) for mark in ("local", *_kinds(op, out))}
-        else:
-            pending.add(axis)
-            marks.add((axis, "reduction"))
-            if op.last in ("mean", "nanmean", "average"):
-                marks.add((axis, "mean"))
-        notes.append(op.note(axis, split_text(op, source, gone, axis)))
-    if op.last == "nansum" or op.last == "nanmean":
-        marks = {mark for mark in marks if mark[0] in split or mark[1] != "lone"}
+    kind: Kind = "linear"
+    if not linear:
+        kind = "test" if op.last in _TESTS else "nonlinear"
+    result = combined(op, out, axes, kind, [source])
+    unclear = {axis for axis in split if _is_unclear(op, source, axis)}
+    sound = {axis for axis in split if clean(source, axis)} - unclear
+    pending = sound if linear else set[str]()
+    varying = result.varying.difference(split) | (set(split) - unclear - pending)
+    new = _marks_of_sums(op) if linear else ["local", *_kinds(op, out)]
+    marks = result.marks | {(axis, mark) for axis in sound for mark in new}
+    if op.last in ("nansum", "nanmean"):
+        others = {mark for mark in marks if mark[1] == "lone" and mark[0] not in split}
+        marks -= others
+    notes = [op.note(axis, split_text(op, source, gone, axis)) for axis in split]
     return replace(
         result,
-        pending=frozenset(pending),
-        varying=frozenset(varying),
-        unclear=unclear,
-        marks=frozenset(marks),
-        notes=tuple(notes),
+        pending=(result.pending or frozenset()) | pending,
+        varying=varying,
+        unclear=result.unclear.plus(unclear),
+        marks=marks,
+        notes=(*result.notes, *notes),
     )
+
+
+def _is_apart(others: Sequence[ArrayValue], split: Sequence[str]) -> bool:
+    """Whether a mask, a weight or the like differs between devices along with what is reduced."""
+    return any(
+        state(other, axis) not in ("replicated", "sharded")
+        for axis in split
+        for other in others
+    )
+
+
+def _is_unclear(op: Op, source: ArrayValue, axis: str) -> bool:
+    """Whether nothing is known of a reduction over a dimension that is split over the axis."""
+    alike = (axis, "alike") in source.marks
+    return axis in source.unclear or (alike and op.last not in ("sum", "nansum"))
+
+
+def _marks_of_sums(op: Op) -> list[str]:
+    averages = op.last in ("mean", "nanmean", "average")
+    return ["reduction", "mean"] if averages else ["reduction"]
 
 
 def _kinds(op: Op, out: ArrayValue) -> list[str]:
@@ -147,39 +146,32 @@ def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if source is None or out.dims is None or len(out.dims) != len(source.dims or ()):
         return unknown(out)
     touched = along(op.call, len(source.dims or ()))
-    if touched is None or any((source.dims or ())[k].axes is None for k in touched):
+    split = None if touched is None else axes_along(source, touched)
+    if touched is None or split is None:
         return unknown(out)
     if static_bool(op.call.get("include_initial")) is True:
         return computed(op, out, origins)
-    kind: Kind = (
-        "linear"
-        if op.last in ("cumsum", "nancumsum", "cumulative_sum")
-        else "nonlinear"
-    )
+    kind: Kind = "linear" if op.last in _CUMULATIVE_SUMS else "nonlinear"
     result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
-    split = [axis for k in touched for axis in (source.dims or ())[k].axes or ()]
     same = [axis for axis in split if (axis, "alike") in source.marks]
-    result = replace(result, unclear=result.unclear.plus(same))
     sound = [axis for axis in split if clean(source, axis)]
-    notes = (
-        *result.notes,
-        *(op.note(axis, split_text(op, source, touched, axis)) for axis in split),
-    )
     kinds = ["local", "softmax" if op.last in _SOFTMAX else "scan"]
-    kinds += [
-        mark
-        for name, mark in (("softmax", "normed"), ("log_softmax", "lognormed"))
-        if op.last == name
-    ]
+    if op.last in _NORMED:
+        kinds.append(_NORMED[op.last])
+    notes = [op.note(axis, split_text(op, source, touched, axis)) for axis in split]
     return replace(
         result,
         varying=result.varying | frozenset(split),
-        notes=notes,
+        unclear=result.unclear.plus(same),
+        notes=(*result.notes, *notes),
         marks=result.marks | {(axis, mark) for axis in sound for mark in kinds},
     )
 
 
 _JNP, _NN = "jax.numpy", "jax.nn"
+_TESTS = frozenset({"any", "all", "reduce_or", "reduce_and"})
+_CUMULATIVE_SUMS = frozenset({"cumsum", "nancumsum", "cumulative_sum"})
+_NORMED = {"softmax": "normed", "log_softmax": "lognormed"}
 _SOFTMAX = frozenset({"softmax", "log_softmax", "standardize"})
 #: Reductions of real numbers that no sum of those of the parts is.
 _MEASURES = MAXIMA | frozenset(

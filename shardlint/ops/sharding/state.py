@@ -44,7 +44,7 @@ they count from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
@@ -109,6 +109,27 @@ def axes_met(values: Iterable[ArrayValue]) -> set[str]:
         )
         met |= {axis for axis, _ in value.marks}
     return met - {FACTORED[0]}
+
+
+def axes_along(value: ArrayValue, places: Iterable[int]) -> list[str] | None:
+    """The axes over which these dimensions are split; None where that is not known of one."""
+    found: list[str] = []
+    for place in places:
+        axes = (value.dims or ())[place].axes
+        if axes is None:
+            return None
+        found.extend(axes)
+    return found
+
+
+def unclear_axes(
+    operands: Iterable[ArrayValue], met: Set[str], unclear: Set[str]
+) -> AxisSet:
+    """Those of the axes met that are unclear, and where an operand is unclear over axes that it does not mention, all
+    that are not met."""
+    if any(operand.unclear.all_but for operand in operands):
+        return AxisSet(frozenset(met - unclear), True)
+    return AxisSet(frozenset(unclear))
 
 
 def marks(value: ArrayValue, axis: str) -> frozenset[str]:

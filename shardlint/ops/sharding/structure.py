@@ -25,6 +25,7 @@ from shardlint.ops.sharding.state import (
     FACTORED,
     LOCAL,
     Axes,
+    axes_along,
     choosing,
     clean,
     placing,
@@ -106,34 +107,28 @@ def rearranged(
     source = op.operands[0]
     dims = source.dims or ()
     result = combined(op, out, [dim.axes for dim in dims], "linear", [source])
-    if any(dims[k].axes is None for k in touched):
-        return unknown(out)
-    split = {axis for k in touched for axis in dims[k].axes or ()}
-    again = {axis for axis in split if flips and (axis, "flipped") in source.marks}
+    split = axes_along(source, touched)
     # examples of a batch may be paired on purpose
-    far = {axis for k in touched if k for axis in dims[k].axes or ()}
-    sound = {
-        axis
-        for axis in far
-        if moves and clean(source, axis) and (axis, "alike") not in source.marks
-    }
-    marks = frozenset(
+    far = axes_along(source, [k for k in touched if k])
+    if split is None or far is None:
+        return unknown(out)
+    again = {axis for axis in split if flips and (axis, "flipped") in source.marks}
+    sound = set[str]()
+    if moves:
+        alike = {axis for axis, mark in source.marks if mark == "alike"}
+        sound = {axis for axis in far if clean(source, axis)} - alike
+    marks = {
         mark for mark in result.marks if mark[0] not in again or mark[1] not in LOCAL
-    )
-    marks |= {
-        (axis, mark)
-        for axis in sound
-        for mark in ("local", "scan", *(["flipped"] if flips else []))
     }
+    kinds = ["local", "scan", "flipped"] if flips else ["local", "scan"]
+    marks |= {(axis, mark) for axis in sound for mark in kinds}
+    notes = [op.note(axis, split_text(op, source, touched, axis)) for axis in sound]
     return replace(
         result,
         varying=(result.varying - again) | sound,
-        unclear=result.unclear.plus(split - sound - again),
-        marks=marks,
-        notes=(
-            *result.notes,
-            *(op.note(axis, split_text(op, source, touched, axis)) for axis in sound),
-        ),
+        unclear=result.unclear.plus(set(split) - sound - again),
+        marks=frozenset(marks),
+        notes=(*result.notes, *notes),
     )
 
 
@@ -176,44 +171,58 @@ def _regrouped(
         return [None for _ in new]
     if all(dim.axes == () for dim in old):
         return [() for _ in new]
-    if any(dim.size == ONE for dim in (*old, *new)) and all(
-        dim.axes == () for dim in old if dim.size == ONE
-    ):
-        rest = iter(
-            _regrouped(
-                call,
-                *(tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new)),
-            )
-        )
+    has_ones = any(dim.size == ONE for dim in (*old, *new))
+    if has_ones and not any(dim.axes for dim in old if dim.size == ONE):
+        longer = [tuple(dim for dim in dims if dim.size != ONE) for dims in (old, new)]
+        rest = iter(_regrouped(call, *longer))
         # a dimension of 1 is never one of the parts
         return [() if dim.size == ONE else next(rest) for dim in new]
     result: list[Axes] = []
-    i = k = 0
-    while k < len(new):
-        a, b = [i], [k]
-        left, right = _size(old, i), _size(new, k)
-        while left is None or right is None or not same(call.ctx, left, right):
-            if left is None or right is None:
-                return [*result, *([None] * (len(new) - len(result)))]
-            if right.divides_exactly(left) is not None and a[-1] + 1 < len(old):
-                a.append(a[-1] + 1)
-                left = _times(left, _size(old, a[-1]))
-            elif b[-1] + 1 < len(new):
-                b.append(b[-1] + 1)
-                right = _times(right, _size(new, b[-1]))
-            else:
-                return [*result, *([None] * (len(new) - len(result)))]
-        axes = [old[n].axes for n in a]
-        first = axes[0]
-        parted = first and len(b) > 1 and old[a[0]].size != new[b[0]].size
-        if any(axes[1:]) or (parted and (len(a) > 1 or _is_number(new[b[0]]))):
-            result.extend([None] * len(b))
-        else:
-            result.extend([first, *([()] * (len(b) - 1))])
-        i, k = a[-1] + 1, b[-1] + 1
-    if any(dim.axes for dim in old[i:]):
+    start = at = 0
+    while at < len(new):
+        ends = _run_ends(call, old, start, new, at)
+        if ends is None:
+            return [*result, *([None] * (len(new) - len(result)))]
+        result.extend(_run_axes(old[start : ends[0]], new[at : ends[1]]))
+        start, at = ends
+    if any(dim.axes for dim in old[start:]):
         return [None for _ in new]
     return result
+
+
+def _run_ends(
+    call: Call,
+    old: tuple[Dimension, ...],
+    i: int,
+    new: tuple[Dimension, ...],
+    k: int,
+) -> tuple[int, int] | None:
+    """Where the shortest runs end, from old dimension ``i`` and new dimension ``k`` on, whose products are equal; None
+    where there are none, or that is not known."""
+    left, right = _size(old, i), _size(new, k)
+    i, k = i + 1, k + 1
+    while left is not None and right is not None:
+        if same(call.ctx, left, right):
+            return i, k
+        if right.divides_exactly(left) is not None and i < len(old):
+            left = _times(left, _size(old, i))
+            i += 1
+        elif k < len(new):
+            right = _times(right, _size(new, k))
+            k += 1
+        else:
+            return None
+    return None
+
+
+def _run_axes(old: tuple[Dimension, ...], new: tuple[Dimension, ...]) -> list[Axes]:
+    """The axes of a run of dimensions that is made of another: those of the major one stay with the major one."""
+    major = old[0].axes
+    parted = major and len(new) > 1 and old[0].size != new[0].size
+    unclear = parted and (len(old) > 1 or _is_number(new[0]))
+    if unclear or any(dim.axes for dim in old[1:]):
+        return [None] * len(new)
+    return [major, *([()] * (len(new) - 1))]
 
 
 def _is_number(dim: Dimension) -> bool:
@@ -244,29 +253,23 @@ def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     axis = _joined_axis(op, out)
     if out.dims is None or axis is None or not operands:
         return computed(op, out, origins)
-    if any(o.dims is None or len(o.dims) != len(out.dims) for o in operands):
+    rank = len(out.dims)
+    if any(o.dims is None or len(o.dims) != rank for o in operands):
         return computed(op, out, origins)
-    axis %= len(out.dims)
+    axis %= rank
     result: list[Axes] = []
-    for k in range(len(out.dims)):
-        met = {
-            o.dims[k].axes
-            for o in operands
-            if o.dims is not None and len(o.dims) == len(out.dims)
-        }
-        split = [one for one in met if one]
-        if None in met:
+    for k in range(rank):
+        # one operand for each way in which the dimension is split
+        by_axes: dict[Axes, ArrayValue] = {}
+        for operand in operands:
+            by_axes.setdefault((operand.dims or ())[k].axes, operand)
+        split = [axes for axes in by_axes if axes]
+        if None in by_axes:
             result.append(None)
         elif k == axis:
             result.append(None if split else ())
         elif len(split) > 1:
-            a, b = (
-                next(
-                    o for o in operands if o.dims is not None and o.dims[k].axes == one
-                )
-                for one in split[:2]
-            )
-            raise clash(op, a, b)
+            raise clash(op, by_axes[split[0]], by_axes[split[1]])
         else:
             result.append(split[0] if split else ())
     return combined(op, out, result, "add" if len(operands) > 1 else "linear", operands)
@@ -284,63 +287,52 @@ def _joined_axis(op: Op, out: ArrayValue) -> int | None:
         case "dstack":
             return 2
         case _:
-            return static_int(
-                op.call.get("axis")
-                if "axis" in op.call.args
-                else op.call.get("dimension")
-            )
+            name = "axis" if "axis" in op.call.args else "dimension"
+            return static_int(op.call.get(name))
 
 
 def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``repeat``: every entry comes several times, on the device that has it."""
-    source = op.operands[0] if len(op.operands) == 1 else None
-    plain = static_int(op.call.get("axis")) is not None and is_none(
-        op.call.get("total_repeat_length")
-    )
-    if (
-        source is None
-        or source.dims is None
-        or not plain
-        or not isinstance(op.call.get("repeats"), IntValue)
-    ):
+    if len(op.operands) != 1 or op.operands[0].dims is None:
         return computed(op, out, origins)
-    return combined(op, out, [dim.axes for dim in source.dims], "linear", [source])
+    source = op.operands[0]
+    along_one = static_int(op.call.get("axis")) is not None
+    evenly = isinstance(op.call.get("repeats"), IntValue)
+    if not along_one or not evenly or not is_none(op.call.get("total_repeat_length")):
+        return computed(op, out, origins)
+    return combined(
+        op, out, [dim.axes for dim in source.dims or ()], "linear", [source]
+    )
 
 
 def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``dynamic_update_slice``: right where a split dimension is overwritten as a whole."""
-    target, update = op.operands[:2] if len(op.operands) > 1 else (None, None)
-    if (
-        target is None
-        or update is None
-        or target.dims is None
-        or update.dims is None
-        or out.dims is None
-    ):
+    if len(op.operands) < 2 or out.dims is None:
         return computed(op, out, origins)
-    axis, written = static_int(op.call.get("axis")), update.dims
-    if (
-        op.last == "dynamic_update_index_in_dim"
-        and axis is not None
-        and len(update.dims) == len(target.dims) - 1
-    ):
-        axis %= len(target.dims)
+    target, update = op.operands[:2]
+    if target.dims is None or update.dims is None:
+        return computed(op, out, origins)
+    rank = len(target.dims)
+    axis = static_int(op.call.get("axis"))
+    written = update.dims
+    is_entry = op.last == "dynamic_update_index_in_dim" and len(written) == rank - 1
+    if is_entry and axis is not None:
+        axis %= rank
         # one entry of the dimension that it lacks
         written = (*written[:axis], Dimension(ONE, ()), *written[axis:])
         update = replace(update, dims=written)
-    pairs = list(zip(target.dims, written, strict=False))
-    whole = all(
-        a.axes == b.axes and (a.axes == () or a.size == b.size) for a, b in pairs
-    )
-    if len(target.dims) != len(written) or not whole:
+    if len(written) != rank:
         return computed(op, out, origins)
+    for old, new in zip(target.dims, written, strict=True):
+        if old.axes != new.axes or (old.axes != () and old.size != new.size):
+            return computed(op, out, origins)
     axes = [dim.axes for dim in target.dims]
     parts = replace(op, operands=op.operands[:2], positions=op.positions[:2])
     result = combined(parts, out, axes, "add", [target, update])
     starts = [placing(one) for one in op.operands[2:]]
-    return (
-        combined(op, result, axes, "multiply", [result, *starts]) if starts else result
-    )
+    if not starts:
+        return result
+    return combined(op, result, axes, "multiply", [result, *starts])
 
 
 def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
@@ -349,25 +341,21 @@ def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     axis = static_int(op.call.get("axis")) if "axis" in op.call.args else 0
     if out.dims is None or axis is None or not operands:
         return unknown(out)
-    if any(o.dims is None or len(o.dims) != len(out.dims) - 1 for o in operands):
-        return (
-            combined(op, out, None, "add", operands) if not out.dims else unknown(out)
-        )
-    axis %= len(out.dims)
-    result: list[Axes] = [()]
-    for k in range(len(out.dims) - 1):
-        met = {o.dims[k].axes for o in operands if o.dims is not None}
+    rank = len(out.dims)
+    if any(o.dims is None or len(o.dims) != rank - 1 for o in operands):
+        if out.dims:
+            return unknown(out)
+        return combined(op, out, None, "add", operands)
+    result: list[Axes] = []
+    for k in range(rank - 1):
+        met = {(o.dims or ())[k].axes for o in operands}
         split = [one for one in met if one]
-        result.append(
-            None if None in met or len(split) > 1 else (split[0] if split else ())
-        )
-    return combined(
-        op,
-        out,
-        [*result[1 : axis + 1], result[0], *result[axis + 1 :]],
-        "add",
-        operands,
-    )
+        if None in met or len(split) > 1:
+            result.append(None)
+        else:
+            result.append(split[0] if split else ())
+    result.insert(axis % rank, ())
+    return combined(op, out, result, "add", operands)
 
 
 def array_of(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:

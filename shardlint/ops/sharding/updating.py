@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
-from shardlint.axis_set import AxisSet
 from shardlint.ops.arrays import ONE, as_array
 from shardlint.ops.indexing import index_array
 from shardlint.ops.registry import is_none, static_int
@@ -22,10 +22,13 @@ from shardlint.ops.sharding.state import (
     marks,
     settled,
     state,
+    unclear_axes,
 )
+from shardlint.ops.slices import index_items
 from shardlint.values import ArrayValue, Dimension, SequenceValue, SliceValue, Value
 
 _ADDING = frozenset({"add", "subtract", "segment_sum"})
+_OF_SUMS = frozenset({"mean", "reduction", "scattered", "offset", "biased"})
 _SCALING = frozenset({"multiply", "mul", "divide", "power"})
 
 
@@ -69,26 +72,27 @@ class Write:
 def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``x.at[index].add(y)``. What is added at positions that are split over an axis is a pending sum."""
     target = op.operands[0]
-    number = as_array(op.call["values"]) if "values" in op.call.args else None
-    own = [
-        o
-        for o, position in zip(op.operands, op.positions, strict=True)
-        if position == 2
-    ]
-    values = own[0] if own else constant(number) if number is not None else None
-    indices = [
-        o
-        for o, position in zip(op.operands, op.positions, strict=True)
-        if position == 1
-    ]
     if target.dims is None or out.dims is None:
         return unknown(out)
-    places = None if values is None else _places(op, target, indices)
-    if values is None or places is None:
-        return replace(unknown(out), dims=target.dims)
-    return written(op, out, Write(target, values, indices, places, op.last)) or replace(
-        unknown(out), dims=target.dims
-    )
+    shape_only = replace(unknown(out), dims=target.dims)
+    values = _values(op)
+    if values is None:
+        return shape_only
+    indices = op.given(1)
+    places = _places(op, target, indices)
+    if places is None:
+        return shape_only
+    write = Write(target, values, indices, places, op.last)
+    return written(op, out, write) or shape_only
+
+
+def _values(op: Op) -> ArrayValue | None:
+    """What is written: an array, or a number."""
+    arrays = op.given(2)
+    if arrays:
+        return arrays[0]
+    number = as_array(op.call.get("values"))
+    return None if number is None else constant(number)
 
 
 def _places(
@@ -96,15 +100,11 @@ def _places(
 ) -> list[tuple[int | None, tuple[str, ...]]] | None:
     """See ``Write``; None where that is not known."""
     index = op.call["index"]
-    items = (
-        index.items
-        if isinstance(index, SequenceValue) and index.kind == "tuple"
-        else (index,)
-    )
+    items = index_items(index)
     slices = [item for item in items if isinstance(item, SliceValue)]
-    if any(static_int(item.step) == -1 for item in slices) or any(
-        o.dims is None or o.dtype == "bool" for o in indices
-    ):
+    if any(static_int(item.step) == -1 for item in slices):
+        return None
+    if any(o.dims is None or o.dtype == "bool" for o in indices):
         return None
     marked = tuple(
         Dimension(dim.size, (f"{k}",), dim.label)
@@ -114,22 +114,22 @@ def _places(
     if not isinstance(selected, ArrayValue) or selected.dims is None:
         return None
     kept = [int(dim.axes[0]) if dim.axes else None for dim in selected.dims]
-    fresh = [at for at, k in enumerate(kept) if k is None]
     if not indices:
         return [(k, ()) for k in kept]
     axes = index_axes(indices)
-    if (
-        axes is None
-        or len(axes) != len(fresh)
-        or any(map(is_none, items))
-        or not all(map(is_full, slices))
-    ):
+    fresh = [at for at, k in enumerate(kept) if k is None]
+    if axes is None or len(axes) != len(fresh) or not is_run(fresh):
         return None
-    if fresh and fresh != list(range(fresh[0], fresh[0] + len(fresh))):
+    if any(map(is_none, items)) or not all(map(is_full, slices)):
         return None
     return [
         (k, () if k is not None else axes[at - fresh[0]]) for at, k in enumerate(kept)
     ]
+
+
+def is_run(places: Sequence[int]) -> bool:
+    """Whether the places follow one another."""
+    return not places or list(places) == list(range(places[0], places[-1] + 1))
 
 
 def is_full(item: SliceValue) -> bool:
@@ -141,12 +141,12 @@ def index_axes(indices: Sequence[ArrayValue]) -> list[tuple[str, ...]] | None:
     rank = max((len(o.dims or ()) for o in indices), default=0)
     result: list[tuple[str, ...]] = []
     for k in range(rank, 0, -1):
-        dims = [
-            o.dims[-k]
-            for o in indices
-            if o.dims is not None and len(o.dims) >= k and o.dims[-k].size != ONE
-        ]
-        met: set[Axes] = {dim.axes for dim in dims if dim.axes != ()}
+        met: set[Axes] = set()
+        for index in indices:
+            dims = index.dims or ()
+            if len(dims) >= k and dims[-k].size != ONE:
+                met.add(dims[-k].axes)
+        met.discard(())
         if None in met or len(met) > 1:
             return None
         result.append(next((one for one in met if one), ()))
@@ -155,79 +155,76 @@ def index_axes(indices: Sequence[ArrayValue]) -> list[tuple[str, ...]] | None:
 
 def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
     """The target afterwards; None where nothing can be said but its shape."""
+    target, operands = write.target, (write.target, *write.others)
+    split = _split(write)
+    if split is None:
+        return None
+    axes, joint, strange = split
+    inside = {axis for one in axes for axis in one or ()}
+    states: defaultdict[str, set[str]] = defaultdict(set, unclear=set(strange))
+    kept = SCALES & (target.marks | write.values.marks)
+    if write.how in _SCALING:
+        kept |= {FACTORED}
+    met = axes_met(operands)
+    notes = [note for operand in operands for note in operand.notes]
+    for axis in sorted(met - strange):
+        together = axis in joint
+        over = _jointly if together else _apart
+        outcome = over(write, axis, axis in inside)
+        states[outcome].add(axis)
+        found = _marks(write, axis)
+        if outcome == "pending":
+            found |= _marks_of_sum(write, axis, together)
+        if outcome == "pending" and together:
+            text = f"{op.name} adds up a dimension sharded over {axis!r}"
+            notes.append(op.note(axis, text))
+        kept |= {(axis, mark) for mark in found}
+    return settled(
+        out,
+        axes,
+        pending=states["pending"],
+        varying=states["varying"],
+        unclear=unclear_axes(operands, met, states["unclear"]),
+        marks=kept,
+        constant=all(operand.constant for operand in operands),
+        notes=notes,
+    )
+
+
+def _split(write: Write) -> tuple[list[Axes], set[str], set[str]] | None:
+    """The axes of the target's dimensions afterwards; those that split what is written together with its positions; and
+    those that split the two in different ways. None where it is not known how a dimension is split."""
     target, values = write.target, write.values
     axes: list[Axes] = [dim.axes for dim in target.dims or ()]
     if None in axes or values.dims is None:
         return None
     joint, strange = set[str](), set[str]()
+    first = len(write.places) - len(values.dims)
     for at, (k, picking) in enumerate(write.places):
-        place = at - len(write.places) + len(values.dims)
-        dim = (
-            values.dims[place]
-            if place >= 0 and values.dims[place].size != ONE
-            else Dimension(ONE, ())
-        )
-        if dim.axes is None:
+        dim = values.dims[at - first] if at >= first else None
+        own = () if dim is None or dim.size == ONE else dim.axes
+        if own is None:
             return None
         if k is None:
-            (joint if dim.axes in (picking, ()) else strange).update(
-                (*picking, *dim.axes)
-            )
-        elif dim.axes and axes[k] == () and target.constant:
-            axes[k] = dim.axes
-        elif dim.axes not in (axes[k], ()):
-            strange |= {*dim.axes, *(axes[k] or ())}
-    inside = {axis for one in axes for axis in one or ()}
-    found: dict[str, set[str]] = {
-        "pending": set(),
-        "varying": set(),
-        "unclear": set(strange),
-    }
-    kept: set[tuple[str, str]] = set()
-    met = axes_met([target, *write.others])
-    notes = [note for operand in (target, *write.others) for note in operand.notes]
-    for axis in sorted(met - strange):
-        kept |= {(axis, mark) for mark in _marks(write, axis)}
-        outcome = (
-            _jointly(write, axis, axis in inside)
-            if axis in joint
-            else _apart(write, axis, axis in inside)
-        )
-        found.setdefault(outcome, set()).add(axis)
-        if outcome == "pending" and axis in joint:
-            kept |= {
-                (axis, "reduction"),
-                *([] if target.constant else [(axis, "offset")]),
-            }
-            kept |= set() if write.counted else {(axis, "scattered")}
-            notes.append(
-                op.note(axis, f"{op.name} adds up a dimension sharded over {axis!r}")
-            )
-        elif outcome == "pending":
-            kept |= {
-                (axis, mark)
-                for mark in marks(target, axis)
-                & {"mean", "reduction", "scattered", "offset", "biased"}
-            }
-    every = any(o.unclear.all_but for o in (target, *write.others))
-    rest = (
-        AxisSet(frozenset(met - found["unclear"]), True)
-        if every
-        else AxisSet(frozenset(found["unclear"]))
-    )
-    kept |= ({FACTORED} if write.how in _SCALING else set()) | (
-        SCALES & (target.marks | values.marks)
-    )
-    return settled(
-        out,
-        axes,
-        pending=found["pending"],
-        varying=found["varying"],
-        unclear=rest,
-        marks=kept,
-        constant=target.constant and all(o.constant for o in write.others),
-        notes=notes,
-    )
+            (joint if own in (picking, ()) else strange).update(picking, own)
+        elif own and axes[k] == () and target.constant:
+            axes[k] = own
+        elif own not in (axes[k], ()):
+            strange.update(own, axes[k] or ())
+    return axes, joint, strange
+
+
+def _marks_of_sum(write: Write, axis: str, together: bool) -> Set[str]:
+    """The marks of a sum that is pending after the write: as before, or over positions that the axis splits
+    ``together`` with what is written there."""
+    if not together:
+        return marks(write.target, axis) & _OF_SUMS
+    found = {"reduction"}
+    if not write.target.constant:
+        found.add("offset")
+    if not write.counted:
+        found.add("scattered")
+    return found
 
 
 def _jointly(write: Write, axis: str, inside: bool) -> str:
@@ -262,20 +259,10 @@ def _jointly(write: Write, axis: str, inside: bool) -> str:
 def _apart(write: Write, axis: str, inside: bool) -> str:
     """The state over any other axis."""
     target, states = write.target, [state(o, axis) for o in write.others]
-    if (
-        any(axis in o.unclear for o in write.others)
-        or "unclear" in states
-        or (inside and "pending" in states)
-    ):
+    if "unclear" in states or any(axis in o.unclear for o in write.others):
         return "unclear"
     if inside:
-        own = axis in write.picked
-        if (
-            own and (target.constant or "alike" in marks(target, axis))
-        ) or axis in target.unclear:
-            return "unclear"
-        tainted = axis in target.varying or any(axis in o.varying for o in write.others)
-        return "varying" if own or tainted else "sharded"
+        return "unclear" if "pending" in states else _over_own_part(write, axis)
     if "sharded" in states:
         return "unclear"
     match state(target, axis):
@@ -283,27 +270,32 @@ def _apart(write: Write, axis: str, inside: bool) -> str:
             return "varying" if "varying" in states else "replicated"
         case "varying" if "pending" not in states:
             return "varying"
-        case "pending":
-            together = states[0] == "pending" and write.how in (
-                "set",
-                "add",
-                "subtract",
-            )
-            alike = marks(target, axis) & {"mean", "lone"} == marks(
-                write.values, axis
-            ) & {"mean"}
-            scaled = states[0] == "replicated" and write.how in (
-                "multiply",
-                "mul",
-                "divide",
-            )
-            still = scaled or (together and alike)
-            return (
-                "pending"
-                if still and all(one == "replicated" for one in states[1:])
-                else "unclear"
-            )
+        case "pending" if _still_pending(write, axis, states):
+            return "pending"
     return "unclear"
+
+
+def _over_own_part(write: Write, axis: str) -> str:
+    """The state over an axis that splits the target."""
+    target, own = write.target, axis in write.picked
+    if axis in target.unclear:
+        return "unclear"
+    if own and (target.constant or "alike" in marks(target, axis)):
+        return "unclear"
+    tainted = axis in target.varying or any(axis in o.varying for o in write.others)
+    return "varying" if own or tainted else "sharded"
+
+
+def _still_pending(write: Write, axis: str, states: Sequence[str]) -> bool:
+    """Whether a pending sum is one after the write: with parts of its own kind, or scaled the same on all devices."""
+    if any(one != "replicated" for one in states[1:]):
+        return False
+    if states[0] == "replicated":
+        return write.how in ("multiply", "mul", "divide")
+    own = marks(write.target, axis) & {"mean", "lone"}
+    alike = own == marks(write.values, axis) & {"mean"}
+    together = states[0] == "pending" and write.how in ("set", "add", "subtract")
+    return together and alike
 
 
 def _marks(write: Write, axis: str) -> frozenset[str]:
@@ -339,25 +331,17 @@ def applied(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 def segments(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     """``segment_sum`` and its relatives: rows of the data, written into an array of as many rows as segments."""
-    data, ids = op.operands[:2] if len(op.operands) > 1 else (None, None)
-    if (
-        data is None
-        or ids is None
-        or data.dims is None
-        or ids.dims is None
-        or out.dims is None
-    ):
+    if len(op.operands) < 2 or out.dims is None:
         return unknown(out)
-    split = ids.dims[0].axes if len(ids.dims) == 1 else None
-    if split is None or len(out.dims) != len(data.dims):
+    data, ids = op.operands[:2]
+    split = ids.dims[0].axes if ids.dims is not None and len(ids.dims) == 1 else None
+    if split is None or data.dims is None or len(out.dims) != len(data.dims):
         return unknown(out)
-    target = constant(
-        replace(out, dims=tuple(Dimension(dim.size, ()) for dim in out.dims))
-    )
-    places = [(None, split), *((k, ()) for k in range(1, len(out.dims)))]
-    return written(op, out, Write(target, data, (ids,), places, op.last)) or unknown(
-        out
-    )
+    dims = tuple(Dimension(dim.size, ()) for dim in out.dims)
+    target = constant(replace(out, dims=dims))
+    whole = [(k, ()) for k in range(1, len(dims))]
+    write = Write(target, data, (ids,), [(None, split), *whole], op.last)
+    return written(op, out, write) or unknown(out)
 
 
 rule(
