@@ -33,7 +33,7 @@ pytestmark = pytest.mark.once
 DENSITY, BRANCHING, COMPLEXITY = 5.3, 0.3, 25
 #: Above the goal: packages by how many expressions and statements there are a line,
 DENSITIES: dict[str, float] = {
-    "shardlint/ops/sharding": 5.6,
+    "shardlint/ops/sharding": 5.73,
     "shardtypes/lang": 5.8,
     "shardtypes/laws": 5.6,
     "shardtypes/proving": 5.6,
@@ -43,8 +43,8 @@ DENSITIES: dict[str, float] = {
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
-    "shardlint/engine/sharding": 0.32,
-    "shardlint/ops/sharding": 0.36,
+    "shardlint/engine/sharding": 0.317,
+    "shardlint/ops/sharding": 0.351,
 }
 #: and functions by their complexity.
 COMPLEXITIES: dict[str, float] = {
