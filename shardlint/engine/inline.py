@@ -90,15 +90,7 @@ def in_place(
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
     if key in it.memo:
-        result, left, by_hand = it.memo[key]
-        it.by_hand += by_hand
-        copies: dict[int, Value] = {}
-        it.left = (
-            next(iter(bound.values()), None)
-            if left is None
-            else containers.copied(left, copies)
-        )
-        return containers.copied(result, copies)
+        return _remembered(it, key, bound)
     count, by_hand = len(it.events), it.by_hand
     certain, it.traced = not it.traced, False
     # those of the function around it are its own
@@ -138,7 +130,7 @@ def in_place(
     it.left = None
     if found is None:
         it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1
-        result = Unknown("too long to follow")
+        result: Value = Unknown("too long to follow")
         mutation.not_followed(it, frame, func, bound)
         pure = True
     else:
@@ -162,6 +154,18 @@ def in_place(
     ):
         it.memo[key] = (result, it.left, it.by_hand - by_hand)
     return result
+
+
+def _remembered(it: Interpreter, key: object, bound: dict[str, Value]) -> Value:
+    """The result of a call that was followed before, as new objects."""
+    result, left, by_hand = it.memo[key]
+    it.by_hand += by_hand
+    copies: dict[int, Value] = {}
+    if left is None:
+        it.left = next(iter(bound.values()), None)
+    else:
+        it.left = containers.copied(left, copies)
+    return containers.copied(result, copies)
 
 
 def _refusal(
