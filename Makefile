@@ -48,7 +48,9 @@ check: lint
 	@tests=$$($(BIN)/python scripts/choose_tests.py) && echo "== tests: $$(echo $$tests | tr '\n' ' ')==" && \
 	$(BIN)/python -m pytest -q -n $(WORKERS) $$tests
 
-test: lint
+# Checking types and installing for the second Python take a processor each, about as long.
+test: env
+	@$(MAKE) --no-print-directory -j2 lint second-env
 	@$(MAKE) --no-print-directory test-default
 	@$(MAKE) --no-print-directory test-second
 	@$(MAKE) --no-print-directory test-vscode
