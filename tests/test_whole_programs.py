@@ -42,11 +42,15 @@ HARMLESS = {
     "llama_fsdp": {"batch_donated_too"},
     # There are as many groups as heads in each, so that nothing changes.
     "causal_ring": {"heads_grouped_in_other_order"},
+    # Each of eight devices has one head of keys, so that both orders of the groups are one.
+    "paged_serving": {"group_order"},
 }
 
 
-def test_there_are_thirty_programs_with_ten_changes_each() -> None:
-    assert [len(program.changes) for program in PROGRAMS.values()] == [10] * 30
+def test_there_are_36_programs_with_at_least_ten_changes_each() -> None:
+    counts = [len(program.changes) for program in PROGRAMS.values()]
+    assert len(counts) == 36
+    assert min(counts) == 10
 
 
 @pytest.mark.parametrize(("program", "change"), CHANGES)

@@ -1,10 +1,10 @@
 """``python -m benchmarks.whole_programs [NAME…]``: tables of what each tool finds in programs of real size.
 
-30 programs of some 200 lines each, which train or search on eight devices, with ten mistakes each. What a mistake
-does is recorded in ``outcomes.json``: JAX raises, the numbers differ from those of one device, the program is only
-slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise tools read each
-program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says something that it
-does not say of the program as it is.
+36 programs of some 200 lines each, which train, search or serve on eight devices, with ten mistakes each or more. What
+a mistake does is recorded in ``outcomes.json``: JAX raises, the numbers differ from those of one device, the
+program is only slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise
+tools read each program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says
+something that it does not say of the program as it is.
 """
 
 from __future__ import annotations
