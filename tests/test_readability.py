@@ -39,7 +39,6 @@ DENSITIES: dict[str, float] = {
     "shardtypes/proving": 5.6,
     "shardtypes/proving/exact": 6.5,
     "shardtypes/semantics": 5.65,
-    "shardtypes/semantics/lowerings": 5.55,
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
