@@ -38,7 +38,6 @@ DENSITIES: dict[str, float] = {
     "shardtypes/laws": 5.6,
     "shardtypes/proving": 5.6,
     "shardtypes/proving/exact": 6.5,
-    "shardtypes/semantics": 5.65,
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
