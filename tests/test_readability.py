@@ -37,7 +37,7 @@ DENSITIES: dict[str, float] = {
     "shardtypes/lang": 5.8,
     "shardtypes/laws": 5.6,
     "shardtypes/proving": 5.6,
-    "shardtypes/proving/exact": 6.5,
+    "shardtypes/proving/exact": 6.33,
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
