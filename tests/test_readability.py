@@ -36,7 +36,6 @@ DENSITIES: dict[str, float] = {
     "shardlint/ops/sharding": 5.73,
     "shardtypes/lang": 5.8,
     "shardtypes/laws": 5.6,
-    "shardtypes/proving": 5.6,
     "shardtypes/proving/exact": 6.33,
 }
 #: by how many branches a line,
