@@ -35,7 +35,7 @@ DENSITY, BRANCHING, COMPLEXITY = 5.3, 0.3, 25
 DENSITIES: dict[str, float] = {
     "shardlint/ops/sharding": 5.73,
     "shardtypes/lang": 5.8,
-    "shardtypes/laws": 5.6,
+    "shardtypes/laws": 5.36,
     "shardtypes/proving/exact": 6.33,
 }
 #: by how many branches a line,
