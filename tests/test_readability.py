@@ -33,18 +33,15 @@ pytestmark = pytest.mark.once
 DENSITY, BRANCHING, COMPLEXITY = 5.3, 0.3, 25
 #: Above the goal: packages by how many expressions and statements there are a line,
 DENSITIES: dict[str, float] = {
-    "shardlint/ops/sharding": 5.73,
-    "shardtypes/lang": 5.8,
-    "shardtypes/laws": 5.6,
-    "shardtypes/proving": 5.6,
-    "shardtypes/proving/exact": 6.5,
-    "shardtypes/semantics": 5.65,
-    "shardtypes/semantics/lowerings": 5.55,
+    "shardlint/ops/sharding": 5.45,
+    "shardtypes/lang": 5.46,
+    "shardtypes/laws": 5.36,
+    "shardtypes/proving/exact": 6.34,
 }
 #: by how many branches a line,
 BRANCHINGS: dict[str, float] = {
     "shardlint/engine/sharding": 0.317,
-    "shardlint/ops/sharding": 0.351,
+    "shardlint/ops/sharding": 0.332,
 }
 #: and functions by their complexity.
 COMPLEXITIES: dict[str, float] = {

@@ -25,7 +25,9 @@ class Place:
     @property
     def shown_path(self) -> str:
         """The path, and the cell of a notebook: ``a.ipynb:cell 3``."""
-        return f"{self.path}:cell {self.cell}" if self.cell else self.path
+        if self.cell:
+            return f"{self.path}:cell {self.cell}"
+        return self.path
 
     def __str__(self) -> str:
         return f"{self.shown_path}:{self.line}:{self.column}"

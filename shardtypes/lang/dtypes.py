@@ -68,22 +68,25 @@ def any_of(names: Iterable[str | None]) -> str | None:
     )
     if len(known) == 1:
         return next(iter(known))
-    return _FAMILY_OF.get(known) or _FAMILY_OF_32.get(known) or "|".join(sorted(known))
+    family = _FAMILY_OF.get(known) or _FAMILY_OF_32.get(known)
+    return family or "|".join(sorted(known))
 
 
 def either(a: str | None, a_weak: bool, b: str | None, b_weak: bool) -> str | None:
     """The dtype of a value that is one of two; None where one is weak and its promotion would be lost."""
-    return (
-        a
-        if a == b
-        else (any_of((a, b)) if not (a_weak or b_weak or BOOL in (a, b)) else None)
-    )
+    if a == b:
+        return a
+    if not (a_weak or b_weak or BOOL in (a, b)):
+        return any_of((a, b))
+    return None
 
 
 def both(a: str | None, b: str | None) -> str | None:
     """The dtype of a value that is of ``a``, and is declared as ``b``."""
     if a is None or b is None or a in CONCRETE:
-        return b if a is None else a
+        if a is None:
+            return b
+        return a
     return any_of(members(a) & members(b)) or b
 
 
@@ -93,14 +96,16 @@ def equal(a: str | None, b: str | None) -> bool | None:
         return None
     if members(a).isdisjoint(members(b)):
         return False
-    return True if len(members(a) | members(b)) == 1 else None
+    if len(members(a) | members(b)) == 1:
+        return True
+    return None
 
 
 def each(name: str | None, function: Callable[[str], str | None]) -> str | None:
     """What a function of dtypes gives for a dtype of which only the set is known."""
-    return (
-        None if name is None else any_of(function(member) for member in members(name))
-    )
+    if name is None:
+        return None
+    return any_of(function(member) for member in members(name))
 
 
 def written(name: str | None) -> str:
@@ -177,7 +182,9 @@ class NoPromotion(TypeError):
 
 def canonical(name: str, x64: bool = False) -> str:
     """The dtype that JAX stores: 64-bit names become their 32-bit ones unless ``x64`` is on."""
-    return name if x64 else _NARROW.get(name, name)
+    if x64:
+        return name
+    return _NARROW.get(name, name)
 
 
 @cache
@@ -192,8 +199,14 @@ def promote(
         return _promote_sets(a, a_weak, b, b_weak, x64)
     if not x64 and {a, b} == {"uint32", "int32"} and not (a_weak or b_weak):
         return "int32", False
-    left = _WEAK.get(KIND_OF[a], a) if a_weak else a
-    right = _WEAK.get(KIND_OF[b], b) if b_weak else b
+    if a_weak:
+        left = _WEAK.get(KIND_OF[a], a)
+    else:
+        left = a
+    if b_weak:
+        right = _WEAK.get(KIND_OF[b], b)
+    else:
+        right = b
     if left == right:
         if left in _UNWEAK:  # two weak values keep the wider of their own dtypes
             return canonical(max(a, b, key=bits), x64), True
@@ -266,7 +279,9 @@ def is_kind(name: str | None, *kinds: str) -> bool | None:
     if not names <= CONCRETE:
         return None
     answers = {KIND_OF[member] in kinds for member in names}
-    return answers.pop() if len(answers) == 1 else None
+    if len(answers) == 1:
+        return answers.pop()
+    return None
 
 
 def inexact(name: str | None, x64: bool = False) -> str | None:
@@ -299,7 +314,8 @@ def fits(declared: str, actual: str) -> bool:
     """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
     if "key" in (declared, actual):
         return True
-    wanted, offered = members(declared), members(actual)
+    wanted = members(declared)
+    offered = members(actual)
     # without x64 JAX stores 64-bit dtypes in 32 bits
     wanted = wanted | {canonical(name) for name in wanted}
     offered = offered | {canonical(name) for name in offered}
@@ -312,7 +328,9 @@ def dtype_from_name(name: str, x64: bool = False) -> str | None:
     if x64 and base in _ALIASES_64:
         return _ALIASES_64[base]
     base = ALIASES.get(base, _CODES.get(base, base))
-    return canonical(base, x64) if base in CONCRETE else None
+    if base in CONCRETE:
+        return canonical(base, x64)
+    return None
 
 
 _CODES = {

@@ -17,7 +17,10 @@ class ShapeSyntaxError(ValueError):
         self.text = text
         self.column = column
         self.hint = hint
-        tail = f" ({hint})" if hint else ""
+        if hint:
+            tail = f" ({hint})"
+        else:
+            tail = ""
         super().__init__(f"{message} in shape {text!r} at column {column}{tail}")
 
     def __reduce__(

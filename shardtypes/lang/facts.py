@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from shardtypes.lang.frozen import frozen
 from shardtypes.lang.meant_sizes import are_meant_equal
-from shardtypes.lang.size import Size
+from shardtypes.lang.size import Size, Sizes
 
 _LIMIT = 4000  # assignments tried before a search gives up
 _SMALL = (2, 3, 5, 4, 7, 6, 8, 12, 11, 16, 24, 13, 1, 32, 48, 60, 120)
@@ -62,11 +62,14 @@ class Fact:
             and all(name.startswith("|") for name in names)
         )
 
-    def holds(self, sizes: Mapping[str, int]) -> bool:
-        left, right = self.left.evaluate(sizes), self.right.evaluate(sizes)
+    def holds(self, sizes: Sizes) -> bool:
+        left = self.left.evaluate(sizes)
+        right = self.right.evaluate(sizes)
         if self.kind == "equal":
             return left == right
-        return right % left == 0 if self.kind == "divides" else left >= right
+        if self.kind == "divides":
+            return right % left == 0
+        return left >= right
 
 
 @frozen
@@ -97,7 +100,9 @@ class Facts:
         return self._add(Fact("at least", Size.of(a), Size.of(b)))
 
     def _add(self, fact: Fact) -> Facts:
-        return self if fact in self.items else replace(self, items=(*self.items, fact))
+        if fact in self.items:
+            return self
+        return replace(self, items=(*self.items, fact))
 
     def speaking(self, *vocabularies: Iterable[str]) -> Facts:
         """Add vocabularies; those that share a name become one."""
@@ -115,7 +120,7 @@ class Facts:
             self, vocabularies=tuple(sorted((v for v in merged if v), key=sorted))
         )
 
-    def writing(self, names: Mapping[str, int], numbers: Iterable[int]) -> Facts:
+    def writing(self, names: Sizes, numbers: Iterable[int]) -> Facts:
         """Add the names that annotations write, and how often, and the numbers. To be told before `speaking`."""
         earlier = frozenset[str]().union(*self.vocabularies)
         once = {
@@ -178,7 +183,7 @@ def _solve(fact: Fact) -> dict[str, Size] | None:
 
 
 def find_witness(
-    predicate: Callable[[Mapping[str, int]], bool],
+    predicate: Callable[[Sizes], bool],
     sizes: Iterable[Size],
     facts: Facts | None = None,
 ) -> dict[str, int] | None:
@@ -198,18 +203,18 @@ def find_witness(
         facts.about(own, evenly=False)[1]
     ):
         return None
-    even = [
-        (op.args[1], op.args[0])
-        for s in sizes
-        for op in s.operations()
-        if op.op == "//"
-    ]
-    # (L+1)//2 rounds up on purpose
-    even = [(d, n) for d, n in even if not any(not m for m, _ in n.terms)]
-    whole = [op.args for s in sizes for op in s.operations() if op.op == "part"]
+    operations = [operation for size in sizes for operation in size.operations()]
+    even = []
+    for operation in operations:
+        if operation.op == "//":
+            numerator, divisor = operation.args
+            # (L+1)//2 rounds up on purpose
+            if all(monomial for monomial, _ in numerator.terms):
+                even.append((divisor, numerator))
+    whole = [operation.args for operation in operations if operation.op == "part"]
     positive = [s for s in sizes if s.constant is None]
 
-    def fits(assignment: Mapping[str, int]) -> bool:
+    def fits(assignment: Sizes) -> bool:
         try:
             return (
                 all(fact.holds(assignment) for fact in related)
@@ -244,9 +249,11 @@ def _eliminate(
     free = set(symbols)
     for fact in facts:
         done = dict(rules)
-        left, right = fact.left.substitute(done), fact.right.substitute(done)
+        left = fact.left.substitute(done)
+        right = fact.right.substitute(done)
         for name, size in (_solve(Fact(fact.kind, left, right)) or {}).items():
-            rules = [(n, s.substitute({name: size})) for n, s in rules] + [(name, size)]
+            rules = [(n, s.substitute({name: size})) for n, s in rules]
+            rules.append((name, size))
             free = (free | size.symbols) - {name}
     return rules, free
 
@@ -279,20 +286,22 @@ def _assignments(names: list[str], sizes: list[Size]) -> Iterator[dict[str, int]
             if 1 < abs(c) < 10**6
         }
     )
-    near = [v for c in constants[:8] for v in (c, 2 * c, 3 * c, c + 1, c - 1) if v > 0]
+    near: list[int] = []
+    for constant in constants[:8]:
+        near += [constant, 2 * constant, 3 * constant, constant + 1, constant - 1]
     values = list(dict.fromkeys([*_SMALL, *near]))
     if len(values) ** len(names) <= _LIMIT:
-        for choice in sorted(
-            itertools.product(range(len(values)), repeat=len(names)), key=sum
-        ):
+        choices = itertools.product(range(len(values)), repeat=len(names))
+        for choice in sorted(choices, key=sum):
             yield {name: values[i] for name, i in zip(names, choice, strict=True)}
         return
     chooser = random.Random(0)  # a fixed sequence of trials
     for _ in range(_LIMIT):
-        yield {
-            name: values[min(int(chooser.expovariate(0.3)), len(values) - 1)]
-            for name in names
-        }
+        trial = {}
+        for name in names:
+            place = int(chooser.expovariate(0.3))
+            trial[name] = values[min(place, len(values) - 1)]
+        yield trial
 
 
 def _parts(size: Size) -> Iterator[Size]:
@@ -305,7 +314,8 @@ def _are_multiples(a: Size, b: Size) -> bool:
     """Whether both are multiples of one product of symbols, as 3*n and n are: apart unless there is nothing at all."""
     if len(a.terms) != 1 or len(b.terms) != 1:
         return False
-    (first, _), (second, _) = a.terms[0], b.terms[0]
+    first, _ = a.terms[0]
+    second, _ = b.terms[0]
     return first == second and not any(atom.op for atom in first)
 
 
@@ -315,7 +325,7 @@ def _fit_some_mesh(a: Size, b: Size) -> bool:
     if not names or not all(name.startswith("|") for name in names):
         return False
 
-    def agree(sizes: Mapping[str, int]) -> bool:
+    def agree(sizes: Sizes) -> bool:
         return min(sizes.values()) > 1 and a.evaluate(sizes) == b.evaluate(sizes)
 
     return find_witness(agree, (a, b)) is not None
@@ -335,11 +345,9 @@ def compare(a: Size, b: Size, facts: Facts | None = None) -> Verdict:
         return Equal()
     difference = (a - b).constant
     if a.is_opaque or b.is_opaque:
-        return (
-            Different({})
-            if difference is not None or _are_multiples(a, b)
-            else Undecided()
-        )
+        if difference is not None or _are_multiples(a, b):
+            return Different({})
+        return Undecided()
     if _fit_some_mesh(left, right):
         return Undecided()
     witness = find_witness(
@@ -374,8 +382,9 @@ def broadcast(
         if a.is_opaque or b.is_opaque:
             return Undecided()
 
-        def fails(sizes: Mapping[str, int]) -> bool:
-            left, right = a.evaluate(sizes), b.evaluate(sizes)
+        def fails(sizes: Sizes) -> bool:
+            left = a.evaluate(sizes)
+            right = b.evaluate(sizes)
             return left != right and left != 1 and right != 1
 
         witness = find_witness(fails, (a, b), facts)

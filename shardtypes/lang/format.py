@@ -20,23 +20,27 @@ def format_shape(
         return "..."
     parts = []
     for index, size in enumerate(sizes):
-        text = (
-            "_"
-            if size is None
-            else _text(size)
-            if isinstance(size, Size)
-            else str(size)
-        )
-        parts.append("/".join((text, *((axes[index] or ()) if axes else ()))))
+        if size is None:
+            text = "_"
+        elif isinstance(size, Size):
+            text = _text(size)
+        else:
+            text = str(size)
+        split = axes[index] if axes else None
+        parts.append("/".join((text, *(split or ()))))
     waiting = sorted(pending)
-    return " ".join([*parts, *(["{U:" + ",".join(waiting) + "}"] if waiting else [])])
+    if waiting:
+        parts.append("{U:" + ",".join(waiting) + "}")
+    return " ".join(parts)
 
 
 def _text(size: Size) -> str:
     """An opaque size has a text only if all its symbols are expressions of the program, as ``?cfg#3.width`` is."""
     if any(name.startswith("?") and "#" not in name for name in size.symbols):
         return "_"
-    return _NUMBER.sub("", str(size)) if size.is_opaque else str(size)
+    if size.is_opaque:
+        return _NUMBER.sub("", str(size))
+    return str(size)
 
 
 def format_witness(witness: Mapping[str, int]) -> str:

@@ -28,20 +28,18 @@ def frozen(cls: type[_T]) -> type[_T]:
 
 def _reader(names: list[str]) -> Callable[[Any], object]:
     """All of these attributes of an object, as a tuple."""
-    return (
-        attrgetter(*names)
-        if len(names) > 1
-        else lambda made: tuple(getattr(made, name) for name in names)
-    )
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda made: tuple(getattr(made, name) for name in names)
 
 
 def _equal(read: Callable[[Any], object]) -> Callable[[Any, object], bool]:
     def __eq__(self: Any, other: object) -> bool:
         if self is other:
             return True
-        return (
-            read(self) == read(other) if type(self) is type(other) else NotImplemented
-        )
+        if type(self) is type(other):
+            return read(self) == read(other)
+        return NotImplemented
 
     return __eq__
 
@@ -54,5 +52,6 @@ def _hash(read: Callable[[Any], object]) -> Callable[[Any], int]:
 
 
 def _repr(self: Any) -> str:
-    parts = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
+    shown = (one.name for one in fields(self) if one.repr)
+    parts = (f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{type(self).__qualname__}({', '.join(parts)})"

@@ -59,9 +59,11 @@ def _of(once: Collection[str], names: Collection[str]) -> list[str]:
 def _tells_more(name: str, a: Size, b: Size) -> bool:
     """Whether more than a name tells two sizes apart. Where another name in its place makes them equal, as ``L-1`` and
     ``M-1``, the program takes both for the same, and the annotations say that they are not."""
-    here, there = a, b
+    here = a
+    there = b
     if name in b.symbols:
-        here, there = b, a
+        here = b
+        there = a
     for other in there.symbols:
         renamed = here.substitute({name: Size.symbol(other)})
         if renamed == there:
@@ -100,9 +102,11 @@ def _collected(size: Size, name: str) -> tuple[Size, Size]:
 
 def _is_numbered(a: Size, b: Size, numbers: Collection[int]) -> bool:
     """Whether one of two sizes is a number, and one that the other may be."""
-    size, number = a, b.constant
+    size = a
+    number = b.constant
     if number is None:
-        size, number = b, a.constant
+        size = b
+        number = a.constant
     if number is None or not size.symbols:
         return False
     if size.symbol_name is not None and number in numbers:
@@ -152,7 +156,10 @@ def _less(monomial: Monomial, factors: Counter[Atom]) -> Monomial:
 
 
 def _is_product(size: Size) -> bool:
-    return len(size.terms) == 1 and not any(atom.op for atom in size.terms[0][0])
+    if len(size.terms) != 1:
+        return False
+    monomial, _ = size.terms[0]
+    return not any(atom.op for atom in monomial)
 
 
 def _reaches(size: Size, number: int) -> bool:

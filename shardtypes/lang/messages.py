@@ -18,13 +18,17 @@ _CLASSES = {dtype: name for name, dtype in SHARDTYPES_DTYPES.items()}
 def listed(texts: Sequence[str]) -> str:
     """``a, b and c``."""
     *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    if first:
+        return f"{', '.join(first)} and {last}"
+    return last
 
 
 def axes_text(axes: Iterable[str]) -> str:
     """``'d' and 't'``: mesh axes in prose, major to minor; ``none`` where there are none."""
     quoted = [repr(axis) for axis in axes]
-    return listed(quoted) if quoted else "none"
+    if quoted:
+        return listed(quoted)
+    return "none"
 
 
 def dtype_text(dtype: str | None) -> str:
@@ -38,7 +42,9 @@ def array_text(dtype: str | None, shape: str | None) -> str:
     if dtype is None or "|" in dtype:
         return repr(shape or "...")
     name = dtype_text(dtype)
-    return name if shape is None else f"{name}[{shape!r}]"
+    if shape is None:
+        return name
+    return f"{name}[{shape!r}]"
 
 
 # --- a value against its annotation ------------------------------------------------------------------------------
@@ -47,12 +53,16 @@ def array_text(dtype: str | None, shape: str | None) -> str:
 def expected_got(what: str, want: str, got: str, detail: str = "") -> str:
     """``the result of f: expected f32['B M'], got f32['B F']: dimension 1 is F, expected M``."""
     text = f"{what}: expected {want}, got {got}"
-    return f"{text}: {detail}" if detail else text
+    if detail:
+        return f"{text}: {detail}"
+    return text
 
 
 def stands_for(name: object, size: object) -> str:
     """``M = 12``: a name with its size; the name alone where a symbol of that name is all that is known of it."""
-    return str(name) if str(name) == str(size) else f"{name} = {size}"
+    if str(name) == str(size):
+        return str(name)
+    return f"{name} = {size}"
 
 
 def within_several(size: object, name: str) -> str:
@@ -82,7 +92,9 @@ def wrong_axes(dim: int, want: Sequence[str], got: Sequence[str]) -> str:
 
 def sharded_over(axes: Sequence[str]) -> str:
     """``sharded over 'd' and 't'``, or ``not sharded``."""
-    return f"sharded over {axes_text(axes)}" if axes else "not sharded"
+    if axes:
+        return f"sharded over {axes_text(axes)}"
+    return "not sharded"
 
 
 def undeclared_sum(axes: Iterable[str]) -> str:
@@ -93,7 +105,9 @@ def undeclared_sum(axes: Iterable[str]) -> str:
 def fails_for(witness: Mapping[str, int]) -> str:
     """`` (fails for B=2, L=3)``: the sizes for which a program fails, after what is wrong; nothing where there are
     none."""
-    return f" (fails for {format_witness(witness)})" if witness else ""
+    if witness:
+        return f" (fails for {format_witness(witness)})"
+    return ""
 
 
 # --- partial sums and other values that differ between devices ---------------------------------------------------
@@ -117,15 +131,23 @@ def reduce_first(collective: str, axis: str) -> str:
 def applied_to(operation: str, values: Sequence[str], remedy: str = "") -> str:
     """``jnp.tanh is applied to a partial sum over 't': call lax.psum(…, 't') first``."""
     is_name = any(letter.isalpha() or letter == "`" for letter in operation)
-    name = operation if is_name else f"`{operation}`"
+    if is_name:
+        name = operation
+    else:
+        name = f"`{operation}`"
     text = f"{name}{APPLIED}{listed(values)}"
-    return f"{text}: {remedy}" if remedy else text
+    if remedy:
+        return f"{text}: {remedy}"
+    return text
 
 
 def returned_as_replicated(axes: Sequence[str], values: Sequence[float] = ()) -> str:
     """``varies along 't' (0.5 and 0.25) but is returned as replicated: reduce it over 't', or declare it sharded``."""
     over = axes_text(axes)
-    numbers = f" ({listed([f'{value:.6g}' for value in values])})" if values else ""
+    if values:
+        numbers = f" ({listed([f'{value:.6g}' for value in values])})"
+    else:
+        numbers = ""
     return f"varies along {over}{numbers} but is returned as replicated: reduce it over {over}, or declare it sharded"
 
 
@@ -177,7 +199,10 @@ def unbound_axis(axis: str, bound: Iterable[str]) -> str:
 
 def spec_too_long(rank: int, spec: str, entries: int, shape: str | None = None) -> str:
     """``has rank 2, 'B M', but P('d', None, 't') has 3 entries``."""
-    shown = "" if shape is None else f", {shape!r}"
+    if shape is None:
+        shown = ""
+    else:
+        shown = f", {shape!r}"
     return f"has rank {rank}{shown}, but {spec} has {entries} entries"
 
 

@@ -36,11 +36,9 @@ def _parse(text: str | bytes, dialect: Dialect) -> Shape:
         raise ShapeSyntaxError(
             f"more than {_MAX_LENGTH} characters", text[:40] + "…", _MAX_LENGTH
         )
-    return (
-        _Parser(text).shape()
-        if dialect == "shardtypes"
-        else _parse_jaxtyping(text, dialect)
-    )
+    if dialect == "shardtypes":
+        return _Parser(text).shape()
+    return _parse_jaxtyping(text, dialect)
 
 
 def _decode(text: bytes) -> str:
@@ -193,7 +191,10 @@ class _Parser:
         while self.at < self.end and self.text[self.at] in "+-":
             operator = self.text[self.at]
             self.at += 1
-            value = value + self.term() if operator == "+" else value - self.term()
+            if operator == "+":
+                value = value + self.term()
+            else:
+                value = value - self.term()
         self.depth -= 1
         return value
 
@@ -230,7 +231,9 @@ class _Parser:
         negative = False
         while self.accept("-"):
             negative = not negative
-        return -self.operand() if negative else self.operand()
+        if negative:
+            return -self.operand()
+        return self.operand()
 
     def operand(self) -> Size:
         if self.accept("("):
@@ -284,6 +287,10 @@ def _parse_jaxtyping(text: str, dialect: Dialect) -> Shape:
     return Shape(dims, (), text, dialect)
 
 
+def _anonymous(span: Span) -> Dim:
+    return Dim("anonymous", None, None, (), span, ())
+
+
 def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
     span = Span(start, start + len(token))
     if token == "...":
@@ -296,11 +303,11 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         plain = body and not set(flags) & set("#_?")
         return Dim("variadic", None, body if plain else None, (), span, ())
     if "_" in flags and (not body or body.isidentifier() or body.isdigit()):
-        return Dim("anonymous", None, None, (), span, ())
+        return _anonymous(span)
     if "?" in flags:
-        return Dim("anonymous", None, None, (), span, ())
+        return _anonymous(span)
     if not body:  # a name without a letter, for jaxtyping
-        return Dim("anonymous", None, None, (), span, ())
+        return _anonymous(span)
     slash = re.search(r"(?<!/)/(?=[^\W\d])", body)
     if slash is not None and "{" not in body:
         hint = "jaxtyping reads '/' as a division and fails at run time: annotate with shardtypes for a sharding"
@@ -317,7 +324,7 @@ def _jaxtyping_dim(text: str, start: int, token: str) -> Dim:
         size = None
     if size is None:
         _require_python(text, offset, body)
-        return Dim("anonymous", None, None, (), span, ())
+        return _anonymous(span)
     return Dim(
         "broadcast" if "#" in flags else "size", size, size.symbol_name, (), span, ()
     )

@@ -21,6 +21,7 @@ from shardtypes.lang import size_text
 
 Operation: TypeAlias = Literal["//", "min", "max", "part"]
 Monomial: TypeAlias = "tuple[Atom, ...]"  # sorted, an atom repeated for each power
+Sizes: TypeAlias = Mapping[str, int]
 MAX_WEIGHT = 2000
 
 
@@ -35,11 +36,9 @@ class Atom:
     @cached_property
     def key(self) -> str:
         """What atoms are ordered by; distinct atoms have distinct keys."""
-        return (
-            self.name
-            if not self.op
-            else f"~{self.op}({','.join(map(repr, self.args))})"
-        )
+        if not self.op:
+            return self.name
+        return f"~{self.op}({','.join(map(repr, self.args))})"
 
     @cached_property
     def weight(self) -> int:
@@ -83,7 +82,9 @@ class Size:
         """A constant for an int, a symbol for a name."""
         if isinstance(value, Size):
             return value
-        return Size.symbol(value) if isinstance(value, str) else Size.const(value)
+        if isinstance(value, str):
+            return Size.symbol(value)
+        return Size.const(value)
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -119,9 +120,9 @@ class Size:
         """The value, if this is a constant."""
         if not self.terms:
             return 0
-        return (
-            self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
-        )
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
 
     @property
     def symbol_name(self) -> str | None:
@@ -130,7 +131,9 @@ class Size:
             return None
         monomial, coefficient = self.terms[0]
         bare = coefficient == 1 and len(monomial) == 1 and not monomial[0].op
-        return monomial[0].name if bare else None
+        if bare:
+            return monomial[0].name
+        return None
 
     @property
     def atoms(self) -> frozenset[Atom]:
@@ -174,7 +177,7 @@ class Size:
                 for arg in atom.args:
                     yield from arg.operations()
 
-    def evaluate(self, sizes: Mapping[str, int]) -> int:
+    def evaluate(self, sizes: Sizes) -> int:
         """The value for the given sizes. Raises KeyError for a missing one, ZeroDivisionError as Python does."""
         total = 0
         for monomial, coefficient in self.terms:
@@ -226,7 +229,10 @@ class Size:
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in Size.of(other).terms:
-                product = tuple(sorted(m1 + m2)) if m1 and m2 else m1 or m2
+                if m1 and m2:
+                    product = tuple(sorted(m1 + m2))
+                else:
+                    product = m1 or m2
                 terms[product] = terms.get(product, 0) + c1 * c2
         return _bounded(Size(terms))
 
@@ -259,7 +265,9 @@ class Size:
 
     def __hash__(self) -> int:
         constant = self.constant
-        return self._hash if constant is None else hash(constant)
+        if constant is None:
+            return self._hash
+        return hash(constant)
 
     def __reduce__(
         self,
@@ -277,7 +285,9 @@ class Size:
     def divides_exactly(self, divisor: Size) -> Size | None:
         """The quotient, if ``divisor`` divides this polynomial without remainder for all sizes."""
         quotient, rest = _divide(self, divisor)
-        return quotient if not rest.terms else None
+        if not rest.terms:
+            return quotient
+        return None
 
     @property
     def is_nonnegative(self) -> bool:
@@ -297,21 +307,26 @@ def _bounded(size: Size) -> Size:
 
 def _order(term: tuple[Monomial, int]) -> tuple[int, tuple[str, ...]]:
     """Graded lexicographic order, leading term first: compatible with multiplication, as division needs."""
-    return -len(term[0]), tuple(a.key for a in term[0])
+    monomial, _ = term
+    return -len(monomial), tuple(a.key for a in monomial)
 
 
-def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
+def _evaluate_atom(atom: Atom, sizes: Sizes) -> int:
     if not atom.op:
         return sizes[atom.name]
     values = [a.evaluate(sizes) for a in atom.args]
     if atom.op == "//":
         return values[0] // values[1]
-    return max(values) if atom.op == "max" else min(values)
+    if atom.op == "max":
+        return max(values)
+    return min(values)
 
 
 def _substitute_atom(atom: Atom, sizes: Mapping[str, Size]) -> Size:
     if not atom.op:
-        return sizes[atom.name] if atom.name in sizes else Size({(atom,): 1})
+        if atom.name in sizes:
+            return sizes[atom.name]
+        return Size({(atom,): 1})
     return _applied(atom.op, [a.substitute(sizes) for a in atom.args])
 
 
@@ -319,13 +334,17 @@ def _as_asked(atom: Atom) -> Size:
     if not atom.op:
         return Size({(atom,): 1})
     args = [a.with_whole_slices() for a in atom.args]
-    return args[0] if atom.op == "part" else _applied(atom.op, args)
+    if atom.op == "part":
+        return args[0]
+    return _applied(atom.op, args)
 
 
 def _applied(op: Operation, args: list[Size]) -> Size:
     if op == "//":
         return args[0] // args[1]
-    return _part(*args) if op == "part" else _extremum(op, args)
+    if op == "part":
+        return _part(*args)
+    return _extremum(op, args)
 
 
 def _divide(numerator: Size, divisor: Size) -> tuple[Size, Size]:
@@ -334,17 +353,23 @@ def _divide(numerator: Size, divisor: Size) -> tuple[Size, Size]:
         raise ZeroDivisionError("a dimension size is divided by zero")
     lead, lead_coefficient = divisor.terms[0]
     if lead_coefficient < 0:
-        numerator, divisor, lead_coefficient = -numerator, -divisor, -lead_coefficient
-    quotient, rest, left = Size.const(0), Size.const(0), numerator
+        numerator = -numerator
+        divisor = -divisor
+        lead_coefficient = -lead_coefficient
+    quotient = Size.const(0)
+    rest = Size.const(0)
+    left = numerator
     while left.terms:
         monomial, coefficient = left.terms[0]
         term = Size({monomial: coefficient})
         factor = _cancel(monomial, lead)
         if factor is not None and coefficient // lead_coefficient:
             part = Size({factor: coefficient // lead_coefficient})
-            quotient, left = quotient + part, left - part * divisor
+            quotient = quotient + part
+            left = left - part * divisor
         else:
-            rest, left = rest + term, left - term
+            rest = rest + term
+            left = left - term
     return quotient, rest
 
 
@@ -365,21 +390,18 @@ def _floordiv(numerator: Size, divisor: Size) -> Size:
         return quotient
     # a partial quotient would be correct too, but unreadable: L//(L+1) = 1 + -1//(L+1)
     if len(divisor.terms) > 1:
-        quotient, rest = Size.const(0), numerator
+        quotient = Size.const(0)
+        rest = numerator
     if divisor.terms[0][1] < 0:
-        rest, divisor = (
-            (rest, -divisor) if len(divisor.terms) == 1 else (-rest, -divisor)
-        )
+        if len(divisor.terms) > 1:
+            rest = -rest
+        divisor = -divisor
     rest, divisor = _reduce_fraction(rest, divisor)
     if divisor.constant == 1:
         return quotient + rest
     if rest.constant is not None and divisor.constant is not None:
         return quotient + rest.constant // divisor.constant
-    inner = (
-        rest.terms[0][0][0]
-        if len(rest.terms) == 1 and len(rest.terms[0][0]) == 1
-        else None
-    )
+    inner = _lone_atom(rest)
     if (
         inner is not None
         and inner.op == "//"
@@ -388,6 +410,14 @@ def _floordiv(numerator: Size, divisor: Size) -> Size:
     ):
         return quotient + inner.args[0] // (inner.args[1] * divisor)
     return quotient + Size({(Atom("", "//", (rest, divisor)),): 1})
+
+
+def _lone_atom(size: Size) -> Atom | None:
+    """The atom of which a size is a multiple, if it is one of a single atom."""
+    if len(size.terms) != 1:
+        return None
+    monomial, _ = size.terms[0]
+    return monomial[0] if len(monomial) == 1 else None
 
 
 def _reduce_fraction(numerator: Size, divisor: Size) -> tuple[Size, Size]:
@@ -415,13 +445,11 @@ def _reduce_fraction(numerator: Size, divisor: Size) -> tuple[Size, Size]:
 def _extremum(op: Literal["min", "max"], sizes: list[Size]) -> Size:
     flat: list[Size] = []
     for size in sizes:
-        atom = (
-            size.terms[0][0][0]
-            if len(size.terms) == 1 and len(size.terms[0][0]) == 1
-            else None
-        )
-        nested = atom is not None and atom.op == op and size.terms[0][1] == 1
-        flat.extend(atom.args if nested and atom is not None else (size,))
+        atom = _lone_atom(size)
+        if atom is not None and atom.op == op and size.terms[0][1] == 1:
+            flat.extend(atom.args)
+        else:
+            flat.append(size)
     kept: list[Size] = []
     for size in flat:
         if any(_dominates(op, other, size) for other in kept):
@@ -472,15 +500,18 @@ def _without_negative_floors(size: Size) -> Size:
     terms = Size({})
     for monomial, coefficient in size.terms:
         term = Size({monomial: coefficient})
-        atom = monomial[0] if len(monomial) == 1 else None
+        if len(monomial) == 1:
+            atom = monomial[0]
+        else:
+            atom = None
         if coefficient < 0 and atom is not None and atom.op == "//":
-            numerator, divisor = atom.args[0], atom.args[1].constant
+            numerator = atom.args[0]
+            divisor = atom.args[1].constant
             if divisor is not None and divisor > 0 and numerator.is_nonnegative:
-                factor = (
-                    coefficient // divisor
-                    if coefficient % divisor == 0
-                    else coefficient
-                )
+                if coefficient % divisor == 0:
+                    factor = coefficient // divisor
+                else:
+                    factor = coefficient
                 term = numerator * factor
         terms = terms + term
     return terms
@@ -488,7 +519,9 @@ def _without_negative_floors(size: Size) -> Size:
 
 def _lower_atom(atom: Atom) -> int | None:
     if not atom.op:
-        return None if atom.name.startswith("?") else 1
+        if atom.name.startswith("?"):
+            return None
+        return 1
     lows = [_lower(argument) for argument in atom.args]
     known = [low for low in lows if low is not None]
     if atom.op == "max":
@@ -500,9 +533,14 @@ def _lower_atom(atom: Atom) -> int | None:
     divisor = atom.args[1].constant
     if known[0] < 0 or known[1] < 1:
         return None
-    return known[0] // divisor if divisor is not None else 0
+    if divisor is not None:
+        return known[0] // divisor
+    return 0
 
 
 def _dominates(op: str, winner: Size, loser: Size) -> bool:
-    difference = loser - winner if op == "min" else winner - loser
+    if op == "min":
+        difference = loser - winner
+    else:
+        difference = winner - loser
     return difference.is_nonnegative

@@ -53,7 +53,11 @@ def shown_terms(size: Polynomial) -> str:
         factors = [_print_atom(a, alone) for a in monomial]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, str(abs(coefficient)))
-        text += ("-" if coefficient < 0 else "+" if text else "") + "*".join(factors)
+        if coefficient < 0:
+            text += "-"
+        elif text:
+            text += "+"
+        text += "*".join(factors)
     return text or "0"
 
 
@@ -65,10 +69,14 @@ def _print_atom(atom: Factor, alone: bool) -> str:
     if atom.op != "//":
         return f"{atom.op}({','.join(map(str, atom.args))})"
     text = f"{_operand(atom.args[0])}//{_operand(atom.args[1])}"
-    return text if alone else f"({text})"
+    if alone:
+        return text
+    return f"({text})"
 
 
 def _operand(size: Polynomial) -> str:
     constant = size.constant
     plain = size.symbol_name is not None or (constant is not None and constant >= 0)
-    return str(size) if plain else f"({size})"
+    if plain:
+        return str(size)
+    return f"({size})"

@@ -40,7 +40,10 @@ class Dim:
         if self.kind == "anonymous":
             text = self.name or "_"
         elif self.kind == "variadic":
-            text = f"*{self.name}" if self.name else "..."
+            if self.name:
+                text = f"*{self.name}"
+            else:
+                text = "..."
         else:
             text = ("#" if self.kind == "broadcast" else "") + str(self.size)
         return "/".join((text, *self.axes))
@@ -66,7 +69,9 @@ class Shape:
     @property
     def rank(self) -> int | None:
         """The number of dimensions, None if it is open."""
-        return len(self.dims) if self.variadic is None else None
+        if self.variadic is None:
+            return len(self.dims)
+        return None
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -81,5 +86,8 @@ class Shape:
         return tuple(axis for dim in self.dims for axis in dim.axes) + self.pending
 
     def __str__(self) -> str:
-        pending = ["{U:" + ",".join(self.pending) + "}"] if self.pending else []
+        if self.pending:
+            pending = ["{U:" + ",".join(self.pending) + "}"]
+        else:
+            pending = []
         return " ".join([str(dim) for dim in self.dims] + pending)

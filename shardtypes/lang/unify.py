@@ -15,7 +15,7 @@ from shardtypes.lang.messages import (
     wrong_rank,
     wrong_size,
 )
-from shardtypes.lang.size import Size
+from shardtypes.lang.size import Size, Sizes
 from shardtypes.lang.syntax import Dim, Shape
 
 
@@ -138,14 +138,16 @@ def _align(
     facts: Facts,
 ) -> list[tuple[int, Dim, Size | None]] | Mismatch:
     """Pair the sizes with the shape's dimensions; the variadic one takes what is left."""
-    dims, open_at = shape.dims, shape.variadic
+    dims = shape.dims
+    open_at = shape.variadic
     extra = len(sizes) - len(dims) + (open_at is not None)
     if extra < 0 or (extra > 0 and open_at is None):
         least = "at least " if open_at is not None else ""
         count = len(dims) - (open_at is not None)
         return Mismatch("rank", None, f"{least}{count}", str(len(sizes)))
     if open_at is None:
-        return [(i, d, s) for i, (d, s) in enumerate(zip(dims, sizes, strict=True))]
+        places = range(len(dims))
+        return list(zip(places, dims, sizes, strict=True))
     name = dims[open_at].name
     middle = tuple(sizes[open_at : open_at + extra])
     if name is not None and not rigid:
@@ -195,7 +197,8 @@ def _match(
     want = dim.size
     if not rigid:
         unbound = _unbound(want, bindings)
-        want = want.substitute(bindings.sizes) if not unbound else want
+        if not unbound:
+            want = want.substitute(bindings.sizes)
         if unbound:
             return _solve(index, dim, got, unbound, bindings)
     verdict = compare(want, got, facts)
@@ -206,7 +209,7 @@ def _match(
         if got.is_opaque or want.is_opaque:
             return None
 
-        def fails(env: Mapping[str, int]) -> bool:
+        def fails(env: Sizes) -> bool:
             return got.evaluate(env) not in (1, want.evaluate(env))
 
         found = find_witness(fails, (want, got), facts)
@@ -235,12 +238,11 @@ def _solve(
         # after substitution the name could be the caller's symbol of the same name
         return None
     if name not in known.symbols:  # its factor is 0
-        return (
-            Mismatch("size", index, stands_for(dim.size, known), str(got))
-            if (known - got).constant
-            else None
-        )
-    factor, rest = Size.const(0), Size.const(0)
+        if (known - got).constant:
+            return Mismatch("size", index, stands_for(dim.size, known), str(got))
+        return None
+    factor = Size.const(0)
+    rest = Size.const(0)
     for monomial, coefficient in known.terms:
         inside = [a for a in monomial if a.op or a.name == name]
         if not any(

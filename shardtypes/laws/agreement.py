@@ -15,10 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardtypes.laws.arguments import Function
 from shardtypes.laws.differences import differs, tolerance_of
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
-from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
+from shardtypes.laws.walk import Change, Domain, Host, Join, Path, Shape, Walker, bind
 from shardtypes.prng_keys import is_key
 
 _SMALLEST = 2
@@ -44,19 +45,19 @@ class _Watching(Domain[_Value]):
     def constant(self, value: Any) -> _Value:
         return _Value(value if is_key(value) else jnp.asarray(value))
 
-    def each(self, cell: _Value, change: Callable[[Any, int], Any]) -> _Value:
+    def each(self, cell: _Value, change: Change) -> _Value:
         return _Value(change(cell.array, len(self.devices)), cell.given, cell.departed)
 
-    def joined(
-        self, cells: Sequence[_Value], join: Callable[[Sequence[Any], int], Any]
-    ) -> _Value:
+    def joined(self, cells: Sequence[_Value], join: Join) -> _Value:
         departed = frozenset().union(*(cell.departed for cell in cells))
         array = join([cell.array for cell in cells], len(self.devices))
         return _Value(array, any(cell.given for cell in cells), departed)
 
     def branch(self, index: _Value) -> int | None:
         found = np.unique(np.asarray(index.array))
-        return int(found[0]) if found.size == 1 else None
+        if found.size == 1:
+            return int(found[0])
+        return None
 
     def opaque(self, eqn: Any, path: Path, cells: list[_Value]) -> list[_Value]:
         return self.equation(eqn, path, cells)
@@ -76,7 +77,8 @@ class _Lookup:
     """The values of the whole by operation, and the operations of a step that were not found among them."""
 
     def __init__(self, positions: range, count: int) -> None:
-        self._positions, self._count = positions, count
+        self._positions = positions
+        self._count = count
         self._whole: dict[str, list[Host]] = {}
         self._departed: list[Place] = []
         self._found_again: set[int] = set()
@@ -122,7 +124,9 @@ class _Lookup:
             for number in range(len(self._departed))
             if number not in self._found_again
         ]
-        return self._departed[left[0]] if left else None
+        if left:
+            return self._departed[left[0]]
+        return None
 
     def _parts(self, whole: Host, value: Host) -> list[Host]:
         """What the whole has at these positions, in the shape of the value."""
@@ -138,7 +142,7 @@ class _Lookup:
         return found
 
 
-def _plain(shape: tuple[int, ...]) -> list[int]:
+def _plain(shape: Shape) -> list[int]:
     return [size for size in shape if size != 1]
 
 
@@ -152,7 +156,7 @@ def _tells(array: Any) -> bool:
 def first_departure(
     program: Program,
     whole: Sequence[Any],
-    step: Callable[..., Any],
+    step: Function,
     positional: Sequence[Any],
     named: dict[str, Any],
     positions: range,

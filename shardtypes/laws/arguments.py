@@ -8,7 +8,7 @@ import itertools
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from shardtypes.errors import ShapeStringError
 from shardtypes.function_names import display_name
 from shardtypes.lang import Shape
 from shardtypes.lang.parser import parse
-from shardtypes.laws.verdict import CannotTell
+from shardtypes.laws.verdict import CannotTell, first_line
 from shardtypes.partition_specs import map_type
 from shardtypes.prng_keys import is_key
 from shardtypes.strings_in_types import with_args
@@ -36,6 +36,16 @@ from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell as CannotMake
 
 Axes = Any
+Function: TypeAlias = Callable[..., Any]
+Sizes: TypeAlias = Mapping[str, int]
+"""Of dimensions, by name."""
+
+Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
+"""Positional ones and named ones."""
+
+AxesOf: TypeAlias = list[int | None]
+"""Where a dimension is in each of several arrays; None where it is not."""
+
 _REST = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _SIZE = 4  # of the dimension of a law
 _OTHERS = (3, 5, 7, 11, 13), (2, 6, 8, 10, 12, 14), (2, 4, 8, 16), (8,), (4,)
@@ -57,13 +67,11 @@ class Leaf:
         if is_key(self.value):
             return "key"
         dtype = self.value.dtype
-        return (
-            "f"
-            if jnp.issubdtype(dtype, jnp.inexact)
-            else "b"
-            if dtype == np.bool_
-            else "i"
-        )
+        if jnp.issubdtype(dtype, jnp.inexact):
+            return "f"
+        if dtype == np.bool_:
+            return "b"
+        return "i"
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,11 @@ class Call:
     once it is known how many there are: a prefix of its tree before."""
 
     name: str
-    f: Callable[..., Any]
+    f: Function
     leaves: tuple[Leaf, ...]
-    rebuild: Callable[[Sequence[Any]], tuple[list[Any], dict[str, Any]]]
+    rebuild: Callable[[Sequence[Any]], Arguments]
     out_axes: Axes
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=dict)
     refilled: bool = False  # with other values than were given or made first
 
     def __call__(self, arrays: Sequence[Any]) -> Any:
@@ -125,25 +133,25 @@ class Call:
 
 
 def call_of(
-    f: Callable[..., Any],
+    f: Function,
     dim: str,
     examples: Sequence[Any],
     named: Mapping[str, Any],
     in_axes: Axes = ...,
     out_axes: Axes = ...,
-    sizes: Mapping[str, int] | None = None,
+    sizes: Sizes | None = None,
 ) -> Call:
     """The call to try, with arguments made where none are given. Raises ``CannotTell``."""
     arguments = _arguments(f, examples, named)
     values, made_sizes = _values(f, dim, arguments, sizes or {})
     leaves: list[Leaf] = []
-    places: list[tuple[Argument, Any, list[int | None]]] = []
+    places: list[tuple[Argument, Any, AxesOf]] = []
     given = _given_axes(in_axes, arguments)
     for argument, value in zip(arguments, values, strict=True):
         name = argument.parameter.name
         flat, structure = jax.tree_util.tree_flatten_with_path(value)
         axes = _axes_of(argument, value, dim, given)
-        numbers: list[int | None] = []
+        numbers: AxesOf = []
         for (path, leaf), axis in zip(flat, axes, strict=True):
             if not _is_array(leaf):
                 numbers.append(None)
@@ -160,7 +168,7 @@ def call_of(
             )
         places.append((argument, (structure, [leaf for _, leaf in flat]), numbers))
 
-    def rebuild(arrays: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def rebuild(arrays: Sequence[Any]) -> Arguments:
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for argument, (structure, flat), numbers in places:
@@ -175,22 +183,23 @@ def call_of(
                 keywords[argument.parameter.name] = value
         return positional, keywords
 
-    results = _result_axes(f) if out_axes is ... else out_axes
+    if out_axes is ...:
+        results = _result_axes(f)
+    else:
+        results = out_axes
     return Call(
         display_name(innermost(f)), f, tuple(leaves), rebuild, results, made_sizes
     )
 
 
-def out_axes_of(
-    call: Call, result: Any, dim: str, needed: bool = True
-) -> list[int | None]:
+def out_axes_of(call: Call, result: Any, dim: str, needed: bool = True) -> AxesOf:
     """The dimension's position in each leaf of the result. Raises ``CannotTell``, where it is ``needed`` also if none
     has it."""
     if call.out_axes is ...:
         raise CannotTell(
             f"no annotation says where {dim!r} is in the result: annotate it, or say so with out_axes="
         )
-    found: list[int | None] = []
+    found: AxesOf = []
 
     def note(axis: Any, part: Any) -> None:
         if isinstance(axis, ArrayType):
@@ -232,10 +241,12 @@ def axis_in(shape: Shape, dim: str) -> int | tuple[int, ...] | None:
     ]
     if len(found) > 1:
         return tuple(found)
-    return found[0] if found else None
+    if found:
+        return found[0]
+    return None
 
 
-def hints_of(f: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(f: Function) -> dict[str, Any]:
     """The annotations of a function, those of jaxtyping as ours; none where they cannot be read."""
     inner = innermost(f)
     try:
@@ -265,17 +276,18 @@ def translated(hint: Any) -> Any:
         return hint
     changed = tuple(translated(part) for part in args)
     try:
-        return (
-            hint
-            if all(a is b for a, b in zip(args, changed, strict=True))
-            else with_args(hint, changed)
-        )
+        if all(a is b for a, b in zip(args, changed, strict=True)):
+            return hint
+        return with_args(hint, changed)
     except TypeError:
         return hint
 
 
 def _family(names: Any) -> Any:
-    known = [str(name) for name in names] if isinstance(names, (list, tuple)) else []
+    if isinstance(names, (list, tuple)):
+        known = [str(name) for name in names]
+    else:
+        known = []
     for family, part in (
         (dtypes.bool_, "bool"),
         (dtypes.floating, "float"),
@@ -283,15 +295,13 @@ def _family(names: Any) -> Any:
     ):
         if known and all(part in name for name in known):
             return family
-    return (
-        dtypes.key
-        if known and all("prng" in name or "key" in name for name in known)
-        else dtypes.anydtype
-    )
+    if known and all("prng" in name or "key" in name for name in known):
+        return dtypes.key
+    return dtypes.anydtype
 
 
 def _arguments(
-    f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]
+    f: Function, examples: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Argument]:
     try:
         return [
@@ -322,7 +332,7 @@ def _arguments(
 
 
 def _jaxtyped(
-    f: Callable[..., Any], examples: Sequence[Any], named: Mapping[str, Any]
+    f: Function, examples: Sequence[Any], named: Mapping[str, Any]
 ) -> list[Argument] | None:
     """The arguments where those that are not given have annotations of jaxtyping; None where others are missing."""
     hints = hints_of(f)
@@ -375,21 +385,28 @@ def _axes_of(
         is_end = lambda x: x is None or isinstance(x, ArrayType)  # noqa: E731
 
     def note(end: Any, part: Any) -> None:
-        axis = axis_in(shape_of_type(end), dim) if isinstance(end, ArrayType) else end
+        if isinstance(end, ArrayType):
+            axis = axis_in(shape_of_type(end), dim)
+        else:
+            axis = end
         found.extend([axis] * len(jax.tree.leaves(part)))
 
     try:
         jax.tree.map(note, prefix, value, is_leaf=is_end)
     except (TypeError, ValueError):
         found = []
-    return found if len(found) == count else [None] * count
+    if len(found) == count:
+        return found
+    return [None] * count
 
 
 def _from_front(axis: Any, rank: int) -> Any:
     """A position, or positions, that may count from the end."""
     if isinstance(axis, tuple):
         return tuple(at % rank for at in axis)
-    return axis % rank if isinstance(axis, int) and rank else None
+    if isinstance(axis, int) and rank:
+        return axis % rank
+    return None
 
 
 def _array_types(annotation: Any, value: Any) -> Any:
@@ -401,7 +418,7 @@ def _array_types(annotation: Any, value: Any) -> Any:
         return None
 
 
-def _result_axes(f: Callable[..., Any]) -> Any:
+def _result_axes(f: Function) -> Any:
     """Annotations of the result; ``...`` where there are none, or ``vmap`` adds dimensions to it."""
     hint = hints_of(f).get("return")
     if hint is None or mappings(f):
@@ -416,8 +433,8 @@ def _result_axes(f: Callable[..., Any]) -> Any:
 
 
 def _values(
-    f: Callable[..., Any], dim: str, arguments: list[Argument], fixed: Mapping[str, int]
-) -> tuple[list[Any], Mapping[str, int]]:
+    f: Function, dim: str, arguments: list[Argument], fixed: Sizes
+) -> tuple[list[Any], Sizes]:
     """The values of all arguments; sizes are tried until the program takes them."""
     if all(
         argument.value is not _MISSING
@@ -447,15 +464,13 @@ def _values(
                 return larger, sizes
             sizes[dim] //= 2
         return values, sizes
-    text = str(refused).splitlines()[0] if str(refused) else type(refused).__name__
+    text = first_line(refused) or type(refused).__name__
     raise CannotTell(
         f"no sizes were found that it takes ({text}): give examples, or sizes="
     ) from refused
 
 
-def _is_split(
-    f: Callable[..., Any], arguments: list[Argument], values: list[Any]
-) -> bool:
+def _is_split(f: Function, arguments: list[Argument], values: list[Any]) -> bool:
     """Whether the program runs over devices. Raises whatever it raises for these arguments."""
     arrays = [value if _all_arrays(value) else None for value in values]
 
@@ -536,13 +551,14 @@ def _sizes_given(arguments: list[Argument]) -> dict[str, int]:
 def _assignments(names: list[str], dim: str) -> Iterator[dict[str, int]]:
     for series, own in itertools.product(_OTHERS, (_SIZE, 2 * _SIZE)):
         endless = itertools.chain(series, itertools.cycle(series[-2:]))
-        sizes = dict(
-            zip([name for name in names if name != dim], endless, strict=False)
-        )
-        yield {**sizes, **({dim: own} if dim in names else {})}
+        others = [name for name in names if name != dim]
+        sizes = dict(zip(others, endless, strict=False))
+        if dim in names:
+            sizes[dim] = own
+        yield sizes
 
 
-def made(arguments: list[Argument], dim: str, sizes: Mapping[str, int]) -> list[Any]:
+def made(arguments: list[Argument], dim: str, sizes: Sizes) -> list[Any]:
     """Values for all arguments: those that are given, and random ones of the annotated shapes."""
     rng = np.random.default_rng(0)
     values = []

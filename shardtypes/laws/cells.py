@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from shardtypes.laws.walk import Host
 
@@ -17,3 +18,6 @@ class Depends:
     on: Host
     known: Host
     values: Host | None = None
+
+
+Cells: TypeAlias = list[Depends]

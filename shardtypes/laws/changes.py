@@ -29,9 +29,13 @@ def changed(leaf: Leaf, where: Host, rng: np.random.Generator) -> Any:
 
 
 def _fresh(leaf: Leaf, array: Host, where: Host, rng: np.random.Generator) -> Host:
-    distinct = np.unique(array[np.isfinite(array)] if leaf.kind == "f" else array)
+    values = array
+    if leaf.kind == "f":
+        values = array[np.isfinite(array)]
+    distinct = np.unique(values)
     if leaf.kind == "f" and (leaf.made or distinct.size < 3):
-        scale = np.where(np.isfinite(array), np.abs(array), 1).max(initial=0) or 1
+        sizes = np.where(np.isfinite(array), np.abs(array), 1)
+        scale = sizes.max(initial=0) or 1
         return np.asarray(array + scale * rng.standard_normal(array.shape))
     if distinct.size < 2:
         return array
@@ -51,8 +55,7 @@ def with_random_weights(leaves: Sequence[Leaf], rng: np.random.Generator) -> lis
         if leaf.kind == "f" and leaf.axis is None and value.ndim and value.size:
             array = on_host(value).astype(np.float64)
             if np.all(array == array.flat[0]) and array.flat[0] in (0, 1):
-                value = (array + 0.5 * rng.standard_normal(array.shape)).astype(
-                    value.dtype
-                )
+                random = array + 0.5 * rng.standard_normal(array.shape)
+                value = random.astype(value.dtype)
         found.append(value)
     return found

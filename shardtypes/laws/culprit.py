@@ -8,7 +8,7 @@ as that of a maximum which is subtracted and added again, nothing is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,16 @@ from shardtypes.laws.differences import differs, on_host, tolerance_of
 from shardtypes.laws.homes import Homes
 from shardtypes.laws.program import Program
 from shardtypes.laws.source import Place, place_of
-from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind
+from shardtypes.laws.walk import (
+    Change,
+    Domain,
+    Host,
+    Join,
+    Path,
+    Walker,
+    any_along,
+    bind,
+)
 from shardtypes.prng_keys import is_key
 
 _MOST_TRIED = 40
@@ -58,25 +67,28 @@ class SideBySide(Domain[Lanes]):
     mixed: list[Mixed] = field(default_factory=list)
 
     def constant(self, value: Any) -> Lanes:
-        array = value if is_key(value) else jnp.asarray(value)
+        if is_key(value):
+            array = value
+        else:
+            array = jnp.asarray(value)
         return Lanes(array, array, np.zeros(np.shape(value), bool))
 
-    def each(self, cell: Lanes, change: Callable[[Any, int], Any]) -> Lanes:
+    def each(self, cell: Lanes, change: Change) -> Lanes:
         lead = len(self.devices)
         base = change(cell.base, lead)
-        other = change(cell.other, lead) if cell.is_changed else base
+        if cell.is_changed:
+            other = change(cell.other, lead)
+        else:
+            other = base
         return Lanes(base, other, change(cell.home, lead))
 
-    def joined(
-        self, cells: Sequence[Lanes], join: Callable[[Sequence[Any], int], Any]
-    ) -> Lanes:
+    def joined(self, cells: Sequence[Lanes], join: Join) -> Lanes:
         lead = len(self.devices)
         base = join([cell.base for cell in cells], lead)
-        other = (
-            join([cell.other for cell in cells], lead)
-            if any(cell.is_changed for cell in cells)
-            else base
-        )
+        if any(cell.is_changed for cell in cells):
+            other = join([cell.other for cell in cells], lead)
+        else:
+            other = base
         return Lanes(base, other, join([cell.home for cell in cells], lead))
 
     def carried(self, carry: list[Lanes], items: list[Lanes]) -> list[Lanes]:
@@ -93,11 +105,11 @@ class SideBySide(Domain[Lanes]):
         return found
 
     def branch(self, index: Lanes) -> int | None:
-        base, other = (
-            np.unique(np.asarray(index.base)),
-            np.unique(np.asarray(index.other)),
-        )
-        return int(base[0]) if base.size == 1 and np.array_equal(base, other) else None
+        base = np.unique(np.asarray(index.base))
+        other = np.unique(np.asarray(index.other))
+        if base.size == 1 and np.array_equal(base, other):
+            return int(base[0])
+        return None
 
     def opaque(self, eqn: Any, path: Path, cells: list[Lanes]) -> list[Lanes]:
         return self.equation(eqn, path, cells)
@@ -123,7 +135,8 @@ class SideBySide(Domain[Lanes]):
 
     def _kept(self, eqn: Any, path: Path, cell: Lanes) -> Lanes:
         """The value with its change, or without it where the position is not at home."""
-        one, two = on_host(cell.base), on_host(cell.other)
+        one = on_host(cell.base)
+        two = on_host(cell.other)
         changed = differs(one, two, tolerance_of(one.dtype) / 10)
         if is_key(cell.base):
             changed = any_along(changed, -1)
@@ -195,10 +208,13 @@ class _Search:
             found = on_host(without.other)[self.wrong]
             if differs(expected, found, tolerance).any():
                 return mixed.place
-        return everything.mixed[-1].place if len(everything.mixed) == 1 else None
+        if len(everything.mixed) == 1:
+            return everything.mixed[-1].place
+        return None
 
     def _run(self, domain: SideBySide) -> Lanes:
-        base, other = self.program.placed(self.base), self.program.placed(self.other)
+        base = self.program.placed(self.base)
+        other = self.program.placed(self.other)
         cells = [
             Lanes(a, a if _same(a, b) else b, home)
             for a, b, home in zip(base, other, self.inputs, strict=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from shardtypes.dtypes import shape_of_type
-from shardtypes.laws.arguments import axis_in, hints_of
+from shardtypes.laws.arguments import Function, axis_in, hints_of
 from shardtypes.partition_specs import map_type
 from shardtypes.trace_forms import layers
 
@@ -72,11 +72,13 @@ def _declared(f: Any, name: str) -> dict[str, str]:
     return {}
 
 
-def concerns(f: Callable[..., Any], dim: str) -> bool:
+def concerns(f: Function, dim: str) -> bool:
     """Whether annotations say that a parameter and the result have a dimension."""
     hints = hints_of(f)
     result = hints.pop("return", None)
-    return _has(result, dim) and any(_has(hint, dim) for hint in hints.values())
+    if not _has(result, dim):
+        return False
+    return any(_has(hint, dim) for hint in hints.values())
 
 
 def _has(hint: Any, dim: str) -> bool:

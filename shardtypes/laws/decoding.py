@@ -12,13 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardtypes.laws.agreement import first_departure
-from shardtypes.laws.arguments import Call, call_of, out_axes_of
+from shardtypes.laws.arguments import (
+    Arguments,
+    AxesOf,
+    Call,
+    Function,
+    call_of,
+    out_axes_of,
+)
 from shardtypes.laws.differences import differs, largest, on_host, wide
 from shardtypes.laws.fillings import judged
-from shardtypes.laws.program import Program
-from shardtypes.laws.source import Place
-from shardtypes.laws.verdict import CannotTell, Verdict
-from shardtypes.laws.walk import Host
+from shardtypes.laws.program import Program, program_of
+from shardtypes.laws.source import Place, where_of
+from shardtypes.laws.verdict import CannotTell, Verdict, first_line
+from shardtypes.laws.walk import Host, first_along
 
 
 def incremental(
@@ -55,8 +62,8 @@ def incremental(
 
 @dataclass(frozen=True)
 class _Steps:
-    step: Callable[..., Any]
-    prefill: Callable[..., Any] | None
+    step: Function
+    prefill: Function | None
     cache: Any
     squeeze: bool
 
@@ -84,7 +91,7 @@ def _tried(
     prefixes: Sequence[int] | None,
     tolerance: float | None,
 ) -> Verdict:
-    program = Program(lambda arrays: call(arrays), call.values)
+    program = program_of(call)
     try:
         return _decoded(call, program, dim, steps, prefixes, tolerance)
     except _DoesNotRun:
@@ -109,9 +116,10 @@ def _decoded(
     run = _Run(call, program, steps, axes, result, tolerance)
     lengths = prefixes
     if lengths is None:
-        lengths = (
-            sorted({1, count // 2, count - 1}) if steps.prefill is not None else (0,)
-        )
+        if steps.prefill is not None:
+            lengths = sorted({1, count // 2, count - 1})
+        else:
+            lengths = (0,)
     for prefix in lengths:
         found = run.departure(prefix)
         if found is not None:
@@ -124,10 +132,14 @@ def _decoded(
 
 
 def _failed(call: Call, dim: str, found: _Departure) -> Verdict:
-    where = "prefill" if found.at < found.prefix else "a step"
-    prefix = (
-        f"after a prefix of {found.prefix}" if found.prefix else "from the beginning"
-    )
+    if found.at < found.prefix:
+        where = "prefill"
+    else:
+        where = "a step"
+    if found.prefix:
+        prefix = f"after a prefix of {found.prefix}"
+    else:
+        prefix = "from the beginning"
     reason = (
         f"{call.name}: not incremental in {dim!r}: {prefix}, {where} gives another result{found.path} at position "
         f"{found.at} than the whole, off by {found.error:.2g} of its largest value"
@@ -140,7 +152,7 @@ def _failed(call: Call, dim: str, found: _Departure) -> Verdict:
         False,
         reason,
         positions=(found.at,),
-        where=None if found.place is None else found.place.where,
+        where=where_of(found.place),
     )
 
 
@@ -150,17 +162,18 @@ class _Run:
         call: Call,
         program: Program,
         steps: _Steps,
-        axes: list[int | None],
+        axes: AxesOf,
         result: Any,
         tolerance: float | None,
     ) -> None:
-        self._call, self._program, self._steps, self._axes = call, program, steps, axes
+        self._call = call
+        self._program = program
+        self._steps = steps
+        self._axes = axes
         self._expected = [on_host(leaf) for leaf in jax.tree.leaves(result)]
         paths = jax.tree_util.tree_flatten_with_path(result)[0]
         self._paths = [jax.tree_util.keystr(path) for path, _ in paths]
-        self._tolerances = [
-            tolerance if tolerance is not None else own for own in program.tolerances
-        ]
+        self._tolerances = program.allowed(tolerance)
         self._count = next(
             leaf.value.shape[leaf.axis]
             for leaf in call.leaves
@@ -173,10 +186,8 @@ class _Run:
         with self._program.surroundings():
             cache = self._steps.cache
             if self._steps.prefill is not None:
-                prefill, arguments = (
-                    self._steps.prefill,
-                    self._arguments(slice(0, prefix), False),
-                )
+                prefill = self._steps.prefill
+                arguments = self._arguments(slice(0, prefix), False)
                 outputs, cache = _pair(prefill, arguments, "prefill")
                 found = self._compared(outputs, range(prefix), prefix)
                 if found is not None:
@@ -200,9 +211,7 @@ class _Run:
                 cache = after
         return None
 
-    def _arguments(
-        self, positions: slice, squeezed: bool
-    ) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(self, positions: slice, squeezed: bool) -> Arguments:
         values = []
         for leaf, value in zip(
             self._call.leaves, self._program.placed(self._call.values), strict=True
@@ -231,18 +240,12 @@ class _Run:
             got, wanted = _laid_out(leaf, whole, axis, positions)
             wrong = differs(wanted, got, self._tolerances[number])
             if wrong.any():
-                others = tuple(d for d in range(wrong.ndim) if d != axis)
-                at = positions[-got.shape[axis] :][
-                    int(np.flatnonzero(wrong.any(others))[0])
-                ]
-                error = float(np.abs(wide(wanted) - wide(got))[wrong].max()) / largest(
-                    wanted, got
-                )
-                other = (
-                    self._position_of(got, whole, axis, number)
-                    if got.shape[axis] == 1
-                    else None
-                )
+                at = positions[-got.shape[axis] :][first_along(wrong, axis)]
+                distances = np.abs(wide(wanted) - wide(got))[wrong]
+                error = float(distances.max()) / largest(wanted, got)
+                other = None
+                if got.shape[axis] == 1:
+                    other = self._position_of(got, whole, axis, number)
                 found.append(
                     _Departure(prefix, at, self._paths[number], error, other, None)
                 )
@@ -259,8 +262,8 @@ class _Run:
 
     def _place(
         self,
-        step: Callable[..., Any],
-        arguments: tuple[list[Any], dict[str, Any]],
+        step: Function,
+        arguments: Arguments,
         positions: range,
     ) -> Place | None:
         positional, named = arguments
@@ -270,7 +273,7 @@ class _Run:
         )
 
 
-def _takes(step: Callable[..., Any], call: Call) -> bool:
+def _takes(step: Function, call: Call) -> bool:
     """Whether a step has a parameter for the position, after the arguments of the whole and the cache."""
     positional, named = call.rebuild(call.values)
     try:
@@ -282,14 +285,12 @@ def _takes(step: Callable[..., Any], call: Call) -> bool:
     return True
 
 
-def _pair(
-    f: Callable[..., Any], arguments: tuple[list[Any], dict[str, Any]], name: str
-) -> tuple[Any, Any]:
+def _pair(f: Function, arguments: Arguments, name: str) -> tuple[Any, Any]:
     positional, named = arguments
     try:
         found = f(*positional, **named)
     except Exception as error:
-        text = str(error).splitlines()[0] if str(error) else ""
+        text = first_line(error)
         raise _DoesNotRun(
             f"{name} does not run with these arguments: {type(error).__name__}: {text}"
         ) from error
@@ -304,8 +305,9 @@ def _laid_out(
     leaf: Host, whole: Host, axis: int, positions: range
 ) -> tuple[Host, Host]:
     """An output of some positions, or of the last alone, and what is expected, with the same dimensions."""
-    rest = (*whole.shape[:axis], *whole.shape[axis + 1 :])
-    if leaf.shape == rest:
+    rest = list(whole.shape)
+    del rest[axis]
+    if leaf.shape == tuple(rest):
         leaf = np.expand_dims(leaf, axis)
     if leaf.ndim != whole.ndim or leaf.shape[axis] not in (1, len(positions)):
         raise CannotTell(

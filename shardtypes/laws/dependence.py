@@ -7,15 +7,16 @@ depends on all of its operands, so that nothing is taken to be independent that 
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from shardtypes.laws.cells import Depends
+from shardtypes.laws.cells import Cells, Depends
 from shardtypes.laws.families import (
     CUMULATIVE,
     ELEMENTWISE,
@@ -25,7 +26,18 @@ from shardtypes.laws.families import (
     SUMS_OVER_DEVICES,
 )
 from shardtypes.laws.indexing import indexed
-from shardtypes.laws.walk import Domain, Host, Path, Walker, any_along, bind, named_axes
+from shardtypes.laws.walk import (
+    Change,
+    Domain,
+    Host,
+    Join,
+    Path,
+    Shape,
+    Walker,
+    any_along,
+    bind,
+    named_axes,
+)
 from shardtypes.prng_keys import is_key
 
 #: What masks are made of: such a number is taken for minus infinity.
@@ -66,14 +78,15 @@ class Dependence(Domain[Depends]):
             return Depends(on, np.zeros(shape, bool))
         return Depends(on, np.ones(shape, bool), np.asarray(value))
 
-    def each(self, cell: Depends, change: Callable[[Any, int], Any]) -> Depends:
+    def each(self, cell: Depends, change: Change) -> Depends:
         lead = len(self.devices)
-        values = None if cell.values is None else change(cell.values, lead)
+        if cell.values is None:
+            values = None
+        else:
+            values = change(cell.values, lead)
         return Depends(change(cell.on, lead + 1), change(cell.known, lead), values)
 
-    def joined(
-        self, cells: Sequence[Depends], join: Callable[[Sequence[Any], int], Any]
-    ) -> Depends:
+    def joined(self, cells: Sequence[Depends], join: Join) -> Depends:
         lead = len(self.devices)
         values = None
         if all(cell.values is not None for cell in cells):
@@ -97,7 +110,7 @@ class Dependence(Domain[Depends]):
             return None
         return int(index.values.flat[0])
 
-    def branches(self, index: Depends, results: list[list[Depends]]) -> list[Depends]:
+    def branches(self, index: Depends, results: list[Cells]) -> Cells:
         found = []
         for cells in zip(*results, strict=True):
             on = np.logical_or.reduce([_plain(cell).on for cell in cells])
@@ -105,18 +118,18 @@ class Dependence(Domain[Depends]):
         return found
 
     def looped(
-        self, eqn: Any, path: Path, cells: list[Depends], walker: Walker[Depends]
-    ) -> list[Depends]:
+        self, eqn: Any, path: Path, cells: Cells, walker: Walker[Depends]
+    ) -> Cells:
         """Run the body until nothing depends on more than before; what ends the loop reaches everything it carries."""
         params = eqn.params
-        first, second = params["cond_nconsts"], params["body_nconsts"]
-        asked, fixed, carry = (
-            cells[:first],
-            cells[first : first + second],
-            cells[first + second :],
-        )
+        first = params["cond_nconsts"]
+        second = params["body_nconsts"]
+        asked = cells[:first]
+        fixed = cells[first : first + second]
+        carry = cells[first + second :]
         carry = [_plain(cell, everything=True) for cell in carry]
-        condition, body = params["cond_jaxpr"], params["body_jaxpr"]
+        condition = params["cond_jaxpr"]
+        body = params["body_jaxpr"]
         while True:
             (going,) = walker.evaluate(
                 condition.jaxpr, condition.consts, [*asked, *carry], path
@@ -135,7 +148,7 @@ class Dependence(Domain[Depends]):
                 return joined
             carry = joined
 
-    def opaque(self, eqn: Any, path: Path, cells: list[Depends]) -> list[Depends]:
+    def opaque(self, eqn: Any, path: Path, cells: Cells) -> Cells:
         on = np.zeros(self.count, bool)
         for cell in cells:
             on = on | _plain(cell).on.reshape(self.count, -1).any(1)
@@ -144,7 +157,7 @@ class Dependence(Domain[Depends]):
             for v in eqn.outvars
         ]
 
-    def equation(self, eqn: Any, path: Path, cells: list[Depends]) -> list[Depends]:
+    def equation(self, eqn: Any, path: Path, cells: Cells) -> Cells:
         name = eqn.primitive.name
         if name == "optimization_barrier":
             return cells
@@ -154,7 +167,9 @@ class Dependence(Domain[Depends]):
                 for value in self._bound(eqn, cells)
             ]
         found = self._by_family(eqn, name, cells)
-        return self.opaque(eqn, path, cells) if found is None else found
+        if found is None:
+            return self.opaque(eqn, path, cells)
+        return found
 
     def constant_everywhere(self, value: Host) -> Depends:
         """Known values, with dimensions of devices."""
@@ -164,9 +179,7 @@ class Dependence(Domain[Depends]):
             value,
         )
 
-    def _by_family(
-        self, eqn: Any, name: str, cells: list[Depends]
-    ) -> list[Depends] | None:
+    def _by_family(self, eqn: Any, name: str, cells: Cells) -> Cells | None:
         if name in ELEMENTWISE:
             return self._elementwise(eqn, name, cells)
         if name in MOVES:
@@ -187,10 +200,14 @@ class Dependence(Domain[Depends]):
         if name.startswith("random_"):
             return self._random(eqn, name, cells)
         # each device may have another index
-        on = None if self.devices else indexed(eqn, name, cells)
-        return None if on is None else [self._made(on)]
+        if self.devices:
+            return None
+        on = indexed(eqn, name, cells)
+        if on is None:
+            return None
+        return [self._made(on)]
 
-    def _computable(self, name: str, cells: list[Depends]) -> bool:
+    def _computable(self, name: str, cells: Cells) -> bool:
         if name.startswith("random_") or "callback" in name:
             return False
         return all(
@@ -198,14 +215,14 @@ class Dependence(Domain[Depends]):
             for cell in cells
         )
 
-    def _bound(self, eqn: Any, cells: list[Depends]) -> list[Any]:
+    def _bound(self, eqn: Any, cells: Cells) -> list[Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return bind(eqn, [cell.values for cell in cells], self.devices)
 
     # --- families
 
-    def _elementwise(self, eqn: Any, name: str, cells: list[Depends]) -> list[Depends]:
+    def _elementwise(self, eqn: Any, name: str, cells: Cells) -> Cells:
         shape = self._shape(eqn.outvars[0], False)
         rank = self._rank(eqn.outvars[0])
         cells = [self._broadcast(cell, shape, rank) for cell in cells]
@@ -213,22 +230,22 @@ class Dependence(Domain[Depends]):
         known = np.logical_and.reduce([cell.known for cell in cells])
         if name not in _KEEP_LOW:
             # Numbers that are not known where a mask's are not kept: below anything, or not at all.
-            on = on | (np.logical_or.reduce([_low(cell) for cell in cells]) & ~known)
+            low = np.logical_or.reduce([_low(cell) for cell in cells])
+            on = on | (low & ~known)
         if not any(cell.known.any() for cell in cells):
             return [self._made(on) for _ in eqn.outvars]
         values = np.zeros(shape, eqn.outvars[0].aval.dtype)
         if known.any():
             values = np.asarray(self._values_of(eqn, cells))
             nan = known & _is_nan(values)
-            on, known = on | nan, known & ~nan & ~_uncertain(name, cells, values)
+            on = on | nan
+            known = known & ~nan & ~_uncertain(name, cells, values)
         made = _settled(on, known, values)
-        return (
-            [made for _ in eqn.outvars]
-            if len(eqn.outvars) > 1
-            else [self._determined(name, cells, made)]
-        )
+        if len(eqn.outvars) > 1:
+            return [made for _ in eqn.outvars]
+        return [self._determined(name, cells, made)]
 
-    def _values_of(self, eqn: Any, cells: list[Depends]) -> Any:
+    def _values_of(self, eqn: Any, cells: Cells) -> Any:
         """The values where all operands are known; any elsewhere."""
         whole = [
             cell.values
@@ -240,7 +257,7 @@ class Dependence(Domain[Depends]):
             warnings.simplefilter("ignore")
             return bind(eqn, whole, self.devices)[0]
 
-    def _determined(self, name: str, cells: list[Depends], made: Depends) -> Depends:
+    def _determined(self, name: str, cells: Cells, made: Depends) -> Depends:
         """The same with what one operand alone determines."""
         if name in ("mul", "and"):
             for cell in cells:
@@ -260,7 +277,7 @@ class Dependence(Domain[Depends]):
             made = self._below(name, cells, made)
         return made
 
-    def _below(self, name: str, cells: list[Depends], made: Depends) -> Depends:
+    def _below(self, name: str, cells: Cells, made: Depends) -> Depends:
         """A mask's number and any other: minus infinity, but for one that may be made of such numbers itself."""
         sign = -1.0 if name == "sub" else 1.0
         low = [_low(cells[0]), _low(cells[1], sign)]
@@ -277,26 +294,27 @@ class Dependence(Domain[Depends]):
                     "a mask's numbers below -1e4 stand for minus infinity, and it leaves something"
                 ] = None
                 assert made.values is not None
-                values = np.where(
-                    where, np.asarray(-np.inf, made.values.dtype), made.values
-                )
+                infinity = np.asarray(-np.inf, made.values.dtype)
+                values = np.where(where, infinity, made.values)
                 made = Depends(made.on, made.known | where, values)
         return made
 
-    def _moved(self, eqn: Any, cells: list[Depends]) -> list[Depends]:
-        name, params, lead = eqn.primitive.name, eqn.params, len(self.devices)
+    def _moved(self, eqn: Any, cells: Cells) -> Cells:
+        name = eqn.primitive.name
+        params = eqn.params
+        lead = len(self.devices)
         on = moved(name, params, [cell.on for cell in cells], lead + 1)
         known = moved(name, params, [cell.known for cell in cells], lead)
         values: list[Any] = [None] * len(on)
         if any(cell.known.any() for cell in cells):
-            whole = [
-                cell.values
-                if cell.values is not None
-                else np.zeros(cell.known.shape, atom.aval.dtype)
-                for cell, atom in zip(cells, eqn.invars, strict=True)
-            ]
+            whole = []
+            for cell, atom in zip(cells, eqn.invars, strict=True):
+                if cell.values is not None:
+                    whole.append(cell.values)
+                else:
+                    whole.append(np.zeros(cell.known.shape, atom.aval.dtype))
             values = moved(name, params, whole, lead)
-        return [Depends(o, k, v) for o, k, v in zip(on, known, values, strict=True)]
+        return list(map(Depends, on, known, values))
 
     def _reduced(self, eqn: Any, name: str, cell: Depends) -> Depends:
         lead = len(self.devices)
@@ -305,9 +323,8 @@ class Dependence(Domain[Depends]):
         low = _low(cell)
         if name in ("reduce_max", "argmax"):
             # Where something else is left, a mask's numbers are not the greatest.
-            on = any_along(
-                cell.on & (~low | np.asarray(low.all(axes, keepdims=True))), shifted
-            )
+            nothing_else = np.asarray(low.all(axes, keepdims=True))
+            on = any_along(cell.on & (~low | nothing_else), shifted)
             on[-1] &= np.asarray(low.all(axes))  # a mask leaves something
         else:
             on = any_along(cell.on | low, shifted)
@@ -327,13 +344,19 @@ class Dependence(Domain[Depends]):
 
     def _accumulated(self, eqn: Any, cell: Depends) -> Depends:
         axis = eqn.params["axis"] + len(self.devices) + 1
-        on = np.flip(cell.on, axis) if eqn.params["reverse"] else cell.on
+        if eqn.params["reverse"]:
+            on = np.flip(cell.on, axis)
+        else:
+            on = cell.on
         on = np.logical_or.accumulate(on, axis)
-        return self._made(np.flip(on, axis) if eqn.params["reverse"] else on)
+        if eqn.params["reverse"]:
+            on = np.flip(on, axis)
+        return self._made(on)
 
     def _multilinear(self, eqn: Any, left: Depends, right: Depends) -> Depends:
         """Of products: what depends on each factor where the other one is not zero."""
-        lefts, rights = _may_be_nonzero(left), _may_be_nonzero(right)
+        lefts = _may_be_nonzero(left)
+        rights = _may_be_nonzero(right)
         if eqn.primitive.name == "dot_general" and not self.devices:
             numbers = eqn.params["dimension_numbers"]
             on = np.stack(
@@ -349,7 +372,7 @@ class Dependence(Domain[Depends]):
             on | self._bits(plain, [np.broadcast_to(lefts, left.on.shape), right.on])
         )
 
-    def _linear(self, eqn: Any, cells: list[Depends]) -> Depends:
+    def _linear(self, eqn: Any, cells: Cells) -> Depends:
         return self._made(self._bits(eqn, [cell.on for cell in cells]))
 
     def _bits(self, eqn: Any, on: Sequence[Host]) -> Host:
@@ -369,20 +392,19 @@ class Dependence(Domain[Depends]):
             np.broadcast_to(cell.on.any(axes, keepdims=True), cell.on.shape)
         )
 
-    def _sorted(self, eqn: Any, cells: list[Depends]) -> list[Depends]:
+    def _sorted(self, eqn: Any, cells: Cells) -> Cells:
         lead = len(self.devices) + 1
         if eqn.primitive.name == "sort":
             axis = eqn.params["dimension"] + lead
         else:
-            axis = eqn.params.get("axis", -1) % (cells[0].on.ndim - lead) + lead
+            rank = cells[0].on.ndim - lead
+            axis = eqn.params.get("axis", -1) % rank + lead
         on = np.logical_or.reduce([cell.on for cell in cells]).any(axis, keepdims=True)
         return [
             self._made(np.broadcast_to(on, self._shape(v, True))) for v in eqn.outvars
         ]
 
-    def _random(
-        self, eqn: Any, name: str, cells: list[Depends]
-    ) -> list[Depends] | None:
+    def _random(self, eqn: Any, name: str, cells: Cells) -> Cells | None:
         shape = self._shape(eqn.outvars[0], True)
         on = cells[0].on
         if name in ("random_bits", "random_split", "random_unwrap"):
@@ -402,25 +424,28 @@ class Dependence(Domain[Depends]):
     def _made(self, on: Host) -> Depends:
         return Depends(on, np.zeros(on.shape[1:], bool))
 
-    def _shape(self, variable: Any, positions: bool) -> tuple[int, ...]:
+    def _shape(self, variable: Any, positions: bool) -> Shape:
         sizes = tuple(size for _, size in self.devices)
         return (*((self.count,) if positions else ()), *sizes, *variable.aval.shape)
 
     def _rank(self, variable: Any) -> int:
         return len(self.devices) + len(variable.aval.shape)
 
-    def _broadcast(self, cell: Depends, shape: tuple[int, ...], rank: int) -> Depends:
+    def _broadcast(self, cell: Depends, shape: Shape, rank: int) -> Depends:
         """Scalars go with every place."""
         if cell.known.shape == shape:
             return cell
         more = (1,) * (rank - cell.known.ndim)
 
-        def spread(array: Host, before: tuple[int, ...]) -> Host:
+        def spread(array: Host, before: Shape) -> Host:
             return np.broadcast_to(
                 array.reshape(*array.shape, *more), (*before, *shape)
             )
 
-        values = None if cell.values is None else spread(cell.values, ())
+        if cell.values is None:
+            values = None
+        else:
+            values = spread(cell.values, ())
         return Depends(spread(cell.on, (self.count,)), spread(cell.known, ()), values)
 
 
@@ -437,57 +462,57 @@ def moved(name: str, params: Any, arrays: Sequence[Host], lead: int) -> list[Hos
         sizes = [1] * len(params["shape"])
         for at, place in enumerate(params["broadcast_dimensions"]):
             sizes[place] = first.shape[lead + at]
-        return [
-            np.broadcast_to(first.reshape(*before, *sizes), (*before, *params["shape"]))
-        ]
+        spread = first.reshape(*before, *sizes)
+        return [np.broadcast_to(spread, (*before, *params["shape"]))]
     if name == "squeeze":
-        return [
-            first.squeeze(
-                tuple(lead + at % (first.ndim - lead) for at in params["dimensions"])
-            )
-        ]
+        rank = first.ndim - lead
+        gone = tuple(lead + at % rank for at in params["dimensions"])
+        return [first.squeeze(gone)]
     if name == "expand_dims":
-        return [np.expand_dims(first, tuple(lead + at for at in params["dimensions"]))]
+        new = tuple(lead + at for at in params["dimensions"])
+        return [np.expand_dims(first, new)]
     if name == "rev":
-        return [np.flip(first, tuple(lead + at for at in params["dimensions"]))]
+        turned = tuple(lead + at for at in params["dimensions"])
+        return [np.flip(first, turned)]
     if name == "concatenate":
         return [np.concatenate(arrays, lead + params["dimension"])]
     if name == "split":
-        return list(
-            np.split(first, np.cumsum(params["sizes"])[:-1], lead + params["axis"])
-        )
+        ends = np.cumsum(params["sizes"])
+        return list(np.split(first, ends[:-1], lead + params["axis"]))
     if name == "slice":
         steps = params["strides"] or (1,) * (first.ndim - lead)
         cut = map(slice, params["start_indices"], params["limit_indices"], steps)
-        return [first[(*(slice(None) for _ in front), *cut)]]
+        whole = (slice(None),) * lead
+        return [first[(*whole, *cut)]]
     return [_padded(first, arrays[1], params["padding_config"], lead)]
 
 
 def _padded(
     array: Host, filling: Host, config: Sequence[tuple[int, int, int]], lead: int
 ) -> Host:
-    sizes = [
-        size + low + high + max(size - 1, 0) * inner
-        for size, (low, high, inner) in zip(array.shape[lead:], config, strict=True)
-    ]
-    made = np.array(
-        np.broadcast_to(
-            filling.reshape(*filling.shape, *(1 for _ in sizes)),
-            (*array.shape[:lead], *sizes),
-        )
-    )
+    sizes = []
+    for size, (low, high, inner) in zip(array.shape[lead:], config, strict=True):
+        between = max(size - 1, 0) * inner
+        sizes.append(size + low + high + between)
+    filling = filling.reshape(*filling.shape, *(1,) * len(sizes))
+    made = np.array(np.broadcast_to(filling, (*array.shape[:lead], *sizes)))
     source: list[slice] = [slice(None)] * lead
     target: list[slice] = [slice(None)] * lead
     for size, whole, (low, _, inner) in zip(
         array.shape[lead:], sizes, config, strict=True
     ):
         step = inner + 1
-        first = max(0, -(low // step)) if low < 0 else 0
+        if low < 0:
+            first = max(0, -(low // step))
+        else:
+            first = 0
         kept = [at for at in range(first, size) if 0 <= low + at * step < whole]
         if not kept:
             return made
         source.append(slice(kept[0], kept[-1] + 1))
-        target.append(slice(low + kept[0] * step, low + kept[-1] * step + 1, step))
+        begin = low + kept[0] * step
+        last = low + kept[-1] * step
+        target.append(slice(begin, last + 1, step))
     made[tuple(target)] = array[tuple(source)]
     return made
 
@@ -495,21 +520,22 @@ def _padded(
 def _dot(left: Host, right: Host, numbers: Any) -> Host:
     """``dot_general`` of ones and zeros."""
     (left_sum, right_sum), (left_batch, right_batch) = numbers
-    left_free = [at for at in range(left.ndim) if at not in (*left_sum, *left_batch)]
-    right_free = [
-        at for at in range(right.ndim) if at not in (*right_sum, *right_batch)
-    ]
+    left_free = _others(left, (*left_sum, *left_batch))
+    right_free = _others(right, (*right_sum, *right_batch))
     a = np.asarray(left, np.float32).transpose(*left_batch, *left_free, *left_sum)
     b = np.asarray(right, np.float32).transpose(*right_batch, *right_sum, *right_free)
     batch = a.shape[: len(left_batch)]
-    rows, columns = (
-        [left.shape[at] for at in left_free],
-        [right.shape[at] for at in right_free],
-    )
-    inner = [left.shape[at] for at in left_sum]
-    a = a.reshape(*batch, int(np.prod(rows)), int(np.prod(inner)))
-    b = b.reshape(*batch, int(np.prod(inner)), int(np.prod(columns)))
+    rows = [left.shape[at] for at in left_free]
+    columns = [right.shape[at] for at in right_free]
+    inner = math.prod(left.shape[at] for at in left_sum)
+    a = a.reshape(*batch, math.prod(rows), inner)
+    b = b.reshape(*batch, inner, math.prod(columns))
     return (a @ b).reshape(*batch, *rows, *columns)
+
+
+def _others(array: Host, used: Sequence[int]) -> list[int]:
+    """The other dimensions."""
+    return [at for at in range(array.ndim) if at not in used]
 
 
 class _WithoutTypes:
@@ -527,14 +553,13 @@ def _is_nan(values: Host) -> Host:
 def _plain(cell: Depends, everything: bool = False) -> Depends:
     """Without what is known of a mask's numbers, on which what is made of them may depend in any way."""
     low = _low(cell)
-    return Depends(
-        cell.on | low,
-        np.zeros_like(low) if everything else cell.known & ~low,
-        cell.values,
-    )
+    known = cell.known & ~low
+    if everything:
+        known = np.zeros_like(low)
+    return Depends(cell.on | low, known, cell.values)
 
 
-def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
+def _uncertain(name: str, cells: Cells, values: Host) -> Host:
     """Where what is made of minus infinity that stands for another number is not what is made of that."""
     standing = [cell.known & cell.on.any(0) for cell in cells]
     found: Host = np.asarray(np.logical_or.reduce(standing))
@@ -549,15 +574,14 @@ def _uncertain(name: str, cells: list[Depends], values: Host) -> Host:
         if len(cells) != 2 or cells[1 - number].values is None:
             continue
         other = np.asarray(cells[1 - number].values, np.float64)
-        if name in ("mul", "div"):
-            small = (
-                np.abs(other)
-                if name == "mul"
-                else 1 / np.maximum(np.abs(other), 1e-300)
-            )
-            uncertain |= where & (small < _SMALL)
+        if name == "mul":
+            uncertain |= where & (np.abs(other) < _SMALL)
+        elif name == "div":
+            inverse = 1 / np.maximum(np.abs(other), 1e-300)
+            uncertain |= where & (inverse < _SMALL)
         else:  # what is added again may be what was taken away
-            uncertain |= where & (other * (-1 if name == "sub" else 1) >= -LOW)
+            sign = -1 if name == "sub" else 1
+            uncertain |= where & (other * sign >= -LOW)
     return np.asarray(uncertain)
 
 
@@ -573,19 +597,21 @@ def _low(cell: Depends, sign: float = 1.0) -> Host:
         cell.values.dtype, jax.numpy.floating
     ):
         return np.zeros(cell.known.shape, bool)
-    return np.asarray(cell.known & (sign * np.asarray(cell.values, np.float64) <= LOW))
+    values = np.asarray(cell.values, np.float64)
+    return np.asarray(cell.known & (sign * values <= LOW))
 
 
 def _everywhere(on: Host, rank: int) -> Host:
     """What anything in it depends on, for arrays of so many dimensions, that of the positions among them."""
-    return _front(any_along(on.reshape(on.shape[0], -1), 1), rank - 1)
+    anything = any_along(on.reshape(on.shape[0], -1), 1)
+    return _front(anything, rank - 1)
 
 
 def _front(on: Host, rank: int) -> Host:
     return on.reshape(-1, *(1,) * rank)
 
 
-def _greater(made: Depends, cells: list[Depends]) -> Depends:
+def _greater(made: Depends, cells: Cells) -> Depends:
     """Of a mask's number and another one the other."""
     for low, other in (cells, cells[::-1]):
         where = _low(low) & ~other.known
@@ -594,7 +620,10 @@ def _greater(made: Depends, cells: list[Depends]) -> Depends:
 
 
 def _equals(cell: Depends, value: Any) -> Host | None:
-    return None if cell.values is None else cell.known & (cell.values == value)
+    if cell.values is None:
+        return None
+    equal: Host = cell.known & (cell.values == value)
+    return equal
 
 
 def made_of_bools(cell: Depends) -> bool:
@@ -604,7 +633,9 @@ def made_of_bools(cell: Depends) -> bool:
 
 def _may_be_nonzero(cell: Depends) -> Host:
     zero = _equals(cell, 0)
-    return np.ones(cell.known.shape, bool) if zero is None else ~zero
+    if zero is None:
+        return np.ones(cell.known.shape, bool)
+    return ~zero
 
 
 def _set(made: Depends, where: Host | None, value: Any) -> Depends:
@@ -616,15 +647,16 @@ def _set(made: Depends, where: Host | None, value: Any) -> Depends:
     return Depends(made.on & ~where, made.known | where, values)
 
 
-def _masked(made: Depends, cells: list[Depends]) -> Depends:
+def _masked(made: Depends, cells: Cells) -> Depends:
     """Where it is not known which case is taken, it may be a mask's number."""
     which, *cases = cells
     on = np.array(made.on)
-    on[-1] |= ~which.known & np.logical_or.reduce([_low(case) for case in cases])
+    low = np.logical_or.reduce([_low(case) for case in cases])
+    on[-1] |= ~which.known & low
     return replace(made, on=on)
 
 
-def _selected(made: Depends, cells: list[Depends]) -> Depends:
+def _selected(made: Depends, cells: Cells) -> Depends:
     """The case that a known predicate chooses."""
     which, *cases = cells
     if which.values is None:
@@ -635,8 +667,9 @@ def _selected(made: Depends, cells: list[Depends]) -> Depends:
         known = np.where(where, case.known, made.known)
         values = made.values
         if case.values is not None:
-            values = (
-                case.values if values is None else np.where(where, case.values, values)
-            )
+            if values is None:
+                values = case.values
+            else:
+                values = np.where(where, case.values, values)
         made = Depends(on, known, values)
     return made

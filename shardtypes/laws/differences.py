@@ -35,17 +35,23 @@ def differs(one: Host, other: Host, tolerance: float) -> Host:
     """Where two arrays differ by more than this part of their largest value."""
     if not jnp.issubdtype(one.dtype, jnp.inexact):
         return np.asarray(one != other)
-    a, b = wide(one), wide(other)
+    a = wide(one)
+    b = wide(other)
     fine = np.isfinite(a) & np.isfinite(b)
     with np.errstate(invalid="ignore", over="ignore"):
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-        return np.asarray(~same & (~fine | (np.abs(a - b) > tolerance * largest(a, b))))
+        far = np.abs(a - b) > tolerance * largest(a, b)
+        return np.asarray(~same & (~fine | far))
 
 
 def largest(*arrays: Host) -> float:
     """The largest absolute value among those that are finite; 1 where there is none."""
-    found = [np.abs(array[np.isfinite(array)]) for array in map(wide, arrays)]
-    return max((float(part.max()) for part in found if part.size), default=0.0) or 1.0
+    found = 0.0
+    for array in map(wide, arrays):
+        finite = np.abs(array[np.isfinite(array)])
+        if finite.size:
+            found = max(found, float(finite.max()))
+    return found or 1.0
 
 
 def wide(array: Host) -> Host:

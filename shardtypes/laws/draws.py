@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.laws.arguments import Call, Leaf, call_of, out_axes_of
+from shardtypes.laws.arguments import AxesOf, Call, Leaf, call_of, out_axes_of
 from shardtypes.laws.differences import differs
 from shardtypes.laws.fillings import judged
-from shardtypes.laws.program import Program
-from shardtypes.laws.source import Place, place_of
+from shardtypes.laws.program import Program, program_of
+from shardtypes.laws.source import Place, place_of, where_of
 from shardtypes.laws.verdict import CannotTell, Verdict
-from shardtypes.laws.walk import Domain, Host, Path, Walker, bind
+from shardtypes.laws.walk import Change, Domain, Host, Join, Path, Walker, bind
 from shardtypes.prng_keys import is_key
 
 _DRAWS = ("random_bits", "rng_bit_generator", "rng_uniform")
@@ -80,11 +80,9 @@ def _tried(call: Call, dim: str, tolerance: float | None) -> Verdict:
     if not draws_with(call):
         raise CannotTell("no argument is a PRNG key")
     call = call.with_values([_same(leaf) for leaf in call.leaves])
-    program = Program(lambda arrays: call(arrays), call.values)
+    program = program_of(call)
     axes = out_axes_of(call, program.results(call.values), dim)
-    allowed = [
-        tolerance if tolerance is not None else own for own in program.tolerances
-    ]
+    allowed = program.allowed(tolerance)
     seen: list[list[Host]] = []
     left = set(itertools.combinations(range(min(count, _MOST_EXAMPLES)), 2))
     for seed in range(_MOST):
@@ -124,7 +122,7 @@ def _tried(call: Call, dim: str, tolerance: float | None) -> Verdict:
         False,
         reason,
         positions=(first, second),
-        where=None if place is None else place.where,
+        where=where_of(place),
     )
 
 
@@ -156,7 +154,8 @@ def _by_chance(seen: list[list[Host]], at: int, tolerances: Sequence[float]) -> 
     pairs = list(
         itertools.combinations([[row[at] for row in rows] for rows in seen], 2)
     )
-    return sum(_alike(a, b, tolerances) for a, b in pairs) / len(pairs)
+    alike = sum(_alike(a, b, tolerances) for a, b in pairs)
+    return alike / len(pairs)
 
 
 def _is_certain(seen: list[list[Host]], at: int, tolerances: Sequence[float]) -> bool:
@@ -184,23 +183,26 @@ class _Drawing(Domain[Any]):
     """A run in which one draw may be another."""
 
     def __init__(self, other: Path | None = None, change: int = 0) -> None:
-        self.other, self.change = other, change
+        self.other = other
+        self.change = change
         self.drawn: list[tuple[Path, Place]] = []
 
     def constant(self, value: Any) -> Any:
-        return value if is_key(value) else jnp.asarray(value)
+        if is_key(value):
+            return value
+        return jnp.asarray(value)
 
-    def each(self, cell: Any, change: Callable[[Any, int], Any]) -> Any:
+    def each(self, cell: Any, change: Change) -> Any:
         return change(cell, len(self.devices))
 
-    def joined(
-        self, cells: Sequence[Any], join: Callable[[Sequence[Any], int], Any]
-    ) -> Any:
+    def joined(self, cells: Sequence[Any], join: Join) -> Any:
         return join(cells, len(self.devices))
 
     def branch(self, index: Any) -> int | None:
         found = np.unique(np.asarray(index))
-        return int(found[0]) if found.size == 1 else None
+        if found.size == 1:
+            return int(found[0])
+        return None
 
     def opaque(self, eqn: Any, path: Path, cells: list[Any]) -> list[Any]:
         return self.equation(eqn, path, cells)
@@ -220,7 +222,7 @@ class _Drawing(Domain[Any]):
 def _place(
     program: Program,
     call: Call,
-    axes: list[int | None],
+    axes: AxesOf,
     tolerances: Sequence[float],
     pair: tuple[int, int],
 ) -> Place | None:
@@ -248,7 +250,7 @@ def _place(
     return None
 
 
-def _rows(results: Sequence[Any], axes: list[int | None]) -> list[Host]:
+def _rows(results: Sequence[Any], axes: AxesOf) -> list[Host]:
     pairs = zip(results, axes, strict=True)
     return [
         np.moveaxis(np.asarray(leaf), axis, 0)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from shardtypes.function_names import display_name
-from shardtypes.laws.arguments import Call, Leaf
+from shardtypes.laws.arguments import Call, Function, Leaf
 from shardtypes.laws.verdict import CannotTell, SaysNothing, Verdict
 from shardtypes.trace_forms import innermost
 
 
 def judged(
-    f: Callable[..., Any],
+    f: Function,
     make: Callable[[], Call],
     law: Callable[[Call], Verdict],
     mixed: bool = False,
@@ -56,11 +56,10 @@ def fillings(
     """The call with other truth values and integers in place of those that were made, each with words for them."""
     if mixed:
         call = replace(call, leaves=tuple(map(_mixed, call.leaves)))
-    truths: list[bool | None] = (
-        [True, False]
-        if any(leaf.made and leaf.kind == "b" for leaf in call.leaves)
-        else [None]
-    )
+    if any(leaf.made and leaf.kind == "b" for leaf in call.leaves):
+        truths: list[bool | None] = [True, False]
+    else:
+        truths = [None]
     if masks and any(_is_mask(leaf) for leaf in call.leaves):
         truths = [None, True, False]
     has_numbers = any(leaf.made and leaf.kind == "i" for leaf in call.leaves)
@@ -71,7 +70,10 @@ def fillings(
     ]
     for number, (counted, truth) in enumerate(ways):
         values = [_filled(leaf, truth, counted, masks) for leaf in call.leaves]
-        words = [] if truth is None else [f"all truth values {truth}"]
+        if truth is None:
+            words = []
+        else:
+            words = [f"all truth values {truth}"]
         words += (
             ["integers that count"]
             if counted

@@ -21,7 +21,7 @@ from shardtypes.laws.families import (
     REDUCTIONS,
     SUMS_OVER_DEVICES,
 )
-from shardtypes.laws.walk import Axes, Host, bind, named_axes
+from shardtypes.laws.walk import Axes, Host, Shape, bind, named_axes
 
 
 class Homes:
@@ -41,7 +41,8 @@ class Homes:
         self, eqn: Any, homes: list[Host], values: Sequence[Any], devices: Axes
     ) -> list[Host]:
         """The homes of the results of a primitive, from those of its operands and their values."""
-        name, lead = eqn.primitive.name, len(devices)
+        name = eqn.primitive.name
+        lead = len(devices)
         shapes = [
             (*(size for _, size in devices), *variable.aval.shape)
             for variable in eqn.outvars
@@ -77,9 +78,11 @@ class Homes:
             home if home.shape == shape else self._together([home], shape)
             for home, shape in zip(found, shapes, strict=True)
         ]
-        return [self._straightened(home) for home in found] if self.strict else found
+        if self.strict:
+            return [self._straightened(home) for home in found]
+        return found
 
-    def _together(self, homes: list[Host], shape: tuple[int, ...]) -> Host:
+    def _together(self, homes: list[Host], shape: Shape) -> Host:
         """Of operands that go with each other element by element; of those that lie otherwise what they share."""
         alike = [
             np.broadcast_to(_lifted(home, shape), shape)
@@ -97,7 +100,8 @@ class Homes:
         return found
 
     def _both(self, one: Host, other: Host) -> Host:
-        shared, others = _varying(one), _varying(other)
+        shared = _varying(one)
+        others = _varying(other)
         for home, varying, rest in ((one, shared, others), (other, others, shared)):
             # One position that goes with all of them is at home at none of them.
             if not rest and any(self._is_canonical(home, axis) for axis in varying):
@@ -110,7 +114,9 @@ class Homes:
                 return one
             if self._is_canonical(other, axis):
                 return other
-        return one & other if shared else one | other
+        if shared:
+            return one & other
+        return one | other
 
     def _is_canonical(self, home: Host, axis: int) -> bool:
         return home.shape[axis] == self.canonical.size and bool(
@@ -122,9 +128,9 @@ class Homes:
         varying = [
             axis for axis in _varying(home) if home.shape[axis] == self.canonical.size
         ]
-        return (
-            np.array(self.along(home.shape, varying[0])) if len(varying) == 1 else home
-        )
+        if len(varying) == 1:
+            return np.array(self.along(home.shape, varying[0]))
+        return home
 
     def _indexed(
         self,
@@ -133,7 +139,7 @@ class Homes:
         homes: list[Host],
         values: Sequence[Any],
         devices: Axes,
-        shape: tuple[int, ...],
+        shape: Shape,
     ) -> list[Host]:
         count = 2 if name == "dynamic_update_slice" else 1
         found: list[Host] = []
@@ -145,15 +151,17 @@ class Homes:
                 _of_index(eqn, np.asarray(homes[1].all(-1)), shape, len(devices))
             )
         elif any(home.any() for home in homes[count:]):
-            found += [np.full(shape, bool(home.all())) for home in homes[count:]]
+            for home in homes[count:]:
+                found.append(np.full(shape, bool(home.all())))
         return [self._together(found, shape)]
 
 
-def _of_index(eqn: Any, home: Host, shape: tuple[int, ...], lead: int) -> Host:
+def _of_index(eqn: Any, home: Host, shape: Shape, lead: int) -> Host:
     """The home of what an index looks up."""
     offsets = eqn.params["dimension_numbers"].offset_dims
     batch = [at for at in range(lead, len(shape)) if at - lead not in offsets]
-    sizes = [*shape[:lead], *(1 for _ in shape[lead:])]
+    sizes = [1] * len(shape)
+    sizes[:lead] = shape[:lead]
     for at, size in zip(batch, home.shape[lead:], strict=True):
         sizes[at] = size
     return np.broadcast_to(home.reshape(sizes), shape)
@@ -172,41 +180,41 @@ def _asked(eqn: Any, arrays: Sequence[Any], devices: Axes) -> list[Host]:
 
 def _product(left: Host, right: Host, numbers: Any, lead: int) -> Host:
     (left_sum, right_sum), (left_batch, right_batch) = numbers
-    front = tuple(range(lead))
-    a = _arranged(left, left_sum, (*front, *(lead + at for at in left_batch)), lead)
-    b = _arranged(right, right_sum, (*front, *(lead + at for at in right_batch)), lead)
+    a = _arranged(left, left_sum, left_batch, lead)
+    b = _arranged(right, right_sum, right_batch, lead)
     batch = lead + len(left_batch)
-    a = a.reshape(*a.shape, *(1 for _ in range(b.ndim - batch)))
-    b = b.reshape(
-        *b.shape[:batch], *(1 for _ in range(a.ndim - b.ndim)), *b.shape[batch:]
-    )
+    columns = b.ndim - batch
+    a = a.reshape(*a.shape, *(1,) * columns)
+    rows = a.ndim - b.ndim
+    front = b.shape[:batch]
+    b = b.reshape(*front, *(1,) * rows, *b.shape[batch:])
     return np.asarray(a | b)
 
 
 def _arranged(
-    home: Host, summed: Sequence[int], batch: tuple[int, ...], lead: int
+    home: Host, summed: Sequence[int], batch: Sequence[int], lead: int
 ) -> Host:
     """Reduced along what is summed, the batch in front."""
     summed = tuple(lead + at for at in summed)
-    free = [at for at in range(home.ndim) if at not in summed and at not in batch]
-    return np.asarray(
-        home.transpose(*batch, *free, *summed).all(
-            tuple(range(home.ndim - len(summed), home.ndim))
-        )
-    )
+    first = [*range(lead), *(lead + at for at in batch)]
+    free = [at for at in range(home.ndim) if at not in summed and at not in first]
+    ordered = home.transpose(*first, *free, *summed)
+    last = range(home.ndim - len(summed), home.ndim)
+    return np.asarray(ordered.all(tuple(last)))
 
 
-def _fits(home: Host, shape: tuple[int, ...]) -> bool:
+def _fits(home: Host, shape: Shape) -> bool:
     lifted = _lifted(home, shape)
     return lifted.ndim == len(shape) and all(
         a in (1, b) for a, b in zip(lifted.shape, shape, strict=True)
     )
 
 
-def _lifted(home: Host, shape: tuple[int, ...]) -> Host:
+def _lifted(home: Host, shape: Shape) -> Host:
     """A scalar, of each device, with dimensions to go with an array's."""
     if home.ndim < len(shape) and home.shape == shape[: home.ndim]:
-        return home.reshape(*home.shape, *(1 for _ in range(len(shape) - home.ndim)))
+        missing = len(shape) - home.ndim
+        return home.reshape(*home.shape, *(1,) * missing)
     return home
 
 

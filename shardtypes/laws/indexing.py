@@ -7,11 +7,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardtypes.laws.cells import Depends
+from shardtypes.laws.cells import Cells, Depends
 from shardtypes.laws.walk import Host, any_along, bind
 
 
-def indexed(eqn: Any, name: str, cells: list[Depends]) -> Host | None:
+def indexed(eqn: Any, name: str, cells: Cells) -> Host | None:
     """On what the elements of ``gather``, ``scatter`` and the dynamic slices may depend; None for anything else."""
     if name == "gather":
         return _gathered(eqn, *cells)
@@ -35,16 +35,19 @@ def _spread(on: Host, rank: int) -> Host:
 
 def _gathered(eqn: Any, operand: Depends, indices: Depends) -> Host:
     numbers = eqn.params["dimension_numbers"]
-    on, places = operand.on, np.zeros(indices.known.shape, np.int32)
+    on = operand.on
+    places = np.zeros(indices.known.shape, np.int32)
     for at, dim in enumerate(numbers.start_index_map):
         known = indices.known[..., at]
         if known.all() and indices.values is not None:
             places[..., at] = indices.values[..., at]
         else:
             on = np.broadcast_to(on.any(dim + 1, keepdims=True), on.shape)
-    found = np.stack(
-        [_bits(bind(eqn, [bits.astype(np.float32), places], ())[0]) for bits in on]
-    )
+    looked_up = []
+    for bits in on:
+        (values,) = bind(eqn, [bits.astype(np.float32), places], ())
+        looked_up.append(_bits(values))
+    found = np.stack(looked_up)
     rank = found.ndim - 1
     batch = [at for at in range(rank) if at not in numbers.offset_dims]
     chosen = indices.on.any(-1)
@@ -65,7 +68,7 @@ def _start(cell: Depends) -> int | None:
     return int(cell.values)
 
 
-def _sliced(eqn: Any, cells: list[Depends]) -> Host:
+def _sliced(eqn: Any, cells: Cells) -> Host:
     operand, *starts = cells
     on = operand.on
     cut = [slice(None)]
@@ -84,13 +87,15 @@ def _sliced(eqn: Any, cells: list[Depends]) -> Host:
     return on
 
 
-def _updated(cells: list[Depends]) -> Host:
+def _updated(cells: Cells) -> Host:
     operand, update, *starts = cells
-    on, new = np.array(operand.on), update.on
+    on = np.array(operand.on)
+    new = update.on
     cut: list[slice] = [slice(None)]
     exact = True
     for dim, cell in enumerate(starts):
-        whole, size = on.shape[dim + 1], update.on.shape[dim + 1]
+        whole = on.shape[dim + 1]
+        size = update.on.shape[dim + 1]
         start = _start(cell)
         if start is None and size != whole:
             exact = False
@@ -99,7 +104,10 @@ def _updated(cells: list[Depends]) -> Host:
             continue
         first = min(max(start or 0, 0), whole - size)
         cut.append(slice(first, first + size))
-    on[tuple(cut)] = new if exact else on[tuple(cut)] | new
+    written = tuple(cut)
+    if not exact:
+        new = on[written] | new
+    on[written] = new
     for cell in starts:
         on |= _spread(_anything(cell), on.ndim - 1)
     return on
@@ -115,7 +123,8 @@ def _scattered(
         or eqn.params.get("mode") is None
     ):
         return None
-    numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+    numbers = eqn.params["dimension_numbers"]
+    mode = eqn.params["mode"]
     found = [
         jax.lax.scatter_add(
             old.astype(np.float32),

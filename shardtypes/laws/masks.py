@@ -9,16 +9,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardtypes.laws.arguments import Call, Leaf, call_of, out_axes_of
+from shardtypes.laws.arguments import AxesOf, Call, Leaf, call_of, out_axes_of
 from shardtypes.laws.changes import changed
 from shardtypes.laws.culprit import culprit
 from shardtypes.laws.differences import differs, largest, on_host, wide
 from shardtypes.laws.fillings import judged
 from shardtypes.laws.positions import along
-from shardtypes.laws.program import Program
+from shardtypes.laws.program import Program, program_of
 from shardtypes.laws.proofs import affordable, depends
+from shardtypes.laws.source import where_of
 from shardtypes.laws.verdict import CannotTell, Verdict
-from shardtypes.laws.walk import Host, any_along
+from shardtypes.laws.walk import Host, any_along, first_along
 
 
 def padding(
@@ -57,9 +58,10 @@ def padding(
 
 def _masked(call: Call, dim: str, mask: str, padded: bool) -> Call:
     """The call with a mask that says something, where it was made."""
-    count = (
-        call.size(dim) if any(isinstance(leaf.axis, int) for leaf in call.leaves) else 0
-    )
+    if any(isinstance(leaf.axis, int) for leaf in call.leaves):
+        count = call.size(dim)
+    else:
+        count = 0
     leaves = []
     for leaf in call.leaves:
         if leaf.name == mask and leaf.made:
@@ -70,16 +72,19 @@ def _masked(call: Call, dim: str, mask: str, padded: bool) -> Call:
 
 def _made(leaf: Leaf, count: int, padded: bool) -> Host:
     """One row after the other with one real position less, beginning with all but one."""
-    shape, dtype = leaf.value.shape, leaf.value.dtype
+    shape = leaf.value.shape
+    dtype = leaf.value.dtype
     axis = leaf.axis
-    rows = int(np.prod(shape)) if axis is None else int(np.prod(shape)) // count
+    if axis is None:
+        rows = int(np.prod(shape))
+    else:
+        rows = int(np.prod(shape)) // count
     lengths = 1 + (count - 2 - np.arange(rows)) % (count - 1)
     if not isinstance(axis, int):
         return lengths.reshape(shape).astype(dtype)
     others = [size for at, size in enumerate(shape) if at != axis]
-    real = np.moveaxis(
-        (np.arange(count) < lengths[:, None]).reshape(*others, count), -1, axis
-    )
+    rows_real = np.arange(count) < lengths[:, None]
+    real = np.moveaxis(rows_real.reshape(*others, count), -1, axis)
     return np.asarray(real != padded).astype(dtype)
 
 
@@ -94,18 +99,15 @@ def _real(leaf: Leaf, count: int, padded: bool) -> Host:
 def _region(real: Host, shape: Sequence[int], axis: int) -> Host:
     """Which elements of an array are at real positions: real in any row, where rows are not in front."""
     front = tuple(shape[:axis])
-    rows = real.reshape(
-        *(size for size in real.shape[:-1] if size != 1), real.shape[-1]
-    )
-    if rows.shape[:-1] != front[: rows.ndim - 1] or rows.ndim - 1 > axis:
-        rows = any_along(rows.reshape(-1, rows.shape[-1]), 0)
-    lead = rows.ndim - 1
-    sizes = (
-        *rows.shape[:-1],
-        *(1,) * (axis - lead),
-        rows.shape[-1],
-        *(1,) * (len(shape) - axis - 1),
-    )
+    count = real.shape[-1]
+    batch = [size for size in real.shape[:-1] if size != 1]
+    rows = real.reshape(*batch, count)
+    if tuple(batch) != front[: len(batch)] or len(batch) > axis:
+        batch = []
+        rows = any_along(rows.reshape(-1, count), 0)
+    sizes = [1] * len(shape)
+    sizes[: len(batch)] = batch
+    sizes[axis] = count
     return np.broadcast_to(rows.reshape(sizes), tuple(shape))
 
 
@@ -123,7 +125,7 @@ def _tried(
         raise CannotTell(
             f"{mask} says that all positions are real, or none: give one that has both"
         )
-    program = Program(lambda arrays: call(arrays), call.values)
+    program = program_of(call)
     axes = out_axes_of(call, program.results(call.values), dim, needed=False)
     law = _Padding(call, program, mask, real, axes, count, tolerance)
     for seed in range(seeds):
@@ -131,11 +133,10 @@ def _tried(
         if found is not None:
             return _failed(call, dim, found)
     if law.is_proved():
-        assumed = (
-            f"with {mask} as given"
-            if not call.sizes
-            else f"with the rows of {mask} of several lengths"
-        )
+        if not call.sizes:
+            assumed = f"with {mask} as given"
+        else:
+            assumed = f"with the rows of {mask} of several lengths"
         reason = f"{call.name}: padding in {dim!r} changes nothing: proved for all values, {assumed}"
         return Verdict(True, reason, proved=True, assumed=(assumed, *law.assumed))
     if not law.moved:
@@ -153,16 +154,18 @@ class _Padding:
         program: Program,
         mask: str,
         real: Host,
-        axes: list[int | None],
+        axes: AxesOf,
         count: int,
         tolerance: float | None,
     ) -> None:
-        self._call, self._program, self._mask, self._real = call, program, mask, real
-        self._axes, self._count = axes, count
+        self._call = call
+        self._program = program
+        self._mask = mask
+        self._real = real
+        self._axes = axes
+        self._count = count
         self._before = program.run(call.values)
-        self._tolerances = [
-            tolerance if tolerance is not None else own for own in program.tolerances
-        ]
+        self._tolerances = program.allowed(tolerance)
         self.assumed: tuple[str, ...] = ()
         self.moved = False
 
@@ -238,11 +241,7 @@ class _Padding:
         axis = self._axes[leaf]
         at = None
         if axis is not None:
-            at = int(
-                np.flatnonzero(
-                    wrong.any(tuple(d for d in range(wrong.ndim) if d != axis))
-                )[0]
-            )
+            at = first_along(wrong, axis)
         paths = jax.tree_util.tree_flatten_with_path(
             jax.tree.unflatten(self._program.tree, self._before)
         )[0]
@@ -280,21 +279,26 @@ class _Broken:
     def __init__(
         self, of: int, at: int | None, path: str, error: float, place: Any
     ) -> None:
-        self.of, self.at, self.path, self.error, self.place = of, at, path, error, place
+        self.of = of
+        self.at = at
+        self.path = path
+        self.error = error
+        self.place = place
 
 
 def _failed(call: Call, dim: str, found: _Broken) -> Verdict:
-    what = (
-        f"result{found.path}"
-        if found.at is None
-        else f"position {found.at} of result{found.path}, which is real,"
-    )
+    if found.at is None:
+        what = f"result{found.path}"
+    else:
+        what = f"position {found.at} of result{found.path}, which is real,"
     reason = (
         f"{call.name}: padding in {dim!r} changes the result: {what} depends on position {found.of}, which is padded "
         f"and moves it by {found.error:.2g} of its largest value"
     )
     if found.place is not None:
         reason += f"; it comes in by {found.place}"
-    where = None if found.place is None else found.place.where
-    positions = (found.of,) if found.at is None else (found.at, found.of)
+    where = where_of(found.place)
+    positions: tuple[int, ...] = (found.of,)
+    if found.at is not None:
+        positions = (found.at, found.of)
     return Verdict(False, reason, positions=positions, where=where)

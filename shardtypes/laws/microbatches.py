@@ -10,12 +10,12 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from shardtypes.laws.arguments import Call, call_of
+from shardtypes.laws.arguments import Call, Function, call_of
 from shardtypes.laws.differences import differs, largest, wide
 from shardtypes.laws.draws import draws_with
 from shardtypes.laws.fillings import judged
-from shardtypes.laws.program import Program
-from shardtypes.laws.source import Place, place_of
+from shardtypes.laws.program import Program, program_of
+from shardtypes.laws.source import Place, place_of, where_of
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.laws.walk import Host
 
@@ -48,7 +48,10 @@ def accumulates(
     fixed = {dim: 2 * parts, **(sizes or {})}
 
     def make() -> Call:
-        more = {argument: parts if whole is not None else 1} if takes else {}
+        if takes:
+            more = {argument: parts if whole is not None else 1}
+        else:
+            more = {}
         return call_of(step, dim, examples, {**named, **more}, in_axes, None, fixed)
 
     def law(call: Call) -> Verdict:
@@ -76,14 +79,14 @@ def accumulates(
     return judged(step, make, law)
 
 
-def _has_parameter(step: Callable[..., Any], name: str) -> bool:
+def _has_parameter(step: Function, name: str) -> bool:
     try:
         return name in inspect.signature(step).parameters
     except (TypeError, ValueError):
         return False
 
 
-def _without(whole: Callable[..., Any], argument: str) -> Callable[..., Any]:
+def _without(whole: Function, argument: str) -> Function:
     """A function of one batch, which is not asked for parts."""
     if _has_parameter(whole, argument):
         return whole
@@ -132,12 +135,13 @@ def _split(
         raise CannotTell(
             f"{count} examples along {dim!r} cannot be split into {parts} parts of the same size"
         )
-    whole = Program(lambda arrays: call(arrays), call.values)
+    whole = program_of(call)
     _must_not_draw(call, whole)
     expected = whole.run(call.values)
     found: list[list[Host]] = []
+    size = count // parts
     for part in range(parts):
-        cut = slice(part * (count // parts), (part + 1) * (count // parts))
+        cut = slice(part * size, (part + 1) * size)
         values = [
             leaf.value[(*(slice(None) for _ in range(leaf.axis)), cut)]
             if isinstance(leaf.axis, int)
@@ -156,7 +160,7 @@ def _split(
         for leaves in zip(*found, strict=True)
     ]
     words = f"the {combine} over {parts} parts"
-    allowed = whole.tolerances if tolerance is None else [tolerance] * len(expected)
+    allowed = whole.allowed(tolerance)
     return _judged(call, expected, together, words, parts, allowed, whole)
 
 
@@ -212,23 +216,28 @@ def _judged(
     place = maker(program, number)
     if place is not None:
         reason += f"; it is made by {place}"
-    return Verdict(False, reason, where=None if place is None else place.where)
+    return Verdict(False, reason, where=where_of(place))
 
 
 def _how(one: Host, two: Host, parts: int, tolerance: float) -> str:
     """In which way a result is off."""
     if one.shape != two.shape:
         return f"has shape {two.shape}, of one batch {one.shape}"
-    a, b = wide(one), wide(two)
+    a = wide(one)
+    b = wide(two)
     at = np.unravel_index(int(np.argmax(np.abs(a))), a.shape)
-    factor = float(np.real(b[at] / a[at])) if a[at] != 0 else 0.0
+    factor = 0.0
+    if a[at] != 0:
+        factor = float(np.real(b[at] / a[at]))
     if factor and not differs(a * factor, b, max(tolerance, 1e-6)).any():
+        times = f"is {factor:g} times that of one batch"
         if np.isclose(factor, parts):
-            return f"is {factor:g} times that of one batch: it is summed over the parts where it should be averaged"
+            return f"{times}: it is summed over the parts where it should be averaged"
         if np.isclose(factor * parts, 1):
-            return f"is {factor:g} times that of one batch: it is averaged over the parts where it should be summed"
-        return f"is {factor:g} times that of one batch"
-    return f"is off by {float(np.abs(a - b).max()) / largest(a, b):.2g} of its largest value"
+            return f"{times}: it is averaged over the parts where it should be summed"
+        return times
+    error = float(np.abs(a - b).max()) / largest(a, b)
+    return f"is off by {error:.2g} of its largest value"
 
 
 def maker(program: Program, number: int) -> Place | None:

@@ -15,10 +15,10 @@ from shardtypes.laws.culprit import Lanes, SideBySide
 from shardtypes.laws.differences import differs, on_host, tolerance_of
 from shardtypes.laws.fillings import judged
 from shardtypes.laws.homes import Homes
-from shardtypes.laws.program import Program
-from shardtypes.laws.source import Place, place_of
+from shardtypes.laws.program import Program, program_of
+from shardtypes.laws.source import Place, place_of, where_of
 from shardtypes.laws.verdict import CannotTell, Verdict
-from shardtypes.laws.walk import Host, Path, Walker
+from shardtypes.laws.walk import Host, Path, Walker, first_along
 
 _EXCHANGES = 8
 
@@ -45,13 +45,11 @@ def equivariant(
 
 def _tried(call: Call, dim: str, seeds: int, tolerance: float | None) -> Verdict:
     count = call.size(dim)
-    program = Program(lambda arrays: call(arrays), call.values)
+    program = program_of(call)
     result = program.results(call.values)
     axes = out_axes_of(call, result, dim, needed=False)
     before = program.run(call.values)
-    tolerances = [
-        tolerance if tolerance is not None else own for own in program.tolerances
-    ]
+    tolerances = program.allowed(tolerance)
     moved = False
     for order, words in _orders(count, seeds):
         other = [permuted(leaf, order) for leaf in call.leaves]
@@ -63,11 +61,10 @@ def _tried(call: Call, dim: str, seeds: int, tolerance: float | None) -> Verdict
         for number, (one, two, axis) in enumerate(
             zip(before, after, axes, strict=True)
         ):
-            expected = (
-                one.take(order, axis)
-                if axis is not None and one.shape[axis] == count
-                else one
-            )
+            if axis is not None and one.shape[axis] == count:
+                expected = one.take(order, axis)
+            else:
+                expected = one
             wrong = differs(expected, two, tolerances[number])
             if wrong.any():
                 place = _place(program, call, other, order)
@@ -96,19 +93,16 @@ def _orders(count: int, seeds: int) -> Iterator[tuple[Host, str]]:
 def permuted(leaf: Leaf, order: Host) -> Any:
     """An argument with its positions in another order."""
     value = leaf.value
-    axes = (
-        leaf.axis
-        if isinstance(leaf.axis, tuple)
-        else ()
-        if leaf.axis is None
-        else (leaf.axis,)
-    )
+    axes: tuple[int, ...] = ()
+    if isinstance(leaf.axis, tuple):
+        axes = leaf.axis
+    elif leaf.axis is not None:
+        axes = (leaf.axis,)
     for axis in axes:
-        value = (
-            jnp.take(value, order, axis)
-            if leaf.kind == "key"
-            else np.take(np.asarray(value), order, axis)
-        )
+        if leaf.kind == "key":
+            value = jnp.take(value, order, axis)
+        else:
+            value = np.take(np.asarray(value), order, axis)
     return value
 
 
@@ -125,22 +119,14 @@ def _failed(
     if axis is None:
         what = f"changes result{path}, which has not the dimension"
     else:
-        positions = (
-            int(
-                np.flatnonzero(
-                    wrong.any(tuple(d for d in range(wrong.ndim) if d != axis))
-                )[0]
-            ),
-        )
+        positions = (first_along(wrong, axis),)
         what = (
             f"does not do the same to result{path}: position {positions[0]} is another"
         )
     reason = f"{call.name}: not equivariant in {dim!r}: {words} {what}"
     if place is not None:
         reason += f"; the order first matters in {place}"
-    return Verdict(
-        False, reason, positions=positions, where=None if place is None else place.where
-    )
+    return Verdict(False, reason, positions=positions, where=where_of(place))
 
 
 class _Permuted(SideBySide):
@@ -159,13 +145,17 @@ class _Permuted(SideBySide):
         return cell
 
     def equation(self, eqn: Any, path: Path, cells: list[Lanes]) -> list[Lanes]:
-        return cells[:0] if not eqn.outvars else super().equation(eqn, path, cells)
+        if not eqn.outvars:
+            return cells[:0]
+        return super().equation(eqn, path, cells)
 
     def _is_related(self, base: Host, other: Host) -> bool:
         tolerance = tolerance_of(base.dtype)
         if not differs(base, other, tolerance).any():
             return True
-        ways = [[base]] + [list(self._along(base, axis)) for axis in range(base.ndim)]
+        ways = [[base]]
+        for axis in range(base.ndim):
+            ways.append(list(self._along(base, axis)))
         if any(
             not differs(way, other, tolerance).any() for way in itertools.chain(*ways)
         ):
@@ -180,14 +170,18 @@ class _Permuted(SideBySide):
 
     def _along(self, array: Host, axis: int) -> Iterator[Host]:
         """The array permuted along a dimension, of the positions or merged with another."""
-        size, count = array.shape[axis], self.order.size
+        size = array.shape[axis]
+        count = self.order.size
         if size % count or not size:
             return
         times = size // count
         shape = array.shape
+        before = shape[:axis]
+        behind = shape[axis + 1 :]
         for parts in dict.fromkeys(((times, count), (count, times))):
-            whole = array.reshape(*shape[:axis], *parts, *shape[axis + 1 :])
-            yield whole.take(self.order, axis + parts.index(count)).reshape(shape)
+            whole = array.reshape(*before, *parts, *behind)
+            ordered = whole.take(self.order, axis + parts.index(count))
+            yield ordered.reshape(shape)
 
 
 def _place(
@@ -211,4 +205,6 @@ def _place(
             Walker(domain).run(program.jaxpr, cells)
     except Exception:  # noqa: BLE001 - it ran as a whole; what cannot be run in pieces has no line
         return None
-    return domain.broken[0] if domain.broken else None
+    if domain.broken:
+        return domain.broken[0]
+    return None

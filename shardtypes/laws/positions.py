@@ -9,14 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from shardtypes.laws.arguments import Call, Leaf, call_of, out_axes_of
+from shardtypes.laws.arguments import AxesOf, Call, Leaf, call_of, out_axes_of
 from shardtypes.laws.changes import changed, with_random_weights
 from shardtypes.laws.culprit import culprit
 from shardtypes.laws.dependence import Dependence
 from shardtypes.laws.differences import differs, largest, on_host, wide
 from shardtypes.laws.fillings import judged
-from shardtypes.laws.program import Program
+from shardtypes.laws.program import Program, program_of
 from shardtypes.laws.proofs import affordable, depends
+from shardtypes.laws.source import where_of
 from shardtypes.laws.verdict import CannotTell, SaysNothing, Verdict
 from shardtypes.laws.walk import Host
 
@@ -114,7 +115,7 @@ def _tried(
     call: Call, law: _Law, dim: str, seeds: int, tolerance: float | None
 ) -> Verdict:
     count = call.size(dim)
-    program = Program(lambda arrays: call(arrays), call.values)
+    program = program_of(call)
     result = program.results(call.values)
     axes = out_axes_of(call, result, dim)
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(result)]
@@ -152,26 +153,24 @@ class _Search:
         call: Call,
         program: Program,
         law: _Law,
-        axes: list[int | None],
+        axes: AxesOf,
         count: int,
         tolerance: float | None,
     ) -> None:
         self.moved = self.mixes = False
-        steps = np.linspace(law.first, count - 1, min(_POSITIONS, count - law.first))
+        number = min(_POSITIONS, count - law.first)
+        steps = np.linspace(law.first, count - 1, number)
         self.positions = sorted({int(step) for step in np.round(steps)})
-        self._call, self._program, self._law, self._axes, self._count = (
-            call,
-            program,
-            law,
-            axes,
-            count,
-        )
-        self._tolerances = [
-            tolerance if tolerance is not None else own for own in program.tolerances
-        ]
-        self._content = (
-            content(call) if law is _CAUSAL else {leaf.name for leaf in call.leaves}
-        )
+        self._call = call
+        self._program = program
+        self._law = law
+        self._axes = axes
+        self._count = count
+        self._tolerances = program.allowed(tolerance)
+        if law is _CAUSAL:
+            self._content = content(call)
+        else:
+            self._content = {leaf.name for leaf in call.leaves}
 
     def leaks(self, seeds: int) -> Iterator[_Leak]:
         for seed in range(seeds):
@@ -202,11 +201,9 @@ class _Search:
                     )
 
     def _values(self, seed: int, rng: np.random.Generator) -> list[Any]:
-        return (
-            self._call.values
-            if seed == 0
-            else with_random_weights(self._call.leaves, rng)
-        )
+        if seed == 0:
+            return self._call.values
+        return with_random_weights(self._call.leaves, rng)
 
     def _changed(self, leaf: Any, of: int, rng: np.random.Generator) -> Any:
         if not isinstance(leaf.axis, int) or leaf.name not in self._content:
@@ -226,15 +223,15 @@ class _Search:
                 continue
             moved = differs(one, two, self._tolerances[number])
             self.moved |= bool(moved.any())
-            self.mixes |= bool((moved & along(at != of, moved.ndim, axis)).any())
-            wrong = moved & along(~self._law.may(at, of), moved.ndim, axis)
+            elsewhere = along(at != of, moved.ndim, axis)
+            self.mixes |= bool((moved & elsewhere).any())
+            forbidden = along(~self._law.may(at, of), moved.ndim, axis)
+            wrong = moved & forbidden
             if wrong.any():
-                places = np.flatnonzero(
-                    wrong.any(
-                        tuple(other for other in range(wrong.ndim) if other != axis)
-                    )
-                )
-                place = int(places[np.argmin(np.abs(places - of))])
+                others = tuple(other for other in range(wrong.ndim) if other != axis)
+                places = np.flatnonzero(wrong.any(others))
+                nearest = np.argmin(np.abs(places - of))
+                place = int(places[nearest])
                 wrong = wrong & along(at == place, wrong.ndim, axis)
                 difference = np.abs(wide(one) - wide(two))[wrong]
                 error = float(difference.max()) / largest(one, two)
@@ -253,7 +250,7 @@ def _failed(
     program: Program,
     law: _Law,
     dim: str,
-    axes: list[int | None],
+    axes: AxesOf,
     leak: _Leak,
     paths: list[str],
 ) -> Verdict:
@@ -283,32 +280,35 @@ def _failed(
         False,
         reason,
         positions=(leak.at, leak.of),
-        where=None if place is None else place.where,
+        where=where_of(place),
     )
 
 
 def _right(call: Call, law: _Law, dim: str, proof: Dependence) -> Verdict:
-    sizes = ", ".join(f"{name}={size}" for name, size in call.sizes.items())
-    where = f" at {sizes}" if sizes else " at the sizes of the examples"
+    sizes = [f"{name}={size}" for name, size in call.sizes.items()]
+    where = " at the sizes of the examples"
+    if sizes:
+        where = f" at {', '.join(sizes)}"
     assumed = tuple(proof.assumed)
     reason = f"{call.name}: {law.name} in {dim!r}: proved for all values{where}"
     return Verdict(True, "; ".join([reason, *assumed]), proved=True, assumed=assumed)
 
 
 def _proved(
-    call: Call, program: Program, law: _Law, axes: list[int | None], count: int
+    call: Call, program: Program, law: _Law, axes: AxesOf, count: int
 ) -> Dependence | None:
     """What was found to depend on what, if that proves the law."""
     if program.jaxpr is None or not affordable(program.jaxpr, count):
         return None
     at = np.arange(count)
-    on = [
-        at.reshape(-1, *(1,) * np.ndim(leaf.value))
-        == along(at, np.ndim(leaf.value), leaf.axis)
-        if isinstance(leaf.axis, int)
-        else np.zeros((count, *(1,) * np.ndim(leaf.value)), bool)
-        for leaf in call.leaves
-    ]
+    on = []
+    for leaf in call.leaves:
+        rank = np.ndim(leaf.value)
+        if isinstance(leaf.axis, int):
+            changed = at.reshape(-1, *(1,) * rank)
+            on.append(changed == along(at, rank, leaf.axis))
+        else:
+            on.append(np.zeros((count, *(1,) * rank), bool))
     found = depends(program, call, on, count)
     if found is None:
         return None
@@ -317,7 +317,8 @@ def _proved(
         if axis is None:
             continue
         for of in range(count):
-            if (array[of] & along(~law.may(at, of), array.ndim - 1, axis)).any():
+            forbidden = along(~law.may(at, of), array.ndim - 1, axis)
+            if (array[of] & forbidden).any():
                 return None
     return dependence
 

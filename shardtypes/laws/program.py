@@ -16,8 +16,9 @@ from jax._src.core import jaxprs_in_params
 from jax.sharding import NamedSharding
 
 from shardtypes.kept_meshes import forgetting_meshes
+from shardtypes.laws.arguments import Call
 from shardtypes.laws.differences import on_host, tolerance_of
-from shardtypes.laws.verdict import CannotTell
+from shardtypes.laws.verdict import CannotTell, first_line
 from shardtypes.laws.walk import Host
 from shardtypes.prng_keys import is_key
 from shardtypes.switches import enabled
@@ -25,6 +26,11 @@ from shardtypes.switches import enabled
 # The name of a newer JAX, and of an older one.
 _home: Any = jax if hasattr(jax, "enable_x64") else jax.experimental
 _double_precision: Any = _home.enable_x64
+
+
+def program_of(call: Call) -> Program:
+    """Of a law's function with its arguments."""
+    return Program(lambda arrays: call(arrays), call.values)
 
 
 class Program:
@@ -53,12 +59,18 @@ class Program:
         try:
             results = self.results(leaves)
         except Exception as broken:
-            text = str(broken).splitlines()[0] if str(broken) else ""
+            text = first_line(broken)
             raise CannotTell(
                 f"it does not run with these arguments: {type(broken).__name__}: {text}"
             ) from broken
         self.tree = jax.tree.structure(results)
         self.tolerances = [self._tolerance(leaf) for leaf in jax.tree.leaves(results)]
+
+    def allowed(self, tolerance: float | None) -> list[float]:
+        """How much each result may differ, where nothing else is asked for."""
+        if tolerance is None:
+            return self.tolerances
+        return [tolerance] * len(self.tolerances)
 
     def _prepared(self, leaves: Sequence[Any]) -> Exception | None:
         try:

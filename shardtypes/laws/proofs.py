@@ -12,7 +12,7 @@ import numpy as np
 from jax._src.core import jaxprs_in_params
 
 from shardtypes.laws.arguments import Call
-from shardtypes.laws.cells import Depends
+from shardtypes.laws.cells import Cells
 from shardtypes.laws.dependence import Dependence
 from shardtypes.laws.differences import on_host
 from shardtypes.laws.program import Program
@@ -29,11 +29,10 @@ def affordable(jaxpr: Any, count: int) -> bool:
 def _elements(jaxpr: Any) -> float:
     total = 0.0
     for eqn in jaxpr.eqns:
-        times = (
-            float(eqn.params.get("length", 1) or 1)
-            if eqn.primitive.name == "scan"
-            else 1.0
-        )
+        if eqn.primitive.name == "scan":
+            times = float(eqn.params.get("length", 1) or 1)
+        else:
+            times = 1.0
         inside = sum(_elements(inner) for inner in jaxprs_in_params(eqn.params))
         total += times * (
             inside + sum(math.prod(getattr(v.aval, "shape", ())) for v in eqn.outvars)
@@ -52,7 +51,7 @@ def depends(
     cannot be followed. Truth values and integers that were given and do not have the dimension are as they are, and so
     is the argument that is ``fixed``."""
     dependence = Dependence(count)
-    cells: list[Depends] = []
+    cells: Cells = []
     with program.surroundings():
         values = [on_host(value) for value in program.placed(call.values)]
     for leaf, value, bits in zip(call.leaves, values, on, strict=True):

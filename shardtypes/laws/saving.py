@@ -17,7 +17,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardtypes.fields import is_pytree_dataclass
 from shardtypes.function_names import display_name
+from shardtypes.laws.arguments import Function, Sizes
 from shardtypes.laws.differences import on_host
+from shardtypes.laws.source import shown
 from shardtypes.laws.verdict import CannotTell, Verdict
 from shardtypes.meshes import format_mesh
 from shardtypes.partition_specs import make_shardings
@@ -43,16 +45,17 @@ def restores(
     """
     name = display_name(innermost(load))
     try:
-        built = [None] if meshes is None else [_mesh(mesh) for mesh in meshes]
+        built: list[Mesh | None] = [None]
+        if meshes is not None:
+            built = [_mesh(mesh) for mesh in meshes]
         tried = 0
         for before, after in itertools.product(built, built):
             reason = _tried(save, load, state, before, after, place or _placed)
             if reason is not None:
-                on = (
-                    ""
-                    if before is None
-                    else f", saved on {_shown(before)} and loaded on {_shown(after)}"
-                )
+                if before is None:
+                    on = ""
+                else:
+                    on = f", saved on {_shown(before)} and loaded on {_shown(after)}"
                 return Verdict(
                     False,
                     f"{name}: does not restore what was saved{on}: {reason}",
@@ -61,11 +64,10 @@ def restores(
             tried += 1
     except CannotTell as error:
         return Verdict(None, f"{name}: {error}")
-    on = (
-        ""
-        if meshes is None
-        else f" from each of {len(built)} meshes to each ({tried} pairs)"
-    )
+    if meshes is None:
+        on = ""
+    else:
+        on = f" from each of {len(built)} meshes to each ({tried} pairs)"
     return Verdict(True, f"{name}: restores what was saved{on}")
 
 
@@ -73,16 +75,14 @@ def _shown(mesh: Mesh | None) -> str:
     return format_mesh(mesh) or "one device"
 
 
-def _line(f: Callable[..., Any]) -> str | None:
+def _line(f: Function) -> str | None:
     code = getattr(innermost(f), "__code__", None)
     if code is None:
         return None
-    path = Path(code.co_filename)
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    return f"{shown}:{code.co_firstlineno}"
+    return f"{shown(Path(code.co_filename))}:{code.co_firstlineno}"
 
 
-def _mesh(wanted: Mesh | Mapping[str, int] | str) -> Mesh:
+def _mesh(wanted: Mesh | Sizes | str) -> Mesh:
     if isinstance(wanted, Mesh):
         return wanted
     if isinstance(wanted, str):
@@ -96,8 +96,9 @@ def _mesh(wanted: Mesh | Mapping[str, int] | str) -> Mesh:
         raise CannotTell(
             f"a mesh of {count} devices is asked for, and there are {jax.device_count()}"
         )
-    devices = np.array(jax.devices()[:count]).reshape(tuple(wanted.values()))
-    return Mesh(devices, tuple(wanted))
+    shape = tuple(wanted.values())
+    devices = np.array(jax.devices()[:count])
+    return Mesh(devices.reshape(shape), tuple(wanted))
 
 
 def _placed(state: Any, mesh: Mesh) -> Any:
@@ -108,15 +109,21 @@ def _placed(state: Any, mesh: Mesh) -> Any:
 
 def _tried(
     save: Callable[[Path, Any], Any],
-    load: Callable[..., Any],
+    load: Function,
     state: Any,
     before: Mesh | None,
     after: Mesh | None,
     place: Callable[[Any, Mesh], Any],
 ) -> str | None:
     """How what is loaded differs; None where it does not."""
-    saved = state if before is None else place(state, before)
-    wanted = state if after is None else place(state, after)
+    if before is None:
+        saved = state
+    else:
+        saved = place(state, before)
+    if after is None:
+        wanted = state
+    else:
+        wanted = place(state, after)
     like = jax.tree.map(_abstract, wanted)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "state")
@@ -128,13 +135,16 @@ def _tried(
             raise CannotTell("save writes nothing to the path that it is given")
         takes = _takes_like(load)
         try:
-            found = load(path, like) if takes else load(path)
+            if takes:
+                found = load(path, like)
+            else:
+                found = load(path)
         except Exception as error:  # noqa: BLE001 - what cannot be loaded is not restored, whatever it raises
             return f"load raises {type(error).__name__}: {error}"
         return _different(wanted, found, takes and after is not None)
 
 
-def _takes_like(load: Callable[..., Any]) -> bool:
+def _takes_like(load: Function) -> bool:
     try:
         inspect.signature(load).bind(None, None)
     except TypeError:
@@ -147,11 +157,9 @@ def _takes_like(load: Callable[..., Any]) -> bool:
 def _abstract(leaf: Any) -> Any:
     if isinstance(leaf, jax.Array):
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
-    return (
-        jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
-        if isinstance(leaf, np.ndarray)
-        else leaf
-    )
+    if isinstance(leaf, np.ndarray):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+    return leaf
 
 
 def _different(wanted: Any, found: Any, shardings: bool) -> str | None:
@@ -171,18 +179,24 @@ def _different(wanted: Any, found: Any, shardings: bool) -> str | None:
 
 def _of_leaf(one: Any, two: Any, shardings: bool) -> str | None:
     if not hasattr(one, "dtype"):
-        return None if bool(one == two) else f"is {two!r}, expected {one!r}"
+        if bool(one == two):
+            return None
+        return f"is {two!r}, expected {one!r}"
     if not hasattr(two, "dtype") or is_key(one) != is_key(two):
         return f"is a {type(two).__name__}, expected an array of {one.dtype}"
     if one.shape != two.shape:
         return f"has shape {two.shape}, expected {one.shape}"
     if one.dtype != two.dtype:
         return f"has dtype {two.dtype}, expected {one.dtype}"
-    a, b = on_host(one), on_host(two)
-    same = (a == b) | ((a != a) & (b != b))
-    if not same.all():
-        at = tuple(int(number) for number in np.argwhere(~same)[0])
-        return f"is {b[at]} at {list(at)}, expected {a[at]} ({int((~same).sum())} of {same.size} numbers differ)"
+    a = on_host(one)
+    b = on_host(two)
+    both_nan = (a != a) & (b != b)
+    different = ~((a == b) | both_nan)
+    if different.any():
+        first = np.argwhere(different)[0]
+        at = tuple(int(number) for number in first)
+        count = int(different.sum())
+        return f"is {b[at]} at {list(at)}, expected {a[at]} ({count} of {different.size} numbers differ)"
     if shardings and isinstance(one, jax.Array) and isinstance(two, jax.Array):
         if not two.sharding.is_equivalent_to(one.sharding, one.ndim):
             return f"is sharded as {two.sharding}, expected {one.sharding}"

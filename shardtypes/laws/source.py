@@ -27,16 +27,27 @@ class Place:
         """The line, as ``"model.py:31"``, relative to the working directory."""
         if not self.file:
             return None
-        path = Path(self.file)
-        shown = (
-            path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        )
-        return f"{shown}:{self.line}"
+        return f"{shown(Path(self.file))}:{self.line}"
 
     def __str__(self) -> str:
         if self.where is None:
             return self.operation
-        return f"{self.operation} at {self.where} in {self.function.rpartition('<locals>.')[2]}"
+        _, _, function = self.function.rpartition("<locals>.")
+        return f"{self.operation} at {self.where} in {function}"
+
+
+def shown(path: Path) -> Path:
+    """Relative to the working directory, where it is in it."""
+    if path.is_relative_to(Path.cwd()):
+        return path.relative_to(Path.cwd())
+    return path
+
+
+def where_of(place: Place | None) -> str | None:
+    """The line of a place, if there is one."""
+    if place is None:
+        return None
+    return place.where
 
 
 def place_of(eqn: Any, calls: Sequence[Any] = ()) -> Place:

@@ -9,6 +9,12 @@ class LawError(AssertionError):
     """A function breaks a law; the message says at which positions and where."""
 
 
+def first_line(error: Exception | None) -> str:
+    """Of an error's message; empty where it has none."""
+    lines = str(error).splitlines()
+    return lines[0] if lines else ""
+
+
 class CannotTell(Exception):
     """A law cannot be tried; the message says why and what to give."""
 

@@ -20,6 +20,13 @@ from shardtypes.laws.families import CALLS
 
 Host = np.ndarray[Any, np.dtype[Any]]
 Path = tuple[int, ...]
+Shape = tuple[int, ...]
+Change = Callable[[Any, int], Any]
+"""Of an array with so many dimensions in front."""
+
+Join = Callable[[Sequence[Any], int], Any]
+"""Of arrays, which becomes one."""
+
 Axes = tuple[tuple[str, int], ...]
 Cell = TypeVar("Cell")
 
@@ -46,13 +53,11 @@ class Domain(ABC, Generic[Cell]):
         """The results of something that is not looked into."""
 
     @abstractmethod
-    def each(self, cell: Cell, change: Callable[[Any, int], Any]) -> Cell:
+    def each(self, cell: Cell, change: Change) -> Cell:
         """Change the arrays of a cell; the number says how many dimensions each has in front of the value's own."""
 
     @abstractmethod
-    def joined(
-        self, cells: Sequence[Cell], join: Callable[[Sequence[Any], int], Any]
-    ) -> Cell:
+    def joined(self, cells: Sequence[Cell], join: Join) -> Cell:
         """Make one cell of several of the same kind, array by array."""
 
     def carried(self, carry: list[Cell], items: list[Cell]) -> list[Cell]:
@@ -115,7 +120,8 @@ class Walker(Generic[Cell]):
         def repeated(array: Any, lead: int) -> Any:
             before = lead - len(sizes)
             shape = array.shape
-            array = array.reshape(*shape[:before], *(1 for _ in sizes), *shape[before:])
+            ones = (1,) * len(sizes)
+            array = array.reshape(*shape[:before], *ones, *shape[before:])
             return _np(array).broadcast_to(
                 array, (*shape[:before], *sizes, *shape[before:])
             )
@@ -159,11 +165,9 @@ class Walker(Generic[Cell]):
     def _scan(self, params: Any, cells: list[Cell], path: Path) -> list[Cell]:
         body = params["jaxpr"]
         consts, carries = _counts(params, len(cells))
-        fixed, carry, sequences = (
-            cells[:consts],
-            cells[consts : consts + carries],
-            cells[consts + carries :],
-        )
+        fixed = cells[:consts]
+        carry = cells[consts : consts + carries]
+        sequences = cells[consts + carries :]
         steps = range(params["length"])
         made: list[list[Cell]] = []
         for step in reversed(steps) if params["reverse"] else steps:
@@ -190,7 +194,8 @@ class Walker(Generic[Cell]):
         return [*carry, *outputs]
 
     def _empty(self, aval: Any) -> Cell:
-        return self.spread(self.domain.constant(np.zeros((0, *aval.shape), aval.dtype)))
+        nothing = np.zeros((0, *aval.shape), aval.dtype)
+        return self.spread(self.domain.constant(nothing))
 
     def _cond(self, eqn: Any, cells: list[Cell], path: Path) -> list[Cell]:
         index, *operands = cells
@@ -204,7 +209,9 @@ class Walker(Generic[Cell]):
             for number, body in enumerate(branches)
         ]
         together = self.domain.branches(index, results)
-        return self.domain.opaque(eqn, path, cells) if together is None else together
+        if together is None:
+            return self.domain.opaque(eqn, path, cells)
+        return together
 
     def _shard_map(self, params: Any, cells: list[Cell], path: Path) -> list[Cell]:
         mesh = params["mesh"]
@@ -255,13 +262,18 @@ def bind(eqn: Any, values: Sequence[Any], devices: Axes, more: int = 0) -> list[
     for _ in range(more):
         apply = jax.vmap(apply)
     found = apply(*values)
-    return list(found) if eqn.primitive.multiple_results else [found]
+    if eqn.primitive.multiple_results:
+        return list(found)
+    return [found]
 
 
 def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
-    name, params = eqn.primitive.name, eqn.params
+    name = eqn.primitive.name
+    params = eqn.params
     if name in ("pvary", "pcast", "pbroadcast"):
-        return list(arguments) if eqn.primitive.multiple_results else arguments[0]
+        if eqn.primitive.multiple_results:
+            return list(arguments)
+        return arguments[0]
     if name == "psum_invariant":
         return jax.lax.psum(arguments[0], params["axes"])
     if name.startswith("all_gather_"):
@@ -274,8 +286,18 @@ def _applied(eqn: Any, arguments: Sequence[Any]) -> Any:
         )
     ready = eqn.primitive.get_bind_params(params)
     # by the version of JAX
-    functions, rest = ready if isinstance(ready, tuple) else ((), ready)
+    if isinstance(ready, tuple):
+        functions, rest = ready
+    else:
+        functions = ()
+        rest = ready
     return eqn.primitive.bind(*functions, *arguments, **rest)
+
+
+def first_along(where: Host, axis: int) -> int:
+    """The first position along a dimension at which it holds anywhere."""
+    others = tuple(at for at in range(where.ndim) if at != axis)
+    return int(np.flatnonzero(where.any(others))[0])
 
 
 def any_along(array: Host, axes: int | tuple[int, ...], keepdims: bool = False) -> Host:
@@ -286,11 +308,15 @@ def any_along(array: Host, axes: int | tuple[int, ...], keepdims: bool = False) 
 def named_axes(eqn: Any) -> tuple[str, ...]:
     """The mesh axes that a collective is over."""
     names = eqn.params.get("axes", eqn.params.get("axis_name", ()))
-    return tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    if isinstance(names, (tuple, list)):
+        return tuple(names)
+    return (names,)
 
 
 def _np(array: Any) -> Any:
-    return np if isinstance(array, np.ndarray) else jax.numpy
+    if isinstance(array, np.ndarray):
+        return np
+    return jax.numpy
 
 
 def _item(step: int, array: Any, lead: int) -> Any:
@@ -305,7 +331,10 @@ def _entries(axes: Axes, spec: Any, rank: int) -> Iterator[list[tuple[str, int]]
     """The axes that each dimension is split over."""
     known = dict(axes)
     for entry in itertools.islice(itertools.chain(spec, itertools.repeat(None)), rank):
-        names = entry if isinstance(entry, tuple) else (entry,)
+        if isinstance(entry, tuple):
+            names = entry
+        else:
+            names = (entry,)
         yield [(name, known[name]) for name in names if name in known]
 
 
@@ -323,18 +352,14 @@ def _split(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
         shape.append(size)
     array = array.reshape(shape)
     others = [at for at in range(lead, array.ndim) if at not in places.values()]
-    array = array.transpose(
-        *range(lead), *(places[name] for name, _ in axes if name in places), *others
-    )
-    for number, (name, _) in enumerate(axes):
+    split = [places[name] for name, _ in axes if name in places]
+    array = array.transpose(*range(lead), *split, *others)
+    for at, (name, _) in enumerate(axes, lead):
         if name not in places:
-            array = array.reshape(
-                *array.shape[: lead + number], 1, *array.shape[lead + number :]
-            )
-    sizes = tuple(size for _, size in axes)
-    return _np(array).broadcast_to(
-        array, (*array.shape[:lead], *sizes, *array.shape[lead + len(axes) :])
-    )
+            array = array.reshape(*array.shape[:at], 1, *array.shape[at:])
+    sizes = [size for _, size in axes]
+    local = array.shape[lead + len(axes) :]
+    return _np(array).broadcast_to(array, (*array.shape[:lead], *sizes, *local))
 
 
 def _merged(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
@@ -342,16 +367,15 @@ def _merged(axes: Axes, spec: Any, array: Any, lead: int) -> Any:
     entries = list(_entries(axes, spec, array.ndim - lead - len(axes)))
     used = [name for entry in entries for name, _ in entry]
     kept = [name for name, _ in axes if name in used]
-    array = array[
-        (
-            *(slice(None) for _ in range(lead)),
-            *(slice(None) if name in used else 0 for name, _ in axes),
-        )
-    ]
+    index: list[Any] = [slice(None)] * lead
+    for name, _ in axes:
+        index.append(slice(None) if name in used else 0)
+    array = array[tuple(index)]
     order = list(range(lead))
     shape = list(array.shape[:lead])
     for dim, entry in enumerate(entries, lead + len(kept)):
         order += [lead + kept.index(name) for name, _ in entry]
         order.append(dim)
-        shape.append(array.shape[dim] * math.prod(count for _, count in entry))
+        devices = math.prod(count for _, count in entry)
+        shape.append(array.shape[dim] * devices)
     return array.transpose(*order).reshape(shape)

@@ -36,24 +36,18 @@ def _align(
 
 
 def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
-    left, right = (
-        [_key(step, many) for step in many.steps],
-        [_key(step, one) for step in one.steps],
-    )
+    left = [_key(step, many) for step in many.steps]
+    right = [_key(step, one) for step in one.steps]
     if [key[0] for key in left] == [key[0] for key in right]:
         yield from zip(many.steps, one.steps, strict=True)
         return
     start = _common(left, right)
     end = _common(left[start:][::-1], right[start:][::-1])
     yield from zip(many.steps[:start], one.steps[:start], strict=True)
-    if (len(left) - start - end) * (len(right) - start - end) <= _MOST:
-        yield from _blocks(
-            many.steps[start : len(left) - end],
-            one.steps[start : len(right) - end],
-            left,
-            right,
-            start,
-        )
+    others = many.steps[start : len(left) - end]
+    others_of_one = one.steps[start : len(right) - end]
+    if len(others) * len(others_of_one) <= _MOST:
+        yield from _blocks(others, others_of_one, left, right, start)
     if end:
         yield from zip(many.steps[-end:], one.steps[-end:], strict=True)
 
@@ -73,7 +67,8 @@ def _blocks(
     right: list[tuple[object, ...]],
     start: int,
 ) -> Iterator[tuple[Step, Step]]:
-    a, b = left[start : start + len(many)], right[start : start + len(one)]
+    a = left[start : start + len(many)]
+    b = right[start : start + len(one)]
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     for block in matcher.get_matching_blocks():
         for offset in range(block.size):
@@ -94,4 +89,6 @@ def _key(step: Step, program: Program) -> tuple[object, ...]:
 
 def paired(operand: Operand, names: Pairs) -> Operand | None:
     """The value on one device; a constant has none of its own."""
-    return None if isinstance(operand, Constant) else names.get(operand)
+    if isinstance(operand, Constant):
+        return None
+    return names.get(operand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,11 @@ import numpy as np
 
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.program import Name, Program
+from shardtypes.proving.relation import Axes
 from shardtypes.proving.state import State
+
+Draws: TypeAlias = list[list[Any]]
+"""Arguments that are drawn, several times."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Layout:
         if self.how in ("copies", "own"):
             return jax.lax.slice_in_dim(value, 0, 1, axis=self.dim)
         array = jnp.moveaxis(value, self.dim, 0)
-        array = array.reshape(1, array.shape[0] * array.shape[1], *array.shape[2:])
+        count, local, *rest = array.shape
+        array = array.reshape(1, count * local, *rest)
         return jnp.moveaxis(array, 0, self.dim)
 
     def many(self, value: Any) -> Any:
@@ -74,36 +79,40 @@ def layouts(
 
 def _how(example: Any, dim: int) -> str:
     if isinstance(example, jax.ShapeDtypeStruct):
-        return "shards" if len(example.shape) > 1 else "own"
+        if len(example.shape) > 1:
+            return "shards"
+        return "own"
     if is_key(example):
         data = np.asarray(jax.random.key_data(example))
-        return "copies" if (data == data.take([0], axis=dim)).all() else "own"
+        if (data == data.take([0], axis=dim)).all():
+            return "copies"
+        return "own"
     array = np.asarray(example)
     if (array == array.take([0], axis=dim)).all():
         return "copies"
-    return "shards" if array.ndim > 1 else "own"
+    if array.ndim > 1:
+        return "shards"
+    return "own"
 
 
-def draws(examples: Sequence[Any], count: int) -> list[list[Any]]:
+def draws(examples: Sequence[Any], count: int) -> Draws:
     """Arguments like the examples: first the examples themselves, where they are arrays, then random ones."""
     rng = np.random.default_rng(20)
     concrete = any(
         not isinstance(example, jax.ShapeDtypeStruct) for example in examples
     )
-    own = [[_filled(example, rng) for example in examples]] if concrete else []
-    return [
-        *own,
-        *(
-            [_drawn(example, rng) for example in examples]
-            for _ in range(count - len(own))
-        ),
-    ]
+    found: Draws = []
+    if concrete:
+        found.append([_filled(example, rng) for example in examples])
+    while len(found) < count:
+        found.append([_drawn(example, rng) for example in examples])
+    return found
 
 
 def _filled(example: Any, rng: np.random.Generator) -> Any:
-    return (
-        _drawn(example, rng) if isinstance(example, jax.ShapeDtypeStruct) else example
-    )
+    if isinstance(example, jax.ShapeDtypeStruct):
+        return _drawn(example, rng)
+    return example
 
 
 def _drawn(example: Any, rng: np.random.Generator) -> Any:
@@ -113,24 +122,26 @@ def _drawn(example: Any, rng: np.random.Generator) -> Any:
         return _keys(example, rng)
     if not known and jnp.issubdtype(example.dtype, jnp.unsignedinteger):
         return rng.integers(0, 2**16, example.shape).astype(example.dtype)
-    dtype, shape = (
-        np.dtype(jax.dtypes.canonicalize_dtype(example.dtype)),
-        tuple(np.shape(example)),
-    )
+    dtype = np.dtype(jax.dtypes.canonicalize_dtype(example.dtype))
+    shape = tuple(np.shape(example))
     if dtype == np.bool_:
         return rng.random(shape) < 0.5
     if jnp.issubdtype(dtype, jnp.integer):
         if known:
             values = np.asarray(example).ravel()
-            return (
-                rng.choice(values, shape).astype(dtype)
-                if values.size
-                else np.asarray(example)
-            )
+            if values.size:
+                return rng.choice(values, shape).astype(dtype)
+            return np.asarray(example)
         return rng.integers(0, 4, shape).astype(dtype)
-    values = np.asarray(example, np.float64).ravel() if known else np.zeros(0)
+    if known:
+        values = np.asarray(example, np.float64).ravel()
+    else:
+        values = np.zeros(0)
     values = values[np.isfinite(values)]
-    scale = float(np.std(values)) if values.size and np.ptp(values) else 1.0
+    if values.size and np.ptp(values):
+        scale = float(np.std(values))
+    else:
+        scale = 1.0
     # second moments and counts must not become negative
     if values.size and values.min() >= 0:
         return rng.uniform(0.5, 1.5, shape) * (float(values.mean()) or 0.1)
@@ -163,14 +174,14 @@ def states(
         ):
             continue
         place = places[numbers[operand]]
-        whole = (
-            tuple(np.shape(ones[numbers[operand]]))
-            if not is_key(ones[numbers[operand]])
-            else ()
-        )
-        dims: list[tuple[str, ...]] = [()] * len(whole)
+        if not is_key(ones[numbers[operand]]):
+            whole = tuple(np.shape(ones[numbers[operand]]))
+        else:
+            whole = ()
+        dims: list[Axes] = [()] * len(whole)
         if place.how == "shards":
-            dims[1 if place.dim == 0 else 0] = tuple(step.params["sizes"])
+            beside = 1 if place.dim == 0 else 0
+            dims[beside] = tuple(step.params["sizes"])
         found[step.results[0]] = (
             None if place.how == "own" else State(whole, tuple(dims))
         )

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special  # type: ignore[import-untyped] # comes with JAX; its stubs are a package of their own
 
+from shardtypes.proving.program import Params
+
 Host = Any
-Rule = Callable[[list[Host], dict[str, Any], int, Sequence[Any]], list[Host]]
+Rule = Callable[[list[Host], Params, int, Sequence[Any]], list[Host]]
 
 
 def _entrywise(function: Callable[..., Any]) -> Rule:
@@ -39,19 +41,22 @@ def _stretched(arrays: list[Host], lead: int) -> list[Host]:
 def _divided(x: Host, y: Host) -> Host:
     if x.dtype.kind in "iu":
         safe = np.where(y == 0, 1, y)
-        quotient = np.abs(x) // np.abs(safe) * np.sign(x) * np.sign(safe)
+        size = np.abs(x) // np.abs(safe)
+        quotient = size * np.sign(x) * np.sign(safe)
         return np.where(y == 0, -1, quotient).astype(x.dtype)
     return x / y
 
 
 def _remainder(x: Host, y: Host) -> Host:
     if x.dtype.kind in "iu":
-        return np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y))).astype(x.dtype)
+        safe = np.where(y == 0, 1, y)
+        rest = np.fmod(x, safe)
+        return np.where(y == 0, x, rest).astype(x.dtype)
     return np.fmod(x, y)
 
 
 def _integer_power(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     power = params["y"]
     return [
@@ -62,20 +67,25 @@ def _integer_power(
 
 
 def _round(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     away = int(params["rounding_method"]) == 0
     x = arrays[0]
-    return [np.trunc(x + np.copysign(0.5, x)) if away else np.rint(x)]
+    if away:
+        return [np.trunc(x + np.copysign(0.5, x))]
+    return [np.rint(x)]
 
 
 def _converted(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     dtype = params["new_dtype"]
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return [arrays[0].astype(np.complex128)]
-    array = arrays[0].real if arrays[0].dtype.kind == "c" else arrays[0]
+    if arrays[0].dtype.kind == "c":
+        array = arrays[0].real
+    else:
+        array = arrays[0]
     if jnp.issubdtype(dtype, jnp.floating):
         return [array.astype(np.float64)]
     if dtype == np.bool_:
@@ -87,13 +97,15 @@ def _converted(
 
 
 def _select(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     which, *cases = arrays
     rank = max(case.ndim for case in cases)
     which = which.reshape(which.shape + (1,) * (rank - which.ndim))
     if which.dtype == np.bool_:
-        return [np.where(which, cases[1], cases[0]) if len(cases) > 1 else cases[0]]
+        if len(cases) > 1:
+            return [np.where(which, cases[1], cases[0])]
+        return [cases[0]]
     result = cases[0]
     for number, case in enumerate(cases[1:], 1):
         result = np.where(which == number, case, result)
@@ -102,7 +114,7 @@ def _select(
 
 def _reduction(function: Callable[..., Any]) -> Rule:
     def rule(
-        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+        arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
     ) -> list[Host]:
         axes = tuple(axis + lead for axis in params["axes"])
         return [
@@ -115,7 +127,7 @@ def _reduction(function: Callable[..., Any]) -> Rule:
 
 def _argument(function: Callable[..., Any]) -> Rule:
     def rule(
-        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+        arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
     ) -> list[Host]:
         (axis,) = params["axes"]
         return [
@@ -129,34 +141,42 @@ def _argument(function: Callable[..., Any]) -> Rule:
 
 def _cumulative(function: Callable[..., Any]) -> Rule:
     def rule(
-        arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+        arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
     ) -> list[Host]:
         axis = params["axis"] + lead
-        array = np.flip(arrays[0], axis) if params["reverse"] else arrays[0]
+        if params["reverse"]:
+            array = np.flip(arrays[0], axis)
+        else:
+            array = arrays[0]
         found = function(array, axis=axis).astype(array.dtype, copy=False)
-        return [np.flip(found, axis) if params["reverse"] else found]
+        if params["reverse"]:
+            found = np.flip(found, axis)
+        return [found]
 
     return rule
 
 
 def _reshape(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
-    return [arrays[0].reshape(arrays[0].shape[:lead] + tuple(types[0].shape))]
+    array = arrays[0]
+    shape = array.shape[:lead] + tuple(types[0].shape)
+    return [array.reshape(shape)]
 
 
 def _transpose(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     order = [*range(lead), *(dim + lead for dim in params["permutation"])]
     return [np.transpose(arrays[0], order)]
 
 
 def _broadcast(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     array = arrays[0]
-    shape, places = params["shape"], params["broadcast_dimensions"]
+    shape = params["shape"]
+    places = params["broadcast_dimensions"]
     sizes = [1] * len(shape)
     for dim, place in enumerate(places):
         sizes[place] = array.shape[lead + dim]
@@ -165,7 +185,7 @@ def _broadcast(
 
 
 def _concatenate(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
     whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
@@ -173,7 +193,7 @@ def _concatenate(
 
 
 def _stack(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     axis = params["axis"] + lead
     first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
@@ -182,7 +202,7 @@ def _stack(
 
 
 def _unstack(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     axis = params["axis"] + lead
     return [
@@ -191,13 +211,13 @@ def _unstack(
 
 
 def _tile(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     return [np.tile(arrays[0], (*(1,) * lead, *params["reps"]))]
 
 
 def _slice(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     strides = params["strides"] or (1,) * len(params["start_indices"])
     parts = [
@@ -210,21 +230,21 @@ def _slice(
 
 
 def _split(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     ends = np.cumsum(params["sizes"])[:-1]
     return list(np.split(arrays[0], ends, axis=params["axis"] + lead))
 
 
 def _iota(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
-    shape, dim = params["shape"], params["dimension"]
-    dtype = (
-        np.dtype(np.float64)
-        if jnp.issubdtype(params["dtype"], jnp.floating)
-        else params["dtype"]
-    )
+    shape = params["shape"]
+    dim = params["dimension"]
+    if jnp.issubdtype(params["dtype"], jnp.floating):
+        dtype = np.dtype(np.float64)
+    else:
+        dtype = params["dtype"]
     row = np.arange(shape[dim], dtype=dtype).reshape(
         [-1 if i == dim else 1 for i in range(len(shape))]
     )
@@ -232,7 +252,7 @@ def _iota(
 
 
 def _dot(
-    arrays: list[Host], params: dict[str, Any], lead: int, types: Sequence[Any]
+    arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     (left_over, right_over), (left_batch, right_batch) = params["dimension_numbers"]
     left, m = _matrix(arrays[0], lead, left_batch, left_over, last=True)
@@ -247,15 +267,22 @@ def _matrix(
 ) -> tuple[Host, tuple[int, ...]]:
     """As matrices: devices, the batch in one dimension, rows and columns; and the sizes of those that are kept."""
     rank = array.ndim - lead
+    front = array.shape[:lead]
+    shape = array.shape[lead:]
     kept = [dim for dim in range(rank) if dim not in batch and dim not in over]
-    order = [*batch, *kept, *over] if last else [*batch, *over, *kept]
-    moved = np.transpose(array, [*range(lead), *(dim + lead for dim in order)])
-    sizes = tuple(array.shape[lead + dim] for dim in kept)
-    count = math.prod(array.shape[lead + dim] for dim in batch)
-    many, inner = math.prod(sizes), math.prod(array.shape[lead + dim] for dim in over)
-    return moved.reshape(
-        *array.shape[:lead], count, *((many, inner) if last else (inner, many))
-    ), sizes
+    sizes = tuple(shape[dim] for dim in kept)
+    count = math.prod(shape[dim] for dim in batch)
+    many = math.prod(sizes)
+    inner = math.prod(shape[dim] for dim in over)
+    if last:
+        order = [*batch, *kept, *over]
+        matrix = many, inner
+    else:
+        order = [*batch, *over, *kept]
+        matrix = inner, many
+    behind = [lead + dim for dim in order]
+    moved = np.transpose(array, [*range(lead), *behind])
+    return moved.reshape(*front, count, *matrix), sizes
 
 
 def _unary_sign(x: Host) -> Host:

@@ -33,7 +33,9 @@ def own_lines() -> Iterator[None]:
 def _with_lines(rule: Any) -> Any:
     about = str(getattr(getattr(rule, "debug_info", None), "func_src_info", "") or "")
     file = about.partition(" at ")[2].rpartition(":")[0]
-    return _on_own_lines(rule) if file and is_of_user(file) else rule
+    if file and is_of_user(file):
+        return _on_own_lines(rule)
+    return rule
 
 
 @_functions.transformation2  # type: ignore[untyped-decorator] # JAX leaves its types out

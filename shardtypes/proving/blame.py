@@ -44,7 +44,10 @@ def _shared_indices(walk: Walk, found: Culprit, where: Where) -> Where | None:
 def _axes_without_places(walk: Walk, step: Step, table: Related) -> list[str]:
     """The axes that shard a dimension of the table in which the indices are the same on all devices."""
     index = step.operands[1]
-    varying = set() if isinstance(index, Constant) else walk.varying(index)
+    if isinstance(index, Constant):
+        varying = set()
+    else:
+        varying = walk.varying(index)
     read = step.params["dimension_numbers"].start_index_map
     sharding = [axis for dim in read for axis in table.sharding(dim)]
     return [axis for axis in sharding if axis not in varying]

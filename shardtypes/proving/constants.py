@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from shardtypes.proving.evaluation import Held
 from shardtypes.proving.observed import joined
+from shardtypes.proving.relation import Axes, Sizes
 from shardtypes.proving.state import State, Unknown, refuse
 
 MOST = 1 << 16
@@ -20,11 +20,10 @@ MOST = 1 << 16
 _LARGEST = 10_000
 
 
-def state_of(
-    held: Held, whole: Any, rounding: float, sizes: Mapping[str, int]
-) -> State:
+def state_of(held: Held, whole: Any, rounding: float, sizes: Sizes) -> State:
     """The relation of a value that is known on devices and on one; ``rounding`` is relative. Raises ``Unknown``."""
-    array, axes = _numbers(held.array), held.axes
+    array = _numbers(held.array)
+    axes = held.axes
     whole = _numbers(whole)
     refuse(
         array.ndim - len(axes) != whole.ndim, "a constant of another rank on one device"
@@ -35,7 +34,8 @@ def state_of(
         if np.array_equal(np.broadcast_to(first, array.shape), array, equal_nan=True):
             array = np.take(array, 0, axis=at)
             axes = tuple(name for name in axes if name != axis)
-    rank, lead = whole.ndim, len(axes)
+    rank = whole.ndim
+    lead = len(axes)
     uniform = frozenset(
         dim
         for dim in range(rank)
@@ -58,11 +58,16 @@ def state_of(
 
 def _numbers(array: Any) -> Any:
     array = np.asarray(array)
-    return array.astype(np.int64) if array.dtype.kind in "bui" else array
+    if array.dtype.kind in "bui":
+        return array.astype(np.int64)
+    return array
 
 
 def _constant(array: Any, dim: int) -> bool:
-    first = np.take(array, [0], axis=dim) if array.shape[dim] else array
+    if array.shape[dim]:
+        first = np.take(array, [0], axis=dim)
+    else:
+        first = array
     return bool(np.array_equal(np.broadcast_to(first, array.shape), array))
 
 
@@ -81,9 +86,11 @@ def _factor(small: Any, short: Any, rounding: float) -> Fraction:
         or not (np.isfinite(small).all() and np.isfinite(short).all()),
         "another constant on one device",
     )
-    at = np.unravel_index(int(np.argmax(np.abs(short))), short.shape)
+    largest = int(np.argmax(np.abs(short)))
+    at = np.unravel_index(largest, short.shape)
     refuse(not short[at] or not small[at], "another constant on one device")
-    found = Fraction(float(small[at]) / float(short[at])).limit_denominator(_LARGEST)
+    ratio = float(small[at]) / float(short[at])
+    found = Fraction(ratio).limit_denominator(_LARGEST)
     refuse(
         not found or not _near(small, short * float(found), rounding),
         "another constant on one device",
@@ -107,11 +114,11 @@ def _near(a: Any, b: Any, rounding: float) -> bool:
 
 def _sharding(
     array: Any,
-    axes: tuple[str, ...],
+    axes: Axes,
     whole: Any,
     rounding: float,
-    sizes: Mapping[str, int],
-) -> tuple[tuple[str, ...], ...]:
+    sizes: Sizes,
+) -> tuple[Axes, ...]:
     """Which dimension each axis shards."""
     lead = len(axes)
     ratios = [

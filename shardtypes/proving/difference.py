@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shardtypes.proving.arguments import Draws
 from shardtypes.proving.numbers import Values, finite
 from shardtypes.proving.observed import Host
 from shardtypes.proving.verdict import Numbers
@@ -17,22 +18,28 @@ def difference(
     paths: Sequence[str],
     found: list[Values],
     wanted: list[Host],
-    many: list[list[Any]],
+    many: Draws,
     on: str,
 ) -> Numbers:
     """Of one result, where it differs most: ``found`` is on devices and ``wanted`` ``on`` fewer, for each of several
     draws of the arguments, which are ``many``."""
-    array, path = found[number].array, paths[number]
+    array = found[number].array
+    path = paths[number]
     whole = _beside(array, wanted[number])
     if array.shape != whole.shape:
         words = f"of shape {array.shape[1:]}, on one device {whole.shape[1:]}"
         return Numbers(path, float("nan"), float("nan"), float("inf"), words)
-    left, right = finite(array), finite(whole)
+    left = finite(array)
+    right = finite(whole)
     error = np.abs(left - right)
     at = np.unravel_index(int(np.argmax(error)), error.shape)
     scale = float(np.max(np.abs(right))) or 1.0
-    mine, his = _shown(array[at]), _shown(whole[at])
-    where = f" at {tuple(int(i) for i in at[1:])}" if len(at) > 1 else ""
+    mine = _shown(array[at])
+    his = _shown(whole[at])
+    if len(at) > 1:
+        where = f" at {tuple(int(i) for i in at[1:])}"
+    else:
+        where = ""
     off = float(error[at]) / scale
     if off == 0:
         words = "not the same on all devices"
@@ -51,8 +58,12 @@ def _beside(array: Host, whole: Host) -> Host:
         mine == his or his == 1
         for mine, his in zip(array.shape, whole.shape, strict=True)
     )
-    return np.broadcast_to(whole, array.shape) if fits else whole
+    if fits:
+        return np.broadcast_to(whole, array.shape)
+    return whole
 
 
 def _shown(value: Any) -> float:
-    return float(value.real) if np.iscomplexobj(value) else float(value)
+    if np.iscomplexobj(value):
+        return float(value.real)
+    return float(value)

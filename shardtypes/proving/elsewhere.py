@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
+
+from shardtypes.proving.relation import Sizes
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -13,7 +15,7 @@ _MOST = 8
 """Sizes that are tried one by one."""
 
 
-def other_meshes(sizes: Mapping[str, int]) -> list[dict[str, int]]:
+def other_meshes(sizes: Sizes) -> list[dict[str, int]]:
     """Meshes of the same axes: one axis is twice or half as long, or two change places."""
     axes = list(sizes)
     found = [{**sizes, axis: 2 * size} for axis, size in sizes.items()]
@@ -46,7 +48,9 @@ def larger(
     for size in sorted(sizes, reverse=True)[:_MOST]:
         if can_be(_grown(shapes, free | {size}, factor)):
             free.add(size)
-    return _grown(shapes, free, factor) if free else None
+    if free:
+        return _grown(shapes, free, factor)
+    return None
 
 
 def _grown(

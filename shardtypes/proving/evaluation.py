@@ -18,7 +18,8 @@ from jax.extend import core as jex
 
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.arrays import QUICK
-from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+from shardtypes.proving.program import Constant, Name, Operand, Params, Program, Step
+from shardtypes.proving.relation import Axes, Sizes
 
 Recorded = dict[Name, "Held"]
 
@@ -33,13 +34,13 @@ class Held:
     """A value of each device along ``axes``, which are the leading dimensions of the array."""
 
     array: Any
-    axes: tuple[str, ...] = ()
+    axes: Axes = ()
 
-    def tree_flatten(self) -> tuple[tuple[Any], tuple[str, ...]]:
+    def tree_flatten(self) -> tuple[tuple[Any], Axes]:
         return (self.array,), self.axes
 
     @classmethod
-    def tree_unflatten(cls, axes: tuple[str, ...], leaves: tuple[Any]) -> Held:
+    def tree_unflatten(cls, axes: Axes, leaves: tuple[Any]) -> Held:
         return cls(leaves[0], axes)
 
     @property
@@ -92,9 +93,9 @@ def wide(value: Any) -> Any:
 def _wide_type(dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.complexfloating):
         return np.dtype(np.complex128)
-    return (
-        np.dtype(np.float64) if jnp.issubdtype(dtype, jnp.floating) else np.dtype(dtype)
-    )
+    if jnp.issubdtype(dtype, jnp.floating):
+        return np.dtype(np.float64)
+    return np.dtype(dtype)
 
 
 class _Run:
@@ -119,9 +120,11 @@ class _Run:
             operands = [value(operand) for operand in step.operands]
             results = self.step(step, operands, program)
             for name, result in zip(step.results, results, strict=True):
-                known[name] = Held(self.drawn[name]) if name in self.drawn else result
+                if name in self.drawn:
+                    result = Held(self.drawn[name])
+                known[name] = result
                 if self.keep is None or name in self.keep:
-                    self.recorded[name] = known[name]
+                    self.recorded[name] = result
         return [value(output) for output in program.outputs]
 
     def step(self, step: Step, operands: list[Held], program: Program) -> list[Held]:
@@ -143,9 +146,12 @@ class _Run:
         return _ordinary(step, operands, narrow, types)
 
     def _scan(self, step: Step, operands: list[Held]) -> list[Held]:
-        params, body = step.params, step.inside[0]
-        fixed, carried = params["num_consts"], params["num_carry"]
-        consts, rows = operands[:fixed], operands[fixed + carried :]
+        params = step.params
+        body = step.inside[0]
+        fixed = params["num_consts"]
+        carried = params["num_carry"]
+        consts = operands[:fixed]
+        rows = operands[fixed + carried :]
         carry = operands[fixed : fixed + carried]
         order = range(params["length"])
         seen: list[Recorded] = []
@@ -182,8 +188,10 @@ class _Run:
 
     def _while(self, step: Step, operands: list[Held]) -> list[Held]:
         params = step.params
-        asked, done = params["cond_nconsts"], params["body_nconsts"]
-        cond_consts, body_consts = operands[:asked], operands[asked : asked + done]
+        asked = params["cond_nconsts"]
+        done = params["body_nconsts"]
+        cond_consts = operands[:asked]
+        body_consts = operands[asked : asked + done]
         carry = operands[asked + done :]
         for _ in range(_MOST_ROUNDS):
             inner = _Run(())
@@ -201,7 +209,8 @@ class _Run:
 
     def _cond(self, step: Step, operands: list[Held]) -> list[Held]:
         index, *given = operands
-        which = np.clip(np.asarray(index.array, np.int64), 0, len(step.inside) - 1)
+        last = len(step.inside) - 1
+        which = np.clip(np.asarray(index.array, np.int64), 0, last)
         numbers = np.unique(which)
         results: list[Held] = []
         for number in numbers:
@@ -229,7 +238,7 @@ def constant(operand: Constant) -> Any:
     return wide(value)
 
 
-def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Held:
+def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
     """The new value on devices on which it is wanted."""
     if not wanted.axes:
         return new if wanted.array else old
@@ -243,7 +252,8 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Mapping[str, int]) -> Hel
 
 def rounds(seen: Sequence[Held], step: Step) -> Held:
     """What a loop made in each round, stacked behind the devices."""
-    axes = tuple(axis for axis in step.axes if any(axis in held.axes for held in seen))
+    met = {axis for held in seen for axis in held.axes}
+    axes = tuple(axis for axis in step.axes if axis in met)
     sizes = {axis: step.axes[axis] for axis in axes}
     return Held(
         np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)),
@@ -251,7 +261,7 @@ def rounds(seen: Sequence[Held], step: Step) -> Held:
     )
 
 
-def aligned_to(held: Held, axes: tuple[str, ...]) -> Any:
+def aligned_to(held: Held, axes: Axes) -> Any:
     """With a leading dimension for each of the axes, of size one for those on which it does not depend."""
     array = _ordered(held, axes)
     for number, axis in enumerate(axes):
@@ -317,12 +327,15 @@ def _asked_of_jax(
         axis for axis in step.axes if any(axis in held.axes for held in operands)
     )
     own = tuple(dict.fromkeys(axis for held in operands for axis in held.axes))
-    axes = axes if set(axes) == set(own) else own
+    if set(axes) != set(own):
+        axes = own
 
-    def bind(arrays: Sequence[Any], changed: dict[str, Any]) -> list[Any]:
+    def bind(arrays: Sequence[Any], changed: Params) -> list[Any]:
         def once(*values: Any) -> list[Any]:
             found = primitive.bind(*values, **changed)
-            return list(found) if primitive.multiple_results else [found]
+            if primitive.multiple_results:
+                return list(found)
+            return [found]
 
         for axis in reversed(axes):
             places = [0 if axis in held.axes else None for held in operands]
@@ -350,7 +363,7 @@ def _asked_of_jax(
         raise Unevaluated(f"{step.primitive} ({step.place}): {error}") from error
 
 
-def _ordered(held: Held, axes: tuple[str, ...]) -> Any:
+def _ordered(held: Held, axes: Axes) -> Any:
     order = [axis for axis in axes if axis in held.axes]
     if tuple(order) == held.axes:
         return held.array
@@ -383,7 +396,7 @@ def _wider(closed: Any) -> Any:
 # --- collectives and what maps over a mesh ----------------------------------------------------------------------
 
 
-def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[int]]]:
+def _gathered(held: Held, step: Step) -> tuple[Any, Axes, list[list[int]]]:
     """What the devices along the axes of a collective hold, in one leading dimension before the other axes'; those
     axes; and the devices of each group."""
     names = step.over
@@ -403,27 +416,23 @@ def _gathered(held: Held, step: Step) -> tuple[Any, tuple[str, ...], list[list[i
     )
     count = math.prod(sizes[name] for name in names)
     groups = step.params.get("axis_index_groups")
-    devices = (
-        [list(group) for group in groups]
-        if groups is not None
-        else [list(range(count))]
-    )
+    if groups is not None:
+        devices = [list(group) for group in groups]
+    else:
+        devices = [list(range(count))]
     return array.reshape(count, *array.shape[len(names) :]), rest, devices
 
 
-def _back(array: Any, step: Step, rest: tuple[str, ...]) -> Held:
+def _back(array: Any, step: Step, rest: Axes) -> Held:
     """Devices in one leading dimension become axes again."""
     names = step.over
     sizes = step.axes
-    whole = array.reshape(*(sizes[name] for name in names), *array.shape[1:])
+    counts = [sizes[name] for name in names]
+    whole = array.reshape(*counts, *array.shape[1:])
     wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
     present = (*names, *rest)
-    return Held(
-        np.moveaxis(
-            whole, [present.index(axis) for axis in wanted], range(len(wanted))
-        ),
-        wanted,
-    )
+    order = [present.index(axis) for axis in wanted]
+    return Held(np.moveaxis(whole, order, range(len(wanted))), wanted)
 
 
 def _by_group(
@@ -480,8 +489,11 @@ def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
     at = _at(held, step, step.params["scatter_dimension"])
 
     def share(array: Any) -> Any:
-        parts = np.stack(np.split(np.sum(array, axis=0), array.shape[0], axis=at))
-        return parts if step.params["tiled"] else np.squeeze(parts, at + 1)
+        total = np.sum(array, axis=0)
+        parts = np.stack(np.split(total, array.shape[0], axis=at))
+        if step.params["tiled"]:
+            return parts
+        return np.squeeze(parts, at + 1)
 
     return _by_group(step, operands, share, alike=False)
 
@@ -546,7 +558,8 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
     (held,) = operands
     _no_sums(step)
     sizes = step.params["sizes"]
-    array, axes = held.array, list(held.axes)
+    array = held.array
+    axes = list(held.axes)
     for dim, names in enumerate(step.params["dims"]):
         for name in names:
             at = len(axes) + dim
@@ -571,9 +584,11 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     """The parts put together; along axes of which nothing is said, what the first device holds."""
     (held,) = operands
     _no_sums(step)
-    dims, sizes = step.params["dims"], step.params["sizes"]
+    dims = step.params["dims"]
+    sizes = step.params["sizes"]
     named = [name for names in dims for name in names]
-    array, axes = held.array, list(held.axes)
+    array = held.array
+    axes = list(held.axes)
     for axis in [axis for axis in axes if axis in sizes and axis not in named]:
         array = np.take(array, 0, axis=axes.index(axis))
         axes.remove(axis)
@@ -581,7 +596,8 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
         Held(array, tuple(axes)),
         {a: s for a, s in step.axes.items() if a in axes or a in named},
     )
-    array, axes = whole.array, list(whole.axes)
+    array = whole.array
+    axes = list(whole.axes)
     for dim, names in enumerate(dims):
         for name in reversed(names):
             at = axes.index(name)

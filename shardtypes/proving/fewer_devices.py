@@ -14,11 +14,10 @@ from shardtypes.proving.numbers import Numbers, Values
 
 def fewer(size: int) -> int:
     """The most devices below a size in which groups of devices can stand; 1 if there is but one group."""
-    return (
-        next(count for count in range(size // 2, 0, -1) if size % count == 0)
-        if size > 1
-        else 1
-    )
+    if size > 1:
+        falling = range(size // 2, 0, -1)
+        return next(count for count in falling if size % count == 0)
+    return 1
 
 
 def in_groups(numbers: Numbers, axis: str, groups: int) -> Numbers:
@@ -32,12 +31,15 @@ def in_groups(numbers: Numbers, axis: str, groups: int) -> Numbers:
 
 
 def _in_groups(values: Values, axis: str, groups: int) -> Values:
-    array, lead = values.array, len(values.axes)
+    array = values.array
+    lead = len(values.axes)
     if axis not in values.axes:
         return Values(np.concatenate([array] * groups, axis=lead), values.axes)
     at = values.axes.index(axis)
     each = array.shape[at] // groups
-    array = array.reshape(*array.shape[:at], groups, each, *array.shape[at + 1 :])
+    before = array.shape[:at]
+    behind = array.shape[at + 1 :]
+    array = array.reshape(*before, groups, each, *behind)
     array = np.moveaxis(array, at, lead)  # before the draws
     shape = (
         *array.shape[:lead],

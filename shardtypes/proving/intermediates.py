@@ -10,7 +10,7 @@ from shardtypes.lang.format import format_shape
 from shardtypes.messages import array_text, short_dtype
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Name, Program, Step
-from shardtypes.proving.relation import Related
+from shardtypes.proving.relation import Related, Sizes
 from shardtypes.proving.state import State
 from shardtypes.proving.walk import Walk
 from shardtypes.proving.words import operation
@@ -44,9 +44,15 @@ class Intermediate:
             size * self._count(axes)
             for size, axes in zip(self.shape, dims, strict=True)
         ]
-        pending = self.relation.parts if self.relation.monoid == "sum" else ()
+        if self.relation.monoid == "sum":
+            pending = self.relation.parts
+        else:
+            pending = ()
         text = format_shape([str(size) for size in whole], dims, pending)
-        sums = text[text.index("{") :] if pending else ""
+        if pending:
+            sums = text[text.index("{") :]
+        else:
+            sums = ""
         shape = ", ".join(text.removesuffix(sums).split())
         return f"{short_dtype(self.dtype)}[{' '.join(filter(None, (shape, sums)))}]"
 
@@ -56,7 +62,9 @@ class Intermediate:
         if self.relation is None:
             return _NONE if self.compared else _UNKNOWN
         text = self.relation.words(self.sizes)
-        return text if self.proved else f"{text}, seen in numbers"
+        if self.proved:
+            return text
+        return f"{text}, seen in numbers"
 
     @property
     def remark(self) -> str:
@@ -67,16 +75,16 @@ class Intermediate:
             and self.relation.factor == 1
         )
         sums = self.relation is not None and self.relation.monoid in (None, "sum")
-        return "" if plain and sums and self.proved else self.words
+        if plain and sums and self.proved:
+            return ""
+        return self.words
 
     @property
     def text(self) -> str:
         """The line of the program, or which argument comes in there."""
-        return (
-            self.operation
-            if self.operation.startswith("argument ")
-            else self.place.text
-        )
+        if self.operation.startswith("argument "):
+            return self.operation
+        return self.place.text
 
     @property
     def row(self) -> tuple[str, str, str, str]:
@@ -111,7 +119,9 @@ class Intermediates(tuple[Intermediate, ...]):
         lines = []
         for place, array, text, remark in rows:
             line = f"{place:<{left}}  {array:<{middle}}  {text}"
-            lines.append(f"{line}  # {remark}" if remark else line)
+            if remark:
+                line = f"{line}  # {remark}"
+            lines.append(line)
         return "\n".join(lines)
 
 
@@ -119,7 +129,7 @@ def intermediates(
     program: Program,
     claims: Mapping[Name, tuple[State, Name]],
     walk: Walk | None,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> Intermediates:
     """The last value of each line, in the order in which the program computes them. ``claims`` are proved; a ``walk``
     has the numbers of the others."""
@@ -128,14 +138,16 @@ def intermediates(
         name = step.results[0]
         type_ = program.types[name]
         proved = name in claims
-        compared, relation = (
-            (True, claims[name][0].related()) if proved else _seen(walk, name)
-        )
-        what = (
-            f"argument {step.params['number'] + 1} of shard_map"
-            if step.primitive == "shard"
-            else operation(step)
-        )
+        relation: Related | None
+        if proved:
+            compared = True
+            relation = claims[name][0].related()
+        else:
+            compared, relation = _seen(walk, name)
+        if step.primitive == "shard":
+            what = f"argument {step.params['number'] + 1} of shard_map"
+        else:
+            what = operation(step)
         found.append(
             Intermediate(
                 step.place,
@@ -155,7 +167,8 @@ def _seen(walk: Walk | None, name: Name) -> tuple[bool, Related | None]:
     """Whether the numbers of a value could be compared, and in which relation they are."""
     if walk is None:
         return False, None
-    standing, relation = walk.standing(name)[0], walk.told(name)
+    standing = walk.standing(name)[0]
+    relation = walk.told(name)
     return standing != "unpaired", relation
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from shardtypes.proving.relation import Axes, Sizes
 from shardtypes.proving.state import Shape, State, Unknown, count
 
 View: TypeAlias = tuple[int | None, ...]
@@ -38,10 +39,10 @@ class Interval:
         )
 
     def meet(self, other: Interval) -> Interval:
-        one = max(self.one[0], other.one[0]), min(self.one[1], other.one[1])
-        return Interval(
-            np.maximum(self.low, other.low), np.minimum(self.high, other.high), one
-        )
+        low = np.maximum(self.low, other.low)
+        high = np.minimum(self.high, other.high)
+        (first, last), (other_first, other_last) = self.one, other.one
+        return Interval(low, high, (max(first, other_first), min(last, other_last)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Rows(Symbol):
     together, of which the first dimensions of the view are the root's."""
 
     valid: Interval
-    axes: tuple[str, ...]
+    axes: Axes
     result: State
 
 
@@ -116,7 +117,7 @@ class Site:
     operands: Sequence[Operand]
     shape: Shape
     whole: Shape
-    sizes: Mapping[str, int]
+    sizes: Sizes
 
 
 def follow(site: Site) -> Symbol | State:
@@ -166,30 +167,31 @@ def _moved(site: Site) -> Symbol:
     value, own, one, first = _pair(site)
     if site.primitive == "sub" and first:
         raise Unknown("a number minus an index")
-    sign = -1 if site.primitive == "sub" else 1
-    least = (
-        value.least + min(int(np.min(own * sign)), sign * one)
-        if value.least > -_FAR
-        else -_FAR
-    )
-    return replace(
-        value, by=value.by + sign * own, one=value.one + sign * one, least=least
-    )
+    if site.primitive == "sub":
+        own = -own
+        one = -one
+    least = value.least
+    if least > -_FAR:
+        least += min(int(np.min(own)), one)
+    else:
+        least = -_FAR
+    return replace(value, by=value.by + own, one=value.one + one, least=least)
 
 
 def _compared(site: Site) -> Symbol:
     value, own, one, first = _pair(site)
-    name = (
-        {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[site.primitive]
-        if first
-        else site.primitive
-    )
+    if first:
+        name = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[site.primitive]
+    else:
+        name = site.primitive
     if name == "lt" and value.least >= max(int(np.max(own)), one):
         return Never(value.root, value.state, value.shape, value.view)
     far = np.zeros_like(own) + _FAR
-    bound, single = own - value.by, one - value.one
+    bound = own - value.by
+    single = one - value.one
     if name in ("gt", "le"):
-        bound, single = bound + 1, single + 1
+        bound = bound + 1
+        single = single + 1
     if name in ("ge", "gt"):
         where = Interval(bound, far, (single, _FAR))
     else:
@@ -200,7 +202,9 @@ def _compared(site: Site) -> Symbol:
 
 
 def _is_always(interval: Interval) -> bool:
-    return bool(np.all(interval.low <= -_FAR) and np.all(interval.high >= _FAR))
+    open_below = np.all(interval.low <= -_FAR)
+    open_above = np.all(interval.high >= _FAR)
+    return bool(open_below and open_above)
 
 
 def _both(site: Site) -> Symbol:
@@ -216,11 +220,9 @@ def _both(site: Site) -> Symbol:
 
 def _extreme(site: Site) -> Symbol:
     value, own, one, _ = _pair(site)
-    return (
-        _clipped(value, own, None, one, None)
-        if site.primitive == "max"
-        else _clipped(value, None, own, None, one)
-    )
+    if site.primitive == "max":
+        return _clipped(value, own, None, one, None)
+    return _clipped(value, None, own, None, one)
 
 
 def _clamped(site: Site) -> Symbol:
@@ -237,14 +239,22 @@ def _clipped(
     one_low: int | None = None,
     one_high: int | None = None,
 ) -> Symbol:
-    valid, least = value.valid, value.least
+    valid = value.valid
+    least = value.least
     if low is not None:
-        single = one_low if one_low is not None else int(np.max(low))
+        if one_low is not None:
+            single = one_low
+        else:
+            single = int(np.max(low))
         far = np.zeros_like(low) + _FAR
-        valid = valid.meet(Interval(low - value.by, far, (single - value.one, _FAR)))
+        above = Interval(low - value.by, far, (single - value.one, _FAR))
+        valid = valid.meet(above)
         least = max(least, min(int(np.min(low)), single))
     if high is not None:
-        single = one_high if one_high is not None else int(np.max(high))
+        if one_high is not None:
+            single = one_high
+        else:
+            single = int(np.max(high))
         far = np.zeros_like(high) - _FAR
         valid = valid.meet(
             Interval(far, high - value.by + 1, (-_FAR, single - value.one + 1))
@@ -291,11 +301,14 @@ def _selected(site: Site) -> Symbol | State:
 
 def _beside(mask: Mask, value: State, site: Site) -> State:
     """A value that is constant along a dimension is any shard of it: that of the mask."""
-    dims: list[tuple[str, ...]] = (
-        list(value.dims) if value.rank else [()] * len(site.shape)
-    )
+    if value.rank:
+        dims: list[Axes] = list(value.dims)
+    else:
+        dims = [()] * len(site.shape)
     for dim, source in enumerate(mask.view):
-        axes = () if source is None else mask.state.dims[source]
+        axes: Axes = ()
+        if source is not None:
+            axes = mask.state.dims[source]
         if (
             axes
             and not dims[dim]
@@ -309,7 +322,9 @@ def _beside(mask: Mask, value: State, site: Site) -> State:
 def _leading(view: View) -> View:
     """The view as it is if it begins with the root's dimensions in order."""
     kept = [dim for dim in view if dim is not None]
-    return view if kept == list(range(len(kept))) else ()
+    if kept == list(range(len(kept))):
+        return view
+    return ()
 
 
 def _masked_index(mask: Mask, value: Shifted, off: Operand) -> Symbol:
@@ -339,9 +354,7 @@ def _complete(site: Site, mask: Mask, rows: Rows) -> State:
     return replace(result, parts=tuple(sorted((axis, "sum") for axis in rows.axes)))
 
 
-def _tiles(
-    where: Interval, valid: Interval, axes: tuple[str, ...], sizes: Mapping[str, int]
-) -> None:
+def _tiles(where: Interval, valid: Interval, axes: Axes, sizes: Sizes) -> None:
     """Raises ``Unknown`` unless each index of one device falls to just one of the devices along the axes, where it is
     valid."""
     if (
@@ -414,7 +427,8 @@ def _rearranged(site: Site, state: State, sources: Sequence[int | None]) -> Stat
 
 def _sources(site: Site) -> list[int | None]:
     """Which dimension of the operand each dimension of the result is; None for one that is new. Raises ``Unknown``."""
-    shape, before = site.shape, site.operands[0].shape
+    shape = site.shape
+    before = site.operands[0].shape
     found: list[int | None] = [None] * len(shape)
     if site.primitive == "broadcast_in_dim":
         for dim, place in enumerate(site.params["broadcast_dimensions"]):
@@ -449,7 +463,8 @@ def _kept(site: Site) -> Symbol:
 
 def _looked_up(site: Site) -> Symbol:
     table, indices = site.operands
-    state, index = table.state, indices.symbol
+    state = table.state
+    index = indices.symbol
     if state is None or not isinstance(index, Shifted) or not state.exact or state.zero:
         raise Unknown("no lookup")
     numbers = site.params["dimension_numbers"]
@@ -460,7 +475,8 @@ def _looked_up(site: Site) -> Symbol:
         raise Unknown("no lookup")
     (dim,) = numbers.start_index_map
     axes = state.dims[dim]
-    here, there = tuple(site.params["slice_sizes"]), tuple(site.single["slice_sizes"])
+    here = tuple(site.params["slice_sizes"])
+    there = tuple(site.single["slice_sizes"])
     batching = tuple(numbers.operand_batching_dims)
     if (
         dim not in numbers.collapsed_slice_dims
@@ -476,7 +492,7 @@ def _looked_up(site: Site) -> Symbol:
     if index.view[-1:] != (None,) or len(batch) != len(index.view) - 1:
         raise Unknown("no lookup")
     view: list[int | None] = [None] * rank
-    dims: list[tuple[str, ...]] = [()] * rank
+    dims: list[Axes] = [()] * rank
     for place, source in zip(batch, index.view[:-1], strict=True):
         view[place] = source
         dims[place] = () if source is None else index.state.dims[source]
@@ -503,10 +519,10 @@ def _looked_up(site: Site) -> Symbol:
 
 def _within(
     index: Shifted,
-    axes: tuple[str, ...],
+    axes: Axes,
     rows: int,
     whole: int,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> Interval:
     """Where the index is a row of the device's, and the very row of one device. Raises ``Unknown``."""
     if rows * count(axes, sizes) != whole or index.one != 0:
@@ -524,7 +540,9 @@ def _within(
 def _added_at(site: Site) -> State:
     """Masked updates of the rows of a table: each device has those of its own."""
     table, indices, updates = site.operands
-    state, index, masked = table.state, indices.symbol, updates.symbol
+    state = table.state
+    index = indices.symbol
+    masked = updates.symbol
     if (
         state is None
         or not state.zero
@@ -558,10 +576,11 @@ def _added_at(site: Site) -> State:
     ):
         raise Unknown("updates of other indices")
     parts = _row_parts(index, value, rows, set(numbers.scatter_indices_batching_dims))
-    dims: list[tuple[str, ...]] = [()] * len(site.shape)
+    dims: list[Axes] = [()] * len(site.shape)
     for mine, his in zip(batching, numbers.scatter_indices_batching_dims, strict=True):
         dims[mine] = value.dims[rows[his]]
-    window = [d for d in range(len(site.shape)) if d != dim and d not in batching]
+    looked_up = {dim, *batching}
+    window = [d for d in range(len(site.shape)) if d not in looked_up]
     for source, place in zip(window, numbers.update_window_dims, strict=True):
         if (
             updates.shape[place] != table.shape[source]
@@ -572,7 +591,8 @@ def _added_at(site: Site) -> State:
     dims[dim] = axes
     if set(axes) & (value.axes | set(parts)):
         raise Unknown("one axis in two places")
-    return State(site.whole, tuple(dims), tuple(sorted(parts.items())), value.factor)
+    summed = tuple(sorted(parts.items()))
+    return State(site.whole, tuple(dims), summed, value.factor)
 
 
 def _row_parts(
@@ -589,7 +609,7 @@ def _row_parts(
     return parts
 
 
-def _owners(index: Shifted, site: Site, dim: int) -> tuple[str, ...]:
+def _owners(index: Shifted, site: Site, dim: int) -> Axes:
     """The axes that share the rows, by the offsets."""
     order = list(site.sizes)
     axes = tuple(

@@ -19,7 +19,9 @@ def mesh_of(mesh: Any) -> tuple[Any, dict[str, int]]:
         if current is not None and not current.empty:
             return current, {}
         held = jax.sharding.get_mesh()
-        return (held, {}) if isinstance(held, Mesh) and not held.empty else (None, {})
+        if isinstance(held, Mesh) and not held.empty:
+            return held, {}
+        return None, {}
     if isinstance(mesh, str):
         mesh = _parsed(mesh)
     if isinstance(mesh, Mapping):

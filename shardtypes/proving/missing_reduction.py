@@ -51,7 +51,9 @@ def awaiting(found: Culprit) -> Part | None:
     ]
     if not parts:
         return None
-    return parts[-1] if step.primitive == "div" else parts[0]
+    if step.primitive == "div":
+        return parts[-1]
+    return parts[0]
 
 
 def _is_name(operand: Operand) -> TypeGuard[Name]:
@@ -111,7 +113,9 @@ class MissingReduction:
     def _parts_of(self, operand: Operand) -> set[str] | None:
         """The axes over which a value is a part; None where nothing is known of it."""
         _, relation = self.walk.standing(operand)
-        return None if relation is None else set(relation.parts)
+        if relation is None:
+            return None
+        return set(relation.parts)
 
     def _never(self) -> Where | None:
         """No reduction follows: it is missing where the part arose, or where the result of ``shard_map`` was made."""
@@ -134,7 +138,9 @@ class MissingReduction:
         makers = (one for one in self.walk.makers([self.part.name]) if one.place.file)
         forward = (one for one in makers if not _is_backward(one))
         maker = next(forward, None)
-        return None if maker is None else replace(self.used, place=maker.place)
+        if maker is None:
+            return None
+        return replace(self.used, place=maker.place)
 
     def _arises_at(self, step: Step) -> Where:
         return moved(

@@ -14,6 +14,7 @@ from shardtypes.prng_keys import is_key
 from shardtypes.proving.evaluation import Held, evaluate
 from shardtypes.proving.observed import Host, close
 from shardtypes.proving.program import Name, Program
+from shardtypes.proving.relation import Axes, Sizes
 
 MOST_BYTES = 1_500_000_000
 _ALLOWED = 1e-6
@@ -25,7 +26,7 @@ class Values:
     """``array`` has leading dimensions for ``axes`` and then one for the draws."""
 
     array: Host
-    axes: tuple[str, ...]
+    axes: Axes
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,15 @@ class Numbers:
     inside: dict[Name, Values]
 
 
-def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
+def bytes_of(program: Program, sizes: Sizes) -> int:
     """About how much memory the values of all devices take in double precision."""
     count = math.prod(sizes.values())
     total = 0
     for step in program.steps:
-        times = step.params["length"] if step.primitive == "scan" else 1
+        if step.primitive == "scan":
+            times = step.params["length"]
+        else:
+            times = 1
         names = [
             *step.results,
             *(
@@ -54,7 +58,8 @@ def bytes_of(program: Program, sizes: Mapping[str, int]) -> int:
         each = sum(
             8 * math.prod(getattr(program.types[name], "shape", ())) for name in names
         )
-        total += each * times * (count if step.manual else 1)
+        devices = count if step.manual else 1
+        total += each * times * devices
     return total
 
 
@@ -76,12 +81,17 @@ def run(
         _stacked([results[i] for results, _ in found])
         for i in range(len(program.outputs))
     ]
-    inside = {name: _stacked([kept[name] for _, kept in found]) for name in found[0][1]}
+    inside = {}
+    _, kept_first = found[0]
+    for name in kept_first:
+        inside[name] = _stacked([kept[name] for _, kept in found])
     return Numbers(results, inside)
 
 
 def _double(value: Any) -> Any:
-    return value if is_key(value) else np.asarray(value)
+    if is_key(value):
+        return value
+    return np.asarray(value)
 
 
 def _stacked(seen: Sequence[Held]) -> Values:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shardtypes.proving.relation import ZERO, Related, related
+from shardtypes.proving.relation import ZERO, Axes, Related, Sizes, related
 from shardtypes.semantics.relation import Monoid
 
 Host = np.ndarray[Any, np.dtype[Any]]
@@ -35,16 +35,17 @@ _MOST = 1_500
 
 def observed(
     held: Host,
-    axes: tuple[str, ...],
+    axes: Axes,
     whole: Host,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     before: int,
 ) -> Related | None:
     """The relation of ``held``, which has leading dimensions for ``axes``, to ``whole``; None if there is none.
 
     ``before`` dimensions of both, after those of the devices, are not the value's own: draws, and rounds of loops.
     """
-    held, whole = _numbers(held), _numbers(whole)
+    held = _numbers(held)
+    whole = _numbers(whole)
     local = held.shape[len(axes) :]
     if len(local) != whole.ndim or local[:before] != whole.shape[:before]:
         return None
@@ -67,7 +68,8 @@ def observed(
         return None
     # Shards that are all the same, such as those of a constant.
     more = tuple(axis for axis in sizes if axis not in axes)
-    held = np.broadcast_to(held, (*(sizes[axis] for axis in more), *held.shape))
+    counts = [sizes[axis] for axis in more]
+    held = np.broadcast_to(held, (*counts, *held.shape))
     for guess in itertools.islice(guesses(axes, more, ratios, sizes), _MOST):
         used = {axis for names in guess[0].values() for axis in names}
         first = tuple(slice(None) if axis in used else 0 for axis in more)
@@ -84,14 +86,13 @@ def _numbers(array: Host) -> Host:
         return array.astype(np.int64)
     if array.dtype.kind in "ui":
         return array.astype(np.int64)
-    return (
-        array
-        if np.isfinite(array).all()
-        else np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
-    )
+    if np.isfinite(array).all():
+        return array
+    finite: Host = np.nan_to_num(array, nan=1e30, posinf=1e30, neginf=-1e30)
+    return finite
 
 
-def _unlike(held: Host, axes: tuple[str, ...]) -> tuple[Host, tuple[str, ...]]:
+def _unlike(held: Host, axes: Axes) -> tuple[Host, Axes]:
     """Without the axes along which all devices hold the same."""
     left = list(axes)
     for axis in axes:
@@ -107,14 +108,16 @@ def close(a: Host, b: Host, allowed: float = _CLOSE) -> bool:
     """Equal up to rounding; integers exactly. Numbers that stand for a mask do not say how large the others are."""
     if a.dtype.kind in "iu" and b.dtype.kind in "iu":
         return bool(np.array_equal(a, b))
-    error, sizes = np.abs(a - b), np.abs(b)
+    error = np.abs(a - b)
+    sizes = np.abs(b)
     scale = float(np.max(sizes, initial=0.0)) or 1.0
     if scale > _MASKS:
         sizes = np.broadcast_to(sizes, error.shape)
         near = sizes < _MASKS
         own = float(np.max(sizes, initial=0.0, where=near))
         real = float(np.max(sizes, initial=0.0, where=sizes < _INFINITE))
-        if own and not np.all(error[near] <= allowed * max(own, _LEAST * real)):
+        scale_of_near = max(own, _LEAST * real)
+        if own and not np.all(error[near] <= allowed * scale_of_near):
             return False
     return bool(np.all(error <= allowed * scale))
 
@@ -130,10 +133,10 @@ Guess = tuple[dict[int, tuple[str, ...]], dict[str, str]]
 
 
 def guesses(
-    axes: tuple[str, ...],
-    alike: tuple[str, ...],
+    axes: Axes,
+    alike: Axes,
     ratios: list[int],
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> Iterator[Guess]:
     """Which axes shard which dimension, in which order, and how the others are combined; the likeliest first. Along
     those that are ``alike`` all devices hold the same: nothing of theirs is combined."""
@@ -170,14 +173,15 @@ def _ways(rest: list[str]) -> Iterator[dict[str, str]]:
 
 def _tried(
     held: Host,
-    axes: tuple[str, ...],
+    axes: Axes,
     whole: Host,
     guess: Guess,
     before: int,
     factors: Mapping[float, Fraction | float],
 ) -> Related | None:
     dims, how = guess
-    left, array = list(axes), held
+    left = list(axes)
+    array = held
     monoid: Any = next(iter(how.values()), None)
     if monoid == "held":
         return _one_holder(held, axes, whole, guess, before, factors)
@@ -191,9 +195,7 @@ def _tried(
     return related(dims, dict.fromkeys(how, monoid), factor)
 
 
-def joined(
-    array: Host, left: list[str], dims: Mapping[int, tuple[str, ...]], before: int
-) -> Host:
+def joined(array: Host, left: list[str], dims: Mapping[int, Axes], before: int) -> Host:
     """The shards put together along their dimensions."""
     left = list(left)
     for dim, names in dims.items():
@@ -212,7 +214,7 @@ def joined(
 
 def _one_holder(
     held: Host,
-    axes: tuple[str, ...],
+    axes: Axes,
     whole: Host,
     guess: Guess,
     before: int,
@@ -222,7 +224,8 @@ def _one_holder(
     dims, how = guess
     left = list(axes)
     found = [axis for axis in left if axis in how]
-    moved = np.moveaxis(held, [left.index(axis) for axis in found], range(len(found)))
+    places = [left.index(axis) for axis in found]
+    moved = np.moveaxis(held, places, range(len(found)))
     rest = [axis for axis in left if axis not in how]
     for at in np.ndindex(*moved.shape[: len(found)]):
         if (
@@ -233,7 +236,7 @@ def _one_holder(
     return None
 
 
-def _factors(sizes: Mapping[str, int]) -> dict[float, Fraction | float]:
+def _factors(sizes: Sizes) -> dict[float, Fraction | float]:
     """Products of powers of the numbers of devices."""
     found: dict[float, Fraction | float] = {}
     for powers in itertools.product(_POWERS, repeat=len(sizes)):
@@ -256,7 +259,8 @@ def _compared(
         return None
     if close(array, whole):
         return 1
-    at = np.unravel_index(int(np.argmax(np.abs(whole))), whole.shape)
+    largest = int(np.argmax(np.abs(whole)))
+    at = np.unravel_index(largest, whole.shape)
     if whole[at] == 0:
         return None
     ratio = array[at] / whole[at]
@@ -265,5 +269,7 @@ def _compared(
     for value, exact in factors.items():
         if math.isclose(ratio, value, rel_tol=1e-6):
             scaled = whole * value
-            return exact if close(np.asarray(array, scaled.dtype), scaled) else None
+            if close(np.asarray(array, scaled.dtype), scaled):
+                return exact
+            return None
     return None

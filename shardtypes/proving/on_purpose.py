@@ -8,7 +8,9 @@ import numpy as np
 
 from shardtypes.proving.described import described, line_of
 from shardtypes.proving.numbers import Values, agree, finite
+from shardtypes.proving.places import Place
 from shardtypes.proving.program import Name, Step
+from shardtypes.proving.relation import Axes
 from shardtypes.proving.verdict import Where
 from shardtypes.proving.walk import Culprit, Walk, reduced_axes
 from shardtypes.proving.words import alike, differs, operation, reduces
@@ -63,7 +65,8 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
     held = walk.held(maker.operands[0])
     if held is None:
         return None
-    dims, sizes = maker.params["dims"], maker.params["sizes"]
+    dims = maker.params["dims"]
+    sizes = maker.params["sizes"]
     own = [axis for axis in held.axes if axis in sizes]
     varying = [axis for axis in own if not _is_same_along(held, axis)]
     named = {axis for axes in dims for axis in axes}
@@ -72,10 +75,10 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
         return _returned_apart(walk, maker, apart)
     if not held.array.size or not np.ptp(finite(held.array)):
         return None
-    alone = [(dim, axes[0]) for dim, axes in enumerate(dims) if len(axes) == 1]
-    same = [
-        (dim, axis) for dim, axis in alone if sizes[axis] > 1 and axis not in varying
-    ]
+    same = []
+    for dim, axes in enumerate(dims):
+        if len(axes) == 1 and sizes[axes[0]] > 1 and axes[0] not in varying:
+            same.append((dim, axes[0]))
     for dim, axis in same:
         if not _repeats(walk, maker, dim, sizes[axis]):
             return _returned_alike(walk, maker, axis, dim)
@@ -115,7 +118,7 @@ def _returned_alike(walk: Walk, step: Step, axis: str, dim: int) -> Where:
 
 
 def _last_reduction(
-    walk: Walk, step: Step, fits: Callable[[tuple[str, ...]], bool]
+    walk: Walk, step: Step, fits: Callable[[Axes], bool]
 ) -> Step | None:
     """The last reduction over fitting axes on the way of what is returned."""
     makers = (one for one in walk.makers(step.operands) if one.place.file)
@@ -127,7 +130,9 @@ def _last_reduction(
 def _returned(walk: Walk, step: Step, last: Step | None, what: str) -> Where:
     if last is None:
         return Where(line_of(walk, step), operation(step), what)
-    returned = ((step.place, "returned here"),) if step.place.file else ()
+    returned: tuple[tuple[Place, str], ...] = ()
+    if step.place.file:
+        returned = ((step.place, "returned here"),)
     return Where(
         last.place, operation(last), reduces(last, reduced_axes(last), what), returned
     )

@@ -48,11 +48,9 @@ class OneDevice:
             self._compute(step)
 
     def _key(self, operand: Operand) -> Any:
-        return (
-            CONSTANT
-            if isinstance(operand, Constant) or operand in self.values
-            else operand
-        )
+        if isinstance(operand, Constant) or operand in self.values:
+            return CONSTANT
+        return operand
 
     def like(self, step: Step, pattern: Any) -> list[Step]:
         """The operations of this kind by these operands."""
@@ -73,7 +71,9 @@ class OneDevice:
 
     def resolved(self, operand: Operand) -> Operand:
         """The value that an operand is, past operations that change nothing."""
-        return self.alias.get(operand, operand) if isinstance(operand, int) else operand
+        if isinstance(operand, int):
+            return self.alias.get(operand, operand)
+        return operand
 
     def value(self, operand: Operand | None) -> Any:
         """The value of a constant; None of anything else."""
@@ -106,7 +106,9 @@ def number_in(value: Any) -> int | None:
     if value is None or np.asarray(value).dtype.kind not in "iu":
         return None
     flat = np.asarray(value).ravel()
-    return int(flat[0]) if flat.size and np.all(flat == flat[0]) else None
+    if flat.size and np.all(flat == flat[0]):
+        return int(flat[0])
+    return None
 
 
 def is_identity(step: Step) -> bool:
@@ -130,7 +132,9 @@ CONSTANT = "constant"
 
 def literal_key(operand: Operand) -> Any:
     """What is written in the program is like any other constant."""
-    return CONSTANT if isinstance(operand, Constant) else operand
+    if isinstance(operand, Constant):
+        return CONSTANT
+    return operand
 
 
 def is_small(step: Step, program: Program, devices: int) -> bool:

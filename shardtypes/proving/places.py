@@ -19,11 +19,9 @@ class Place:
     function: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{os.path.basename(self.file)}:{self.line}"
-            if self.file
-            else "an unknown line"
-        )
+        if self.file:
+            return f"{os.path.basename(self.file)}:{self.line}"
+        return "an unknown line"
 
     @property
     def text(self) -> str:
@@ -35,7 +33,9 @@ class Place:
 def place_of(eqn: Any) -> Place:
     """The innermost frame that is neither JAX's, ours, nor an installed library's; any user's frame where all are."""
     frame = frame_of(eqn.source_info.traceback)
-    return Place() if frame is None else _place(frame)
+    if frame is None:
+        return Place()
+    return _place(frame)
 
 
 def callers_of(eqn: Any) -> list[Place]:

@@ -19,11 +19,21 @@ from jax.extend import core as jex
 
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.places import Place, place_of
+from shardtypes.proving.relation import Axes
 from shardtypes.user_lines import Calls
 
 Name: TypeAlias = int
 """Of a value, unique in a program and the programs inside it."""
 
+
+Params: TypeAlias = dict[str, Any]
+"""Of a primitive."""
+
+AxisSizes: TypeAlias = tuple[tuple[str, int], ...]
+"""Mesh axes in order, each with its size."""
+
+_Written: TypeAlias = "tuple[list[Step], list[Operand]]"
+"""The steps of what is written out, and its results."""
 
 _SHARDINGS = frozenset({"sharding", "out_sharding", "ctx_mesh"})
 
@@ -44,13 +54,13 @@ class Step:
     """One operation: its JAX primitive, parameters, operands and results, and the programs inside it."""
 
     primitive: str
-    params: dict[str, Any]
+    params: Params
     operands: list[Operand]
     results: list[Name]
     place: Place
     source: Any = None
     inside: tuple[Program, ...] = ()
-    manual: tuple[tuple[str, int], ...] = ()
+    manual: AxisSizes = ()
     caller: Any = None
 
     @property
@@ -76,8 +86,13 @@ class Step:
 
 def axis_names(params: Mapping[str, Any]) -> tuple[Any, ...]:
     """Those that the parameters of a collective name."""
-    found = params["axes"] if "axes" in params else params.get("axis_name", ())
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    if "axes" in params:
+        found = params["axes"]
+    else:
+        found = params.get("axis_name", ())
+    if isinstance(found, (tuple, list)):
+        return tuple(found)
+    return (found,)
 
 
 @dataclass(eq=False)
@@ -142,8 +157,8 @@ class _Reader:
         jaxpr: Any,
         consts: Sequence[Any],
         given: list[Operand],
-        manual: tuple[tuple[str, int], ...],
-    ) -> tuple[list[Step], list[Operand]]:
+        manual: AxisSizes,
+    ) -> _Written:
         """The steps of a jaxpr for these operands, and its results."""
         known: dict[Any, Operand] = dict(zip(jaxpr.invars, given, strict=True))
         for var, value in zip(jaxpr.constvars, consts, strict=True):
@@ -163,8 +178,8 @@ class _Reader:
         return steps, [operand(atom) for atom in jaxpr.outvars]
 
     def _equation(
-        self, eqn: Any, operands: list[Operand], manual: tuple[tuple[str, int], ...]
-    ) -> tuple[list[Step], list[Operand]]:
+        self, eqn: Any, operands: list[Operand], manual: AxisSizes
+    ) -> _Written:
         name = eqn.primitive.name
         if name == "shard_map":
             return self._mapped(eqn, operands, manual)
@@ -177,7 +192,9 @@ class _Reader:
             # of the product, its transpose, and the solution
             lengths = tuple(eqn.params["const_lengths"])
             before = sum(lengths[:2])
-            given = [*operands[before : before + lengths[2]], *operands[sum(lengths) :]]
+            of_solution = operands[before : before + lengths[2]]
+            right = operands[sum(lengths) :]
+            given = [*of_solution, *right]
             return self._called(eqn, jaxpr, consts, given, manual)
         results = [self.new(var.aval) for var in eqn.outvars]
         inside = tuple(self._inner(jaxpr, manual) for jaxpr in _inside(eqn))
@@ -201,8 +218,8 @@ class _Reader:
         jaxpr: Any,
         consts: Sequence[Any],
         operands: list[Operand],
-        manual: tuple[tuple[str, int], ...],
-    ) -> tuple[list[Step], list[Operand]]:
+        manual: AxisSizes,
+    ) -> _Written:
         """The steps of a function that is called; those of a library's function are where the user calls it."""
         with self._called_by(eqn, jaxpr):
             return self.body(jaxpr, consts, operands, manual)
@@ -216,15 +233,13 @@ class _Reader:
         finally:
             self._calls = before
 
-    def _inner(self, closed: Any, manual: tuple[tuple[str, int], ...]) -> Program:
+    def _inner(self, closed: Any, manual: AxisSizes) -> Program:
         jaxpr, consts = _opened(closed)
         inputs = [self.new(var.aval) for var in jaxpr.invars]
         steps, outputs = self.body(jaxpr, consts, list(inputs), manual)
         return Program(inputs, needed(steps, outputs), outputs, self.types)
 
-    def _mapped(
-        self, eqn: Any, operands: list[Operand], manual: tuple[tuple[str, int], ...]
-    ) -> tuple[list[Step], list[Operand]]:
+    def _mapped(self, eqn: Any, operands: list[Operand], manual: AxisSizes) -> _Written:
         params = eqn.params
         jaxpr, consts = _opened(params["jaxpr"])
         mesh = params["mesh"]
@@ -234,7 +249,8 @@ class _Reader:
         sizes = {axis: size for axis, size in dict(mesh.shape).items() if axis in own}
         inner = (*manual, *sizes.items())
         place = place_of(self._calls.line_of(eqn))
-        steps, given = [], []
+        steps = []
+        given = []
         for number, (operand, spec, var) in enumerate(
             zip(operands, params["in_specs"], jaxpr.invars, strict=True)
         ):
@@ -268,21 +284,27 @@ class _Reader:
         return steps, outputs
 
 
-def _unreduced(spec: Any) -> tuple[str, ...]:
+def _unreduced(spec: Any) -> Axes:
     """The axes over which JAX itself keeps a value as partial sums."""
     return tuple(sorted(getattr(spec, "unreduced", ()) or ()))
 
 
-def dims_of(spec: Any, aval: Any) -> tuple[tuple[str, ...], ...]:
+def dims_of(spec: Any, aval: Any) -> tuple[Axes, ...]:
     """The mesh axes of each dimension, major to minor."""
-    entries = [
-        () if entry is None else entry if isinstance(entry, tuple) else (entry,)
-        for entry in tuple(spec)
-    ]
-    return (*map(tuple, entries), *[()] * (len(aval.shape) - len(entries)))
+    dims: list[Axes] = []
+    for entry in tuple(spec):
+        if entry is None:
+            dims.append(())
+        elif isinstance(entry, tuple):
+            dims.append(entry)
+        else:
+            dims.append((entry,))
+    while len(dims) < len(aval.shape):
+        dims.append(())
+    return tuple(dims)
 
 
-def _params(eqn: Any) -> dict[str, Any]:
+def _params(eqn: Any) -> Params:
     """The parameters, in the words of JAX 0.10."""
     params = dict(eqn.params)
     if eqn.primitive.name == "scan" and "num_consts" not in params:
@@ -292,12 +314,15 @@ def _params(eqn: Any) -> dict[str, Any]:
 
 
 def _opened(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
-    return (jaxpr.jaxpr, jaxpr.consts) if hasattr(jaxpr, "consts") else (jaxpr, ())
+    if hasattr(jaxpr, "consts"):
+        return jaxpr.jaxpr, jaxpr.consts
+    return jaxpr, ()
 
 
 def _inside(eqn: Any) -> list[Any]:
     """The programs of a loop or of branches; those of others are not taken apart."""
-    name, params = eqn.primitive.name, eqn.params
+    name = eqn.primitive.name
+    params = eqn.params
     if name == "scan":
         return [params["jaxpr"]]
     if name == "while":
@@ -323,9 +348,7 @@ def needed(steps: list[Step], outputs: Sequence[Operand]) -> list[Step]:
 
 def shape_of(program: Program, operand: Operand) -> tuple[int, ...]:
     if isinstance(operand, Constant):
-        return (
-            tuple(operand.value.shape)
-            if is_key(operand.value)
-            else tuple(np.shape(operand.value))
-        )
+        if is_key(operand.value):
+            return tuple(operand.value.shape)
+        return tuple(np.shape(operand.value))
     return tuple(program.types[operand].shape)

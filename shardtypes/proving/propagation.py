@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
 import ml_dtypes
@@ -32,9 +32,19 @@ from shardtypes.proving.one_device import (
 )
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.random_draws import Drawn
+from shardtypes.proving.relation import Sizes
 from shardtypes.proving.rules import RULES, Case
 from shardtypes.proving.rules.case import exact
-from shardtypes.proving.state import State, Unknown, checked, either, row, same, stacked
+from shardtypes.proving.state import (
+    State,
+    States,
+    Unknown,
+    checked,
+    either,
+    row,
+    same,
+    stacked,
+)
 
 _MOST_ROUNDS = 8
 _NEAR = 40
@@ -48,7 +58,7 @@ class Proved:
     ``claims`` has it of each value, with the value of one device that it is a relation to. ``identities`` tells whether
     exact arithmetic was needed, ``draws`` whether what devices draw at random was taken for what one device draws."""
 
-    outputs: list[State | None]
+    outputs: States
     known: int
     all: int
     ends: list[tuple[Step, str]] = field(default_factory=list)
@@ -58,14 +68,16 @@ class Proved:
 
     @property
     def share(self) -> float:
-        return self.known / self.all if self.all else 1.0
+        if self.all:
+            return self.known / self.all
+        return 1.0
 
 
 def propagated(
     many: Program,
     one: Program,
     given: Sequence[State | None],
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     mapped: Mapping[Name, State | None] | None = None,
     mapped_axes: frozenset[str] = frozenset(),
     drawn: Drawn | None = None,
@@ -105,6 +117,7 @@ class _Fact:
     partner: Operand | None
 
 
+_Facts: TypeAlias = dict[Name, _Fact]
 _NOTHING = _Fact(None, None)
 
 
@@ -121,18 +134,16 @@ class _Kept:
 class _Propagation:
     def __init__(
         self,
-        sizes: Mapping[str, int],
+        sizes: Sizes,
         mapped: Mapping[Name, State | None],
         mapped_axes: frozenset[str],
         pairs: Pairs,
         drawn: Drawn,
     ) -> None:
-        self.sizes, self.mapped, self.mapped_axes, self.pairs = (
-            sizes,
-            mapped,
-            mapped_axes,
-            pairs,
-        )
+        self.sizes = sizes
+        self.mapped = mapped
+        self.mapped_axes = mapped_axes
+        self.pairs = pairs
         self.drawn = drawn
         self.taken_over = {partner for _, partner in drawn.values()}
         self.draws = False
@@ -150,15 +161,13 @@ class _Propagation:
         self.regions: list[Region] = []
         self.identities = False
 
-    def program(
-        self, many: Program, one: Program, given: Sequence[_Fact]
-    ) -> list[State | None]:
+    def program(self, many: Program, one: Program, given: Sequence[_Fact]) -> States:
         facts, single = self._facts(many, one, given)
         return self._outputs(many, one, facts, single)
 
     def _outputs(
-        self, many: Program, one: Program, facts: dict[Name, _Fact], single: OneDevice
-    ) -> list[State | None]:
+        self, many: Program, one: Program, facts: _Facts, single: OneDevice
+    ) -> States:
         found = []
         for output, other in zip(many.outputs, one.outputs, strict=False):
             fact = self._fact(output, single.resolved(other), facts, single)
@@ -169,7 +178,7 @@ class _Propagation:
         self,
         operand: Operand,
         other: Operand | None,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> State | None:
         """What is known of an operand, if it is this one on one device."""
@@ -195,9 +204,9 @@ class _Propagation:
 
     def _facts(
         self, many: Program, one: Program, given: Sequence[_Fact]
-    ) -> tuple[dict[Name, _Fact], OneDevice]:
+    ) -> tuple[_Facts, OneDevice]:
         single = OneDevice(one)
-        facts: dict[Name, _Fact] = dict(zip(many.inputs, given, strict=True))
+        facts: _Facts = dict(zip(many.inputs, given, strict=True))
         self.regions.append(Region(many, one, single, self.sizes, self.left))
         for step in many.steps:
             self._step(step, many, one, facts, single)
@@ -209,7 +218,7 @@ class _Propagation:
         step: Step,
         many: Program,
         one: Program,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> None:
         if is_identity(step):
@@ -254,14 +263,14 @@ class _Propagation:
                 facts[name] = _Fact(state, partner)
                 self._claim(name, facts[name])
 
-    def _draw(self, name: Name, facts: dict[Name, _Fact]) -> None:
+    def _draw(self, name: Name, facts: _Facts) -> None:
         """Random numbers that one device takes over from the devices: any numbers, each device's for its own shard."""
         facts[name] = _Fact(*self.drawn[name])
         self._claim(name, facts[name])
         self.known += 1
         self.draws = True
 
-    def _in_exact(self, step: Step, many: Program, facts: dict[Name, _Fact]) -> bool:
+    def _in_exact(self, step: Step, many: Program, facts: _Facts) -> bool:
         """In exact arithmetic, an operation that no rule covers: whether all its results have a relation again."""
         region = self.regions[-1]
         own = (
@@ -299,7 +308,7 @@ class _Propagation:
         return len(related) == len(found)
 
     def _exact_operand(
-        self, operand: Operand, many: Program, facts: dict[Name, _Fact], region: Region
+        self, operand: Operand, many: Program, facts: _Facts, region: Region
     ) -> list[Number]:
         """What an operand is on devices. Raises ``NotExact``."""
         found = self._exact_constant(operand, many)
@@ -314,7 +323,7 @@ class _Propagation:
                 self._take(name, many, facts, region)
         return region.devices[name]
 
-    def _may_be_any(self, name: Name, many: Program, facts: dict[Name, _Fact]) -> bool:
+    def _may_be_any(self, name: Name, many: Program, facts: _Facts) -> bool:
         """Whether a value can be any numbers that are related as is known: not a part, of which the same one may be
         used elsewhere, nor an index or a mask, of which more is known than its relation."""
         state = facts.get(name, _NOTHING).state
@@ -322,22 +331,19 @@ class _Propagation:
             return False
         return bool(jnp.issubdtype(many.types[name].dtype, jnp.inexact))
 
-    def _take(
-        self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region
-    ) -> None:
+    def _take(self, name: Name, many: Program, facts: _Facts, region: Region) -> None:
         """Anything that is related as is known."""
         fact = facts.get(name, _NOTHING)
         if fact.state is None or fact.partner is None:
             raise NotExact("nothing is known of an operand")
         region.known(name, fact.state, fact.partner, _shape(name, many))
 
-    def _follow(
-        self, name: Name, many: Program, facts: dict[Name, _Fact], region: Region
-    ) -> None:
+    def _follow(self, name: Name, many: Program, facts: _Facts, region: Region) -> None:
         """A part, or what has no relation, is computed from what it is made of, if that is near: parts of one value
         are the same numbers wherever they are used."""
         order: dict[Step, None] = {}
-        left, rest = [name], set[Name]()
+        left = [name]
+        rest = set[Name]()
         while left:
             one = left.pop()
             if one in region.devices or one in rest:
@@ -377,7 +383,8 @@ class _Propagation:
             return [Held(constant(operand))] * DRAWS
         held = self.computed.get(operand)
         if held is None and operand in self.repeated:
-            held, shape = self.repeated[operand], _shape(operand, many)
+            held = self.repeated[operand]
+            shape = _shape(operand, many)
             array = np.asarray(held.array)
             held = Held(
                 np.broadcast_to(
@@ -385,11 +392,16 @@ class _Propagation:
                 ),
                 held.axes,
             )
-        return None if held is None else [held] * DRAWS
+        if held is None:
+            return None
+        return [held] * DRAWS
 
     def _exact_fact(self, name: Name, region: Region) -> _Fact:
         partner = self.pairs.get(name)
-        state = None if partner is None else region.observed(name, partner)
+        if partner is None:
+            state = None
+        else:
+            state = region.observed(name, partner)
         return _Fact(state, partner if state is not None else None)
 
     def _claim(self, name: Name, fact: _Fact) -> None:
@@ -400,10 +412,12 @@ class _Propagation:
     def _origin(self, operand: Operand) -> Name:
         while isinstance(operand, int) and operand in self.passed:
             operand = self.passed[operand]
-        return operand if isinstance(operand, int) else -1
+        if isinstance(operand, int):
+            return operand
+        return -1
 
     def _pass_on(
-        self, name: Name, operand: Operand, facts: dict[Name, _Fact], single: OneDevice
+        self, name: Name, operand: Operand, facts: _Facts, single: OneDevice
     ) -> None:
         if isinstance(operand, Constant):
             self.computed[name] = Held(constant(operand))
@@ -416,7 +430,7 @@ class _Propagation:
         if operand in self.computed:
             self.computed[name] = self.computed[operand]
 
-    def _operands_known(self, step: Step, facts: dict[Name, _Fact]) -> bool:
+    def _operands_known(self, step: Step, facts: _Facts) -> bool:
         return all(
             isinstance(operand, Constant)
             or operand in self.computed
@@ -424,14 +438,16 @@ class _Propagation:
             for operand in step.operands
         )
 
+    def _held(self, operand: Operand) -> Held | None:
+        """The values that are computed: of constants, and of what is made of them alone."""
+        if isinstance(operand, Constant):
+            return Held(constant(operand))
+        return self.computed.get(operand)
+
     def _compute(self, step: Step, many: Program) -> None:
         given = []
         for operand in step.operands:
-            held = (
-                Held(constant(operand))
-                if isinstance(operand, Constant)
-                else self.computed.get(operand)
-            )
+            held = self._held(operand)
             if held is None or is_key(held.array):
                 return
             given.append(held)
@@ -449,7 +465,7 @@ class _Propagation:
             return
         self.computed |= dict(zip(step.results, found, strict=True))
 
-    def _other(self, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> Step:
+    def _other(self, step: Step, facts: _Facts, single: OneDevice) -> Step:
         """The same operation on one device. Raises ``Unknown``."""
         written = [
             CONSTANT if isinstance(one, Constant) else facts[one].partner
@@ -479,7 +495,7 @@ class _Propagation:
         step: Step,
         many: Program,
         one: Program,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> bool:
         """An operation on indices of a sharded table."""
@@ -493,10 +509,8 @@ class _Propagation:
                 self._looked_at(a, single.resolved(b), many, facts, single)
                 for a, b in zip(step.operands, other.operands, strict=True)
             ]
-            local, whole = (
-                tuple(many.types[step.results[0]].shape),
-                tuple(one.types[other.results[0]].shape),
-            )
+            local = _shape(step.results[0], many)
+            whole = _shape(other.results[0], one)
             site = lookups.Site(
                 step.primitive,
                 step.params,
@@ -520,7 +534,7 @@ class _Propagation:
         self._claim(name, facts[name])
         return True
 
-    def _carry(self, step: Step, facts: dict[Name, _Fact], single: OneDevice) -> bool:
+    def _carry(self, step: Step, facts: _Facts, single: OneDevice) -> bool:
         """An index or a mask that devices keep for a gradient, and take back."""
         (operand,), (name,) = step.operands, step.results
         origin = self._origin(operand)
@@ -555,47 +569,49 @@ class _Propagation:
         operand: Operand,
         other: Operand,
         many: Program,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> lookups.Operand:
         shape = _shape(operand, many)
         state = self._fact(operand, other, facts, single)
         name = operand if isinstance(operand, int) else None
-        symbol = (
-            self.symbols.get(operand)
-            if isinstance(operand, int) and facts[operand].partner == other
-            else None
-        )
-        held = (
-            Held(constant(operand))
-            if isinstance(operand, Constant)
-            else self.computed.get(operand)
-        )
+        if isinstance(operand, int) and facts[operand].partner == other:
+            symbol = self.symbols.get(operand)
+        else:
+            symbol = None
+        held = self._held(operand)
         value = single.value(other)
         if held is None and name in self.repeated:
             held = self.repeated[name]
         if value is None and isinstance(other, int):
             value = single.repeated.get(other)
-        own, number = self._own(held), number_in(value)
-        root = self._origin(operand) if name is not None else None
+        own = self._own(held)
+        number = number_in(value)
+        if name is not None:
+            root = self._origin(operand)
+        else:
+            root = None
         return lookups.Operand(root, state, symbol, own, number, shape)
 
     def _own(self, held: Held | None) -> Any:
         """The integer that a value is on each device; None if it is none."""
         if held is None or np.asarray(held.array).dtype.kind not in "iu":
             return None
-        array, axes = np.asarray(held.array, np.int64), list(held.axes)
+        array = np.asarray(held.array, np.int64)
+        axes = list(held.axes)
         lead = array.shape[: len(axes)]
         flat = array.reshape(*lead, -1)
         if not flat.shape[-1] or np.any(flat != flat[..., :1]):
             return None
         places = [axes.index(axis) for axis in self.sizes if axis in axes]
         numbers = np.transpose(flat[..., 0], places)
-        shape = [size if axis in axes else 1 for axis, size in self.sizes.items()]
-        return np.broadcast_to(numbers.reshape(shape), tuple(self.sizes.values()))
+        for at, axis in enumerate(self.sizes):
+            if axis not in axes:
+                numbers = np.expand_dims(numbers, at)
+        return np.broadcast_to(numbers, tuple(self.sizes.values()))
 
     def _alone(
-        self, step: Step, many: Program, facts: dict[Name, _Fact], single: OneDevice
+        self, step: Step, many: Program, facts: _Facts, single: OneDevice
     ) -> bool:
         """An operation that changes nothing on one device, and which JAX leaves out there."""
         if (
@@ -617,12 +633,13 @@ class _Propagation:
             pass
         else:
             return False
-        params, state = dict(step.params), fact.state
+        params = dict(step.params)
+        state = fact.state
         try:
             if step.primitive in ("mul", "div"):
                 state = _scaled(state, step)
             else:
-                shapes = [tuple(many.types[step.results[0]].shape)]
+                shapes = [_shape(step.results[0], many)]
                 case = Case(
                     step.primitive,
                     params,
@@ -634,7 +651,7 @@ class _Propagation:
                     self.sizes,
                 )
                 (state,) = RULES[step.primitive](case)
-            state = checked(state, tuple(many.types[step.results[0]].shape), self.sizes)
+            state = checked(state, _shape(step.results[0], many), self.sizes)
         except Unknown:
             return False
         facts[step.results[0]] = _Fact(state, fact.partner)
@@ -646,13 +663,15 @@ class _Propagation:
         step: Step,
         pattern: Any,
         beside: Step | None,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> Step | None:
         """Of several with these operands the one with the same parameters, and of these the one in the same line."""
         like = single.like(step, pattern)
         if len(like) < 2:
-            return like[0] if like else None
+            if like:
+                return like[0]
+            return None
         candidates = single.equal(step, pattern) or like
         if beside in candidates and self._is_known(beside, step, facts, single):
             return beside
@@ -661,9 +680,7 @@ class _Propagation:
             None,
         )
 
-    def _is_same(
-        self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice
-    ) -> bool:
+    def _is_same(self, one: Step, step: Step, facts: _Facts, single: OneDevice) -> bool:
         """Whether it is the same operation, of operands whose relation is known."""
         fits = (
             name_of(one) == name_of(step)
@@ -673,7 +690,7 @@ class _Propagation:
         return fits and self._is_known(one, step, facts, single)
 
     def _is_known(
-        self, one: Step, step: Step, facts: dict[Name, _Fact], single: OneDevice
+        self, one: Step, step: Step, facts: _Facts, single: OneDevice
     ) -> bool:
         operands = [single.resolved(operand) for operand in one.operands]
         return all(
@@ -687,7 +704,7 @@ class _Propagation:
         other: Step,
         many: Program,
         one: Program,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> Sequence[State | None]:
         operands = [single.resolved(operand) for operand in other.operands]
@@ -706,9 +723,7 @@ class _Propagation:
             for a, b in zip(step.operands, operands, strict=True)
         ]
         if step.primitive in ("scan", "while", "cond"):
-            loop: Callable[..., list[State | None]] = getattr(
-                self, f"_{step.primitive}"
-            )
+            loop: Callable[..., States] = getattr(self, f"_{step.primitive}")
             return loop(step, other, states)
         if any(state is None for state in states):
             raise Unknown("nothing is known of an operand")
@@ -722,7 +737,7 @@ class _Propagation:
         """Of a loop or of branches, the states that fit the shapes."""
         if not step.inside:
             return states
-        found: list[State | None] = []
+        found: States = []
         for name, state in zip(step.results, states, strict=True):
             try:
                 found.append(
@@ -735,10 +750,11 @@ class _Propagation:
     def _computed_state(
         self, name: Name, partner: Name, single: OneDevice
     ) -> State | None:
-        held, whole = self.computed.get(name), single.values.get(partner)
-        return (
-            None if held is None or whole is None else self._constant(held, whole, None)
-        )
+        held = self.computed.get(name)
+        whole = single.values.get(partner)
+        if held is None or whole is None:
+            return None
+        return self._constant(held, whole, None)
 
     def _ruled(
         self, step: Step, other: Step, states: list[State], many: Program, one: Program
@@ -759,7 +775,10 @@ class _Propagation:
         )
         rule = RULES.get(step.primitive)
         try:
-            found = rule(case) if rule is not None else self._opaque(step, other, case)
+            if rule is not None:
+                found = rule(case)
+            else:
+                found = self._opaque(step, other, case)
             return [
                 checked(state, shape, self.sizes)
                 for state, shape in zip(found, results, strict=True)
@@ -796,7 +815,7 @@ class _Propagation:
         other: Step,
         many: Program,
         one: Program,
-        facts: dict[Name, _Fact],
+        facts: _Facts,
         single: OneDevice,
     ) -> State:
         (name,) = step.results
@@ -824,7 +843,7 @@ class _Propagation:
             (*mine, *more)
             for mine, more in zip(state.dims, step.params["dims"], strict=True)
         )
-        whole = tuple(one.types[other.results[0]].shape)
+        whole = _shape(other.results[0], one)
         found = State(whole, dims, state.parts, state.factor, state.uniform, state.zero)
         return checked(found, tuple(many.types[name].shape), self.sizes)
 
@@ -850,7 +869,8 @@ class _Propagation:
         for dim, axes in enumerate(step.params["dims"]):
             mine = state.dims[dim]
             if mine != axes and not mine and dim in state.uniform and axes:
-                mine = axes if not set(axes) & (state.axes | state.over) else mine
+                if not set(axes) & (state.axes | state.over):
+                    mine = axes
             if mine[len(mine) - len(axes) :] != axes:
                 raise Unknown("returned as sharded otherwise")
             dims.append(mine[: len(mine) - len(axes)])
@@ -859,17 +879,17 @@ class _Propagation:
         ):
             raise Unknown("sharded, but returned as replicated")
         parts = tuple(pair for pair in state.parts if pair[0] not in own)
-        whole = tuple(one.types[other.results[0]].shape)
+        whole = _shape(other.results[0], one)
         found = State(
             whole, tuple(dims), parts, state.factor, state.uniform, state.zero
         )
-        return checked(found, tuple(many.types[step.results[0]].shape), self.sizes)
+        return checked(found, _shape(step.results[0], many), self.sizes)
 
     # --- loops and branches --------------------------------------------------------------------------------------
 
     def _inner(
         self, many: Program, one: Program, states: Sequence[State | None]
-    ) -> list[State | None]:
+    ) -> States:
         given = [
             _Fact(state, name) for state, name in zip(states, one.inputs, strict=True)
         ]
@@ -877,7 +897,7 @@ class _Propagation:
 
     def _tried(
         self, many: Program, one: Program, states: Sequence[State | None]
-    ) -> list[State | None]:
+    ) -> States:
         """Without counting: what comes of these states."""
         saved = self.known, self.all, len(self.ends)
         found = self._inner(many, one, states)
@@ -886,9 +906,7 @@ class _Propagation:
             del self.ends[saved[2] :]
         return found
 
-    def _fixed(
-        self, step: Step, carry: list[State | None], again: Any
-    ) -> list[State | None]:
+    def _fixed(self, step: Step, carry: States, again: Any) -> States:
         """What holds of what a loop carries, in every round."""
         for _ in range(_MOST_ROUNDS):
             after = again(carry)
@@ -908,67 +926,60 @@ class _Propagation:
             carry = merged
         return [None] * len(carry)
 
-    def _scan(
-        self, step: Step, other: Step, states: list[State | None]
-    ) -> list[State | None]:
+    def _scan(self, step: Step, other: Step, states: States) -> States:
         for name in ("length", "reverse", "num_consts", "num_carry"):
             if step.params[name] != other.params[name]:
                 raise Unknown(f"the loop has another {name} on one device")
-        fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        fixed = step.params["num_consts"]
+        carried = step.params["num_carry"]
         (body,), (single,) = step.inside, other.inside
-        consts, rows = (
-            states[:fixed],
-            [row(state) for state in states[fixed + carried :]],
-        )
+        consts = states[:fixed]
+        rows = [row(state) for state in states[fixed + carried :]]
 
-        def again(carry: list[State | None]) -> list[State | None]:
-            return self._tried(body, single, [*consts, *carry, *rows])[:carried]
+        def again(carry: States) -> States:
+            results = self._tried(body, single, [*consts, *carry, *rows])
+            return results[:carried]
 
         carry = self._fixed(step, states[fixed : fixed + carried], again)
         last = self._inner(body, single, [*consts, *carry, *rows])
-        return [
-            *carry,
-            *(stacked(state, step.params["length"]) for state in last[carried:]),
-        ]
+        length = step.params["length"]
+        return [*carry, *(stacked(state, length) for state in last[carried:])]
 
-    def _while(
-        self, step: Step, other: Step, states: list[State | None]
-    ) -> list[State | None]:
-        asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
-        if (asked, done) != (
-            other.params["cond_nconsts"],
-            other.params["body_nconsts"],
-        ):
-            raise Unknown("another loop on one device")
-        cond, body = states[:asked], states[asked : asked + done]
+    def _while(self, step: Step, other: Step, states: States) -> States:
+        for name in ("cond_nconsts", "body_nconsts"):
+            if step.params[name] != other.params[name]:
+                raise Unknown("another loop on one device")
+        asked = step.params["cond_nconsts"]
+        done = step.params["body_nconsts"]
+        for_cond = states[:asked]
+        for_body = states[asked : asked + done]
+        cond, body = step.inside
+        cond_of_one, body_of_one = other.inside
 
-        def again(carry: list[State | None]) -> list[State | None]:
-            return self._tried(step.inside[1], other.inside[1], [*body, *carry])
+        def again(carry: States) -> States:
+            return self._tried(body, body_of_one, [*for_body, *carry])
 
         carry = self._fixed(step, states[asked + done :], again)
-        (wanted,) = self._inner(step.inside[0], other.inside[0], [*cond, *carry])
-        self._inner(step.inside[1], other.inside[1], [*body, *carry])
+        (wanted,) = self._inner(cond, cond_of_one, [*for_cond, *carry])
+        self._inner(body, body_of_one, [*for_body, *carry])
         if wanted is None or not wanted.plain:
             raise Unknown("how often the loop runs depends on the device")
         return carry
 
-    def _cond(
-        self, step: Step, other: Step, states: list[State | None]
-    ) -> list[State | None]:
+    def _cond(self, step: Step, other: Step, states: States) -> States:
         which, *given = states
         if which is None or not which.plain or len(step.inside) != len(other.inside):
             raise Unknown("which branch is taken depends on the device")
-        found: list[State | None] | None = None
+        found: States | None = None
         for a, b in zip(step.inside, other.inside, strict=True):
             results = self._inner(a, b, given)
-            found = (
-                results
-                if found is None
-                else [
+            if found is None:
+                found = results
+            else:
+                found = [
                     either(x, y, self.sizes)
                     for x, y in zip(found, results, strict=True)
                 ]
-            )
         return found or []
 
 
@@ -1006,7 +1017,9 @@ def _scaled(state: State, step: Step) -> State:
 
 
 def _alike(one: Step, step: Step) -> bool:
-    return len(one.results) == len(step.results) and len(one.inside) == len(step.inside)
+    if len(one.results) != len(step.results):
+        return False
+    return len(one.inside) == len(step.inside)
 
 
 def _same_params(a: Step, b: Step) -> bool:
@@ -1045,9 +1058,9 @@ def _floats(step: Step, program: Program) -> bool:
 
 
 def _dtype(operand: Operand, program: Program) -> Any:
-    return (
-        operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
-    )
+    if isinstance(operand, Constant):
+        return operand.dtype
+    return program.types[operand].dtype
 
 
 def _rounding(dtype: Any) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
-from shardtypes.proving.arguments import Layout, draws, layouts, states
+from shardtypes.proving.arguments import Draws, Layout, draws, layouts, states
 from shardtypes.proving.blame import blamed
 from shardtypes.proving.calls import Call
 from shardtypes.proving.difference import difference
@@ -36,6 +36,7 @@ from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.random_draws import related_draws, sources, taken
+from shardtypes.proving.relation import Sizes
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Proof, Where
@@ -119,11 +120,9 @@ def follow(
     """How the arrays of a call that maps over devices move over the mesh, as far as it is proved; empty where nothing
     is mapped. Nothing is run. Raises what the function raises on the mesh."""
     asked = _asked(Call.of(f, args, kwargs, False), mesh, None)
-    return (
-        Intermediates()
-        if isinstance(asked, Proof)
-        else asked.intermediates(with_numbers=False)
-    )
+    if isinstance(asked, Proof):
+        return Intermediates()
+    return asked.intermediates(with_numbers=False)
 
 
 def _asked(
@@ -166,9 +165,7 @@ DRAWN_AS_ON_ONE = (
 _IDENTITIES = "identities that hold at three random points of a field of 2^31 numbers hold everywhere"
 
 
-def _on_one(
-    call: Call, places: Sequence[Layout], sizes: Mapping[str, int], context: Any
-) -> Traced:
+def _on_one(call: Call, places: Sequence[Layout], sizes: Sizes, context: Any) -> Traced:
     arrays = [
         place.one(array) for place, array in zip(places, call.arrays, strict=True)
     ]
@@ -184,12 +181,16 @@ class _Judged:
         many: Traced,
         one: Traced | None,
         places: Sequence[Layout],
-        sizes: Mapping[str, int],
+        sizes: Sizes,
         reference: Callable[..., Any] | None,
         context: Any,
     ) -> None:
-        self.call, self.many, self.one = call, many, one
-        self.places, self.sizes, self.reference = places, sizes, reference
+        self.call = call
+        self.many = many
+        self.one = one
+        self.places = places
+        self.sizes = sizes
+        self.reference = reference
         self.context = context
         self.drawn: dict[Name, Name] = {}
         self.groups: tuple[str, int] | None = None
@@ -210,9 +211,7 @@ class _Judged:
         asked.append(self._for_larger())
         return tuple(one.verdict(mesh_dependent) for one in asked if one is not None)
 
-    def _on(
-        self, mesh: Mapping[str, int], call: Call, one: Traced | None
-    ) -> _Judged | None:
+    def _on(self, mesh: Sizes, call: Call, one: Traced | None) -> _Judged | None:
         """The question on another mesh; None where the program is not for it."""
         try:
             many = traced(call.flat, (call.arrays,), {}, mesh, self.context)
@@ -239,7 +238,9 @@ class _Judged:
             return self._on(mesh, *traces[shapes]) is not None
 
         shapes = larger(_shapes(self.call.arrays), PRIME ** len(mesh), can_be)
-        return None if shapes is None else self._on(mesh, *traces[shapes])
+        if shapes is None:
+            return None
+        return self._on(mesh, *traces[shapes])
 
     def _verdict(self, mesh_dependent: str | None) -> Proof:
         on = mesh_text(self.sizes)
@@ -283,7 +284,8 @@ class _Judged:
             )
             for path, state in zip(_paths(self.many.tree), proved.outputs, strict=True):
                 if state is not None and state.parts:
-                    reason = f"{reason}; {path} is {state.related().words(self.sizes)}"
+                    words = state.related().words(self.sizes)
+                    reason = f"{reason}; {path} is {words}"
         return replace(
             numbers,
             reason=reason,
@@ -352,7 +354,7 @@ class _Judged:
             None, reason, self.sizes, proved=proved.share, culprit=_end(proved)
         )
 
-    def _draws(self) -> tuple[list[list[Any]], list[list[Any]]]:
+    def _draws(self) -> tuple[Draws, Draws]:
         ones = [
             place.one(array)
             for place, array in zip(self.places, self.call.arrays, strict=True)
@@ -402,9 +404,10 @@ class _Judged:
             self.drawn, found, self.many.program, self.one.program, self.sizes, draws
         )
 
-    def _of_reference(self, ones: list[list[Any]]) -> list[Host]:
+    def _of_reference(self, ones: Draws) -> list[Host]:
         assert self.reference is not None
-        call = Call.of(self.reference, *self.call.rebuilt(self.call.arrays), False)
+        examples, named = self.call.rebuilt(self.call.arrays)
+        call = Call.of(self.reference, examples, named, False)
         program = traced(call.flat, (self.call.arrays,), {}, {}, self.context).program
         return [without_axes(value) for value in run(program, ones, ()).results]
 
@@ -421,7 +424,10 @@ class _Judged:
         wrong = []
         for number, (values, whole) in enumerate(zip(found, wanted, strict=True)):
             output = program.outputs[number]
-            maker = makers.get(output) if isinstance(output, int) else None
+            if isinstance(output, int):
+                maker = makers.get(output)
+            else:
+                maker = None
             if not self._is_right(values, whole, maker, copies):
                 wrong.append(number)
         return wrong
@@ -447,7 +453,8 @@ class _Judged:
         if isinstance(operand, Constant):
             return True
         held = copies[operand]
-        dims, sizes = maker.params["dims"], maker.params["sizes"]
+        dims = maker.params["dims"]
+        sizes = maker.params["sizes"]
         unnamed = [
             a for a in held.axes if a in sizes and not any(a in axes for axes in dims)
         ]
@@ -476,8 +483,8 @@ class _Judged:
         paths: Sequence[str],
         found: list[Values],
         wanted: list[Host],
-        many: list[list[Any]],
-        ones: list[list[Any]],
+        many: Draws,
+        ones: Draws,
     ) -> Proof:
         numbers = difference(wrong[0], paths, found, wanted, many, self._where())
         on = mesh_text(self.sizes)
@@ -517,7 +524,9 @@ class _Judged:
 
     def _where(self) -> str:
         """Of what the devices are compared with: where it was computed."""
-        return "one" if self.groups is None else mesh_text(self._fewer(*self.groups))
+        if self.groups is None:
+            return "one"
+        return mesh_text(self._fewer(*self.groups))
 
     def _fewer(self, axis: str, count: int) -> dict[str, int]:
         """A mesh with more than one device along one axis alone."""
@@ -560,7 +569,7 @@ class _Judged:
         self.whom = judged.whom
         return found
 
-    def _walk(self, many: list[list[Any]], ones: list[list[Any]]) -> Walk:
+    def _walk(self, many: Draws, ones: Draws) -> Walk:
         assert self.one is not None
         few = slice(-2, None)
         names, steps = aligned(self.many.program, self.one.program)
@@ -572,10 +581,8 @@ class _Judged:
         if self.groups is not None:
             axis, count = self.groups
             sizes[axis] //= count
-            on_many, on_one = (
-                in_groups(on_many, axis, count),
-                in_groups(on_one, axis, count),
-            )
+            on_many = in_groups(on_many, axis, count)
+            on_one = in_groups(on_one, axis, count)
         walk = Walk(self.many.program, names, steps, on_many, on_one, sizes)
         for name, place in zip(self.many.program.inputs, self.places, strict=True):
             if place.how == "own":

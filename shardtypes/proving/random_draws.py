@@ -18,6 +18,7 @@ from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.numbers import Numbers, Values, bytes_of, run
 from shardtypes.proving.observed import joined
 from shardtypes.proving.program import Constant, Name, Program, needed
+from shardtypes.proving.relation import Axes, Sizes
 from shardtypes.proving.state import State
 
 Drawn = Mapping[Name, tuple[State, Name]]
@@ -33,7 +34,8 @@ def sources(many: Program, one: Program) -> dict[Name, Name]:
     if not drawn:
         return {}
     _, steps = aligned(many, one)
-    pairs = [(a.results[0], b.results[0]) for a, b in steps if a.results[0] in drawn]
+    results = [(a.results[0], b.results[0]) for a, b in steps]
+    pairs = [(name, partner) for name, partner in results if name in drawn]
     return {
         name: other
         for name, other in pairs
@@ -46,7 +48,7 @@ def taken(
     numbers: Numbers,
     many: Program,
     one: Program,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     draws: int,
 ) -> list[dict[Name, Any]]:
     """For each draw of the arguments, the values of one device that are put together from those of the devices.
@@ -69,7 +71,7 @@ def related_draws(
     one: Program,
     examples: Sequence[Any],
     places: Sequence[Layout],
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> Drawn:
     """What devices draw for shards of what one device draws, each shard with a key of its own that is the same on all
     devices that hold it. The keys are computed in numbers; where they need much else, nothing is found."""
@@ -77,7 +79,8 @@ def related_draws(
     makers = {name: step for step in many.steps for name in step.results}
     keys = {name: makers[name].operands[0] for name in pairs}
     wanted = sorted({key for key in keys.values() if isinstance(key, int)})
-    alone = Program(many.inputs, needed(many.steps, wanted), list(wanted), many.types)
+    steps = needed(many.steps, wanted)
+    alone = Program(many.inputs, steps, list(wanted), many.types)
     if not wanted or bytes_of(alone, sizes) > _MOST_BYTES:
         return {}
     try:
@@ -126,9 +129,7 @@ def _arguments(
     return given
 
 
-def _is_sharded(
-    key: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
-) -> bool:
+def _is_sharded(key: Values, dims: Mapping[int, Axes], sizes: Sizes) -> bool:
     """Whether devices have keys of their own along the axes that shard, and one key along all others."""
     named = {axis for axes in dims.values() for axis in axes}
     for number, axis in enumerate(key.axes):
@@ -140,19 +141,18 @@ def _is_sharded(
     return _of_their_own(key, dims, sizes)
 
 
-def _of_their_own(
-    values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
-) -> bool:
+def _of_their_own(values: Values, dims: Mapping[int, Axes], sizes: Sizes) -> bool:
     """Whether no two devices along the axes that shard hold the same."""
     named = [axis for axes in dims.values() for axis in axes]
     if not set(named) <= set(values.axes):
         return False
-    others = tuple(0 if axis not in named else slice(None) for axis in values.axes)
-    rows = values.array[others].reshape(math.prod(sizes[axis] for axis in named), -1)
+    first = tuple(0 if axis not in named else slice(None) for axis in values.axes)
+    count = math.prod(sizes[axis] for axis in named)
+    rows = values.array[first].reshape(count, -1)
     return len(np.unique(rows, axis=0)) == len(rows)
 
 
-def _orders(program: Program) -> set[tuple[str, ...]]:
+def _orders(program: Program) -> set[Axes]:
     """The axes that shard a dimension together, major to minor, anywhere in the program."""
     steps = [step for step in program.steps if step.primitive in ("shard", "unshard")]
     return {axes for step in steps for axes in step.params["dims"] if axes}
@@ -161,9 +161,9 @@ def _orders(program: Program) -> set[tuple[str, ...]]:
 def _sharding(
     local: Sequence[int],
     whole: Sequence[int],
-    sizes: Mapping[str, int],
-    orders: set[tuple[str, ...]],
-) -> dict[int, tuple[str, ...]] | None:
+    sizes: Sizes,
+    orders: set[Axes],
+) -> dict[int, Axes] | None:
     """Which axes shard which dimension; None unless there is just one way."""
     if len(local) != len(whole):
         return None
@@ -181,19 +181,22 @@ def _sharding(
         )
         if fits and len(set(named)) == len(named):
             found.append(dict(zip(places, chosen, strict=True)))
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1:
+        return found[0]
+    return None
 
 
-def _together(
-    values: Values, dims: Mapping[int, tuple[str, ...]], sizes: Mapping[str, int]
-) -> Any:
+def _together(values: Values, dims: Mapping[int, Axes], sizes: Sizes) -> Any:
     """The parts of all devices, for each draw; those of the first device along axes that shard nothing."""
-    array, left = values.array, list(values.axes)
+    array = values.array
+    left = list(values.axes)
     named = [axis for axes in dims.values() for axis in axes]
-    for axis in [axis for axis in left if axis not in named]:
+    unused = [axis for axis in left if axis not in named]
+    for axis in unused:
         array = np.take(array, 0, axis=left.index(axis))
         left.remove(axis)
-    for axis in [axis for axis in named if axis not in left]:
+    missing = [axis for axis in named if axis not in left]
+    for axis in missing:
         array = np.broadcast_to(array, (sizes[axis], *array.shape))
         left.insert(0, axis)
     return joined(array, left, dims, 1)

@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from shardtypes.lang.messages import axes_text, device_mean, partial_sum
 from shardtypes.semantics.relation import SAME, VARYING, Monoid, Relation, part, split
+
+Axes: TypeAlias = tuple[str, ...]
+"""Mesh axes by name; of those that shard one dimension the major one comes first."""
+
+Sizes: TypeAlias = Mapping[str, int]
+"""How many devices there are along each mesh axis."""
 
 _MONOIDS = {
     "max": "a per-device maximum",
@@ -30,12 +37,12 @@ class Related:
     over: tuple[tuple[str, Relation], ...] = ()
     factor: Fraction | float = 1
     zero: bool = False
-    held_on: tuple[str, ...] = ()
+    held_on: Axes = ()
 
     def __getitem__(self, axis: str) -> Relation:
         return dict(self.over).get(axis, SAME)
 
-    def sharding(self, dim: int) -> tuple[str, ...]:
+    def sharding(self, dim: int) -> Axes:
         """The mesh axes that shard one dimension, major to minor."""
         return tuple(
             axis
@@ -44,7 +51,7 @@ class Related:
         )
 
     @property
-    def split(self) -> dict[int, tuple[str, ...]]:
+    def split(self) -> dict[int, Axes]:
         """The mesh axes of each dimension that is sharded."""
         dims = dict.fromkeys(
             found.dim
@@ -54,12 +61,12 @@ class Related:
         return {dim: self.sharding(dim) for dim in dims}
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def parts(self) -> Axes:
         """The axes over which devices' values have to be combined."""
         return tuple(axis for axis, found in self.over if found.kind == "part")
 
     @property
-    def numbered(self) -> tuple[str, ...]:
+    def numbered(self) -> Axes:
         """The axes along which the value is made of the devices' numbers: there is nothing to combine."""
         return tuple(axis for axis, found in self.over if found.kind == "varying")
 
@@ -81,7 +88,9 @@ class Related:
         return self.zero or (complete and self.factor == 1)
 
     def times(self, factor: Fraction | float) -> Related:
-        return self if self.zero else replace(self, factor=self.factor * factor)
+        if self.zero:
+            return self
+        return replace(self, factor=self.factor * factor)
 
     def by_number(self) -> Related:
         """With the parts as what depends on the devices' numbers."""
@@ -96,7 +105,7 @@ class Related:
             self, over=tuple(pair for pair in self.over if pair[0] not in gone)
         )
 
-    def words(self, sizes: Mapping[str, int]) -> str:
+    def words(self, sizes: Sizes) -> str:
         """``sharded over 't' along dimension 1``, ``a partial sum over 't'``, ``replicated, 4 times too large``."""
         if self.zero:
             return "zero"
@@ -111,11 +120,9 @@ class Related:
             texts.append(f"held by one device along {axes_text(self.held_on)} alone")
         text = " and ".join(texts) or "replicated"
         off = scale_words(self.factor)
-        return (
-            f"{text}, {off}"
-            if off and not (self.parts and _is_mean(self, sizes))
-            else text
-        )
+        if off and not (self.parts and _is_mean(self, sizes)):
+            return f"{text}, {off}"
+        return text
 
 
 REPLICATED = Related()
@@ -131,7 +138,8 @@ def related(
     over: list[tuple[str, Relation]] = []
     for dim, axes in sorted((split_dims or {}).items()):
         over += [(axis, split(dim)) for axis in axes]
-    over += [(axis, part(monoid)) for axis, monoid in sorted((parts or {}).items())]
+    for axis, monoid in sorted((parts or {}).items()):
+        over.append((axis, part(monoid)))
     return Related(tuple(over), factor)
 
 
@@ -146,16 +154,16 @@ def scale_words(factor: Fraction | float) -> str:
     return f"{float(factor):g} times too large"
 
 
-def _is_mean(value: Related, sizes: Mapping[str, int]) -> bool:
+def _is_mean(value: Related, sizes: Sizes) -> bool:
     count = 1
     for axis in value.parts:
         count *= sizes.get(axis, 1)
     return value.factor == count and value.monoid == "sum"
 
 
-def _combined(value: Related, sizes: Mapping[str, int]) -> str:
+def _combined(value: Related, sizes: Sizes) -> str:
     if value.monoid != "sum":
         return f"{_MONOIDS[str(value.monoid)]} along {axes_text(value.parts)}"
-    return (
-        device_mean(value.parts) if _is_mean(value, sizes) else partial_sum(value.parts)
-    )
+    if _is_mean(value, sizes):
+        return device_mean(value.parts)
+    return partial_sum(value.parts)

@@ -7,14 +7,16 @@ value of one device that the axes of each dimension choose, major to minor; alon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeAlias
 
-from shardtypes.proving.relation import Related, related
+from shardtypes.proving.relation import Axes, Related, Sizes, related
 from shardtypes.semantics.relation import Monoid
 
 Shape = tuple[int, ...]
+States: TypeAlias = "list[State | None]"
 
 
 class Unknown(Exception):
@@ -34,7 +36,7 @@ class State:
     as well."""
 
     whole: Shape
-    dims: tuple[tuple[str, ...], ...]
+    dims: tuple[Axes, ...]
     parts: tuple[tuple[str, Monoid], ...] = ()
     factor: Fraction = Fraction(1)
     uniform: frozenset[int] = frozenset()
@@ -56,7 +58,9 @@ class State:
 
     @property
     def monoid(self) -> Monoid | None:
-        return self.parts[0][1] if self.parts else None
+        if self.parts:
+            return self.parts[0][1]
+        return None
 
     @property
     def plain(self) -> bool:
@@ -83,11 +87,11 @@ def same(whole: Sequence[int], factor: Fraction = Fraction(1)) -> State:
     return State(tuple(whole), ((),) * len(whole), factor=factor)
 
 
-def count(axes: Iterable[str], sizes: Mapping[str, int]) -> int:
+def count(axes: Iterable[str], sizes: Sizes) -> int:
     return math.prod(sizes[axis] for axis in axes)
 
 
-def checked(state: State, local: Shape, sizes: Mapping[str, int]) -> State:
+def checked(state: State, local: Shape, sizes: Sizes) -> State:
     """The state, if it fits the shapes on devices and on one. Raises ``Unknown``."""
     refuse(
         len(local) != state.rank or len(state.whole) != state.rank,
@@ -110,9 +114,9 @@ def checked(state: State, local: Shape, sizes: Mapping[str, int]) -> State:
 def adopted(
     state: State,
     dim: int,
-    axes: tuple[str, ...],
+    axes: Axes,
     local: Shape,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
 ) -> State:
     """A uniform dimension as the shard that it is beside a sharded one. Raises ``Unknown``."""
     if state.dims[dim] == axes:
@@ -123,7 +127,9 @@ def adopted(
         taken or local[dim] * count(axes, sizes) != state.whole[dim],
         "sharded differently",
     )
-    return replace(state, dims=(*state.dims[:dim], axes, *state.dims[dim + 1 :]))
+    dims = list(state.dims)
+    dims[dim] = axes
+    return replace(state, dims=tuple(dims))
 
 
 def settled(state: State, local: Shape) -> State:
@@ -136,7 +142,7 @@ def settled(state: State, local: Shape) -> State:
     return state
 
 
-def leveled(states: Sequence[State], sizes: Mapping[str, int]) -> list[State]:
+def leveled(states: Sequence[State], sizes: Sizes) -> list[State]:
     """Values to be added: what is the same on n devices is a partial sum of n times that. Raises ``Unknown``."""
     over = {axis for state in states for axis in state.over if not state.zero}
     refuse(
@@ -150,17 +156,17 @@ def leveled(states: Sequence[State], sizes: Mapping[str, int]) -> list[State]:
             found.append(state)
             continue
         refuse(more & state.axes, "a partial result and a sharded value are added")
-        parts = tuple(sorted((*state.parts, *((axis, _SUM) for axis in more))))
-        found.append(
-            replace(state, parts=parts, factor=state.factor * count(more, sizes))
-        )
+        added = [(axis, _SUM) for axis in more]
+        parts = tuple(sorted((*state.parts, *added)))
+        factor = state.factor * count(more, sizes)
+        found.append(replace(state, parts=parts, factor=factor))
     return found
 
 
 _SUM: Monoid = "sum"
 
 
-def joined(a: State, b: State, sizes: Mapping[str, int]) -> State:
+def joined(a: State, b: State, sizes: Sizes) -> State:
     """What holds of a value that is one of two. Raises ``Unknown``."""
     if a == b:
         return a
@@ -193,7 +199,7 @@ def _fits(zero: State, other: State) -> bool:
     )
 
 
-def either(a: State | None, b: State | None, sizes: Mapping[str, int]) -> State | None:
+def either(a: State | None, b: State | None, sizes: Sizes) -> State | None:
     """What holds of a value that is one of two; None if nothing is known."""
     if a is None or b is None:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +25,7 @@ from jax._src import shard_map as _shard_map
 from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
 
 from shardtypes.kept_meshes import forgetting_meshes
+from shardtypes.proving.relation import Sizes
 
 # Part of the key of JAX's caches of traces, so that what is traced on our meshes is never taken for the user's program.
 # Each trace has a number of its own: of what an earlier one has kept, this one would not see which axes it maps over.
@@ -42,14 +43,15 @@ class Seen:
 
 
 @contextmanager
-def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Seen]:
+def sizes_in_force(sizes: Sizes, context: Any = None) -> Iterator[Seen]:
     """In the block, mesh axes have these sizes; those that are not named keep their own.
 
     ``context`` is the mesh that functions without a mesh of their own take; None leaves that to the caller's.
     """
     seen = Seen()
     with ExitStack() as stack:
-        stack.enter_context(_traced_for((next(_traces), *sorted(sizes.items()))))
+        key = next(_traces), *sorted(sizes.items())
+        stack.enter_context(_traced_for(key))
         stack.enter_context(forgetting_meshes())
         device = _device_of(
             context if context is not None else jax.sharding.get_abstract_mesh()
@@ -61,10 +63,9 @@ def sizes_in_force(sizes: Mapping[str, int], context: Any = None) -> Iterator[Se
         yield seen
 
 
-def _changes(
-    sizes: Mapping[str, int], seen: Seen, device: Any
-) -> list[tuple[Any, str, Any]]:
-    plain_mesh, plain_abstract = vars(Mesh), vars(AbstractMesh)
+def _changes(sizes: Sizes, seen: Seen, device: Any) -> list[tuple[Any, str, Any]]:
+    plain_mesh = vars(Mesh)
+    plain_abstract = vars(AbstractMesh)
     changes: list[tuple[Any, str, Any]] = [
         (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen, device)),
         (_api, "batching", _Batching(vars(_api)["batching"], seen)),
@@ -114,24 +115,33 @@ def _replaced(owner: Any, name: str, new: Any) -> Iterator[None]:
 
 def _own_sizes(mesh: Any) -> dict[str, int]:
     """The sizes that a mesh has of itself, whatever it reports."""
-    numbers = mesh.devices.shape if isinstance(mesh, Mesh) else mesh.axis_sizes
+    if isinstance(mesh, Mesh):
+        numbers = mesh.devices.shape
+    else:
+        numbers = mesh.axis_sizes
     return dict(zip(mesh.axis_names, numbers, strict=True))
 
 
 def _device_of(mesh: Any) -> Any:
     """What JAX says of the devices of a mesh: meshes that differ in it are different ones to it."""
-    abstract = mesh.abstract_mesh if isinstance(mesh, Mesh) else mesh
+    if isinstance(mesh, Mesh):
+        abstract = mesh.abstract_mesh
+    else:
+        abstract = mesh
     return getattr(abstract, "abstract_device", None)
 
 
-def _substitute(mesh: Any, sizes: Mapping[str, int], device: Any) -> AbstractMesh:
+def _substitute(mesh: Any, sizes: Sizes, device: Any) -> AbstractMesh:
     own = _own_sizes(mesh)
     numbers = tuple(sizes.get(name, size) for name, size in own.items())
-    about = {} if device is None else {"abstract_device": device}
+    if device is None:
+        about = {}
+    else:
+        about = {"abstract_device": device}
     return AbstractMesh(numbers, tuple(own), axis_types=mesh.axis_types, **about)
 
 
-def _reported(name: str, plain: Any, sizes: Mapping[str, int], device: Any) -> property:
+def _reported(name: str, plain: Any, sizes: Sizes, device: Any) -> property:
     """An attribute of meshes, as it is with other sizes."""
 
     def get(mesh: Any) -> Any:
@@ -161,7 +171,7 @@ def _plainly(mesh: Any, name: str, plain: Any) -> Any:
     return plain.__get__(mesh, type(mesh))
 
 
-def _bind_on(sizes: Mapping[str, int], seen: Seen, device: Any) -> Callable[..., Any]:
+def _bind_on(sizes: Sizes, seen: Seen, device: Any) -> Callable[..., Any]:
     kind = type(_shard_map.shard_map_p)
 
     def bind(*args: Any, mesh: Any, **params: Any) -> Any:
@@ -190,7 +200,9 @@ def _enough_devices(plain: Callable[..., Any]) -> Callable[..., Any]:
         if given is not None:
             return tuple(given)[:1] * count
         found = plain(given, backend, count, *rest)
-        return tuple(found) if len(found) >= count else tuple(found)[:1] * count
+        if len(found) >= count:
+            return tuple(found)
+        return tuple(found)[:1] * count
 
     return devices
 
@@ -223,7 +235,8 @@ class _Mapped:
 
     def call_wrapped(self, *args: Any) -> Any:
         """The results and the dimensions along which they are mapped, as ``batching.batch`` gives them."""
-        name, size = self.axis.name, self.axis.size
+        name = self.axis.name
+        size = self.axis.size
 
         def on_one(*parts: Any) -> Any:
             given = [
@@ -235,7 +248,10 @@ class _Mapped:
                     # of the run before, which only found out where results are mapped
                     store.reset()
             results = self.function.call_wrapped(*given)
-            places = self.out_axes() if callable(self.out_axes) else self.out_axes
+            if callable(self.out_axes):
+                places = self.out_axes()
+            else:
+                places = self.out_axes
             self._places = list(places)
             return [
                 result if at is None else jnp.expand_dims(result, at)
@@ -263,7 +279,8 @@ class _Late:
     name: str
 
     def specs(self, on_one: Callable[..., Any], args: Any, specs: Any) -> Any:
-        name, size = self.name, self.mapped.axis.size
+        name = self.name
+        size = self.mapped.axis.size
         mesh = AbstractMesh((size,), (name,), axis_types=(AxisType.Auto,))
 
         def alone(*parts: Any) -> Any:
@@ -280,4 +297,6 @@ class _Late:
 
 
 def _spec(at: int | None, name: str) -> PartitionSpec:
-    return PartitionSpec() if at is None else PartitionSpec(*[None] * at, name)
+    if at is None:
+        return PartitionSpec()
+    return PartitionSpec(*[None] * at, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 
 from shardtypes.proving.backward_lines import own_lines
 from shardtypes.proving.program import Program, read
+from shardtypes.proving.relation import Sizes
 from shardtypes.proving.substitution import sizes_in_force
 
 
@@ -20,7 +21,7 @@ class Traced:
 
     program: Program
     tree: Any
-    sizes: Mapping[str, int]
+    sizes: Sizes
     mapped: frozenset[str] = frozenset()
 
 
@@ -28,7 +29,7 @@ def traced(
     f: Callable[..., Any],
     args: Any,
     kwargs: Any,
-    sizes: Mapping[str, int],
+    sizes: Sizes,
     context: Any,
 ) -> Traced:
     """Trace with mesh axes of these sizes. Raises what the program raises."""

@@ -116,7 +116,8 @@ class Proof:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        where = (
-            f", culprit={str(self.culprit.place)!r}" if self.culprit is not None else ""
-        )
+        if self.culprit is not None:
+            where = f", culprit={str(self.culprit.place)!r}"
+        else:
+            where = ""
         return f"Proof(ok={self.ok}, reason={self.reason!r}, sizes={dict(self.sizes)}, proved={self.proved:.2f}{where})"

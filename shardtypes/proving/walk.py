@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,10 +17,11 @@ from shardtypes.proving.numbers import Numbers, Values, without_axes
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
-from shardtypes.proving.relation import REPLICATED, Related
+from shardtypes.proving.relation import REPLICATED, Axes, Related, Sizes
 
 Standing = Literal["right", "awaiting", "scaled", "none", "unpaired"]
 """``awaiting``: a part, which a collective completes. ``scaled``: complete, but off by a factor."""
+_Found: TypeAlias = tuple[Standing, Related | None]
 
 _RANDOM = frozenset(
     "random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split()
@@ -71,7 +72,7 @@ class Purpose:
 
     kind: Literal["draws", "given", "picks", "counts"]
     place: Place | None = None
-    axes: tuple[str, ...] = ()
+    axes: Axes = ()
 
     def __str__(self) -> str:
         return _PURPOSES[self.kind].format(place=self.place)
@@ -118,12 +119,15 @@ class Walk:
         steps: Iterable[tuple[Step, Step]],
         on_many: Numbers,
         on_one: Numbers,
-        sizes: Mapping[str, int],
+        sizes: Sizes,
     ) -> None:
-        self.many, self.names, self.sizes = many, names, sizes
-        self.on_many, self.on_one = on_many, on_one
+        self.many = many
+        self.names = names
+        self.sizes = sizes
+        self.on_many = on_many
+        self.on_one = on_one
         self.others = dict(steps)
-        self._found: dict[Name, tuple[Standing, Related | None]] = {}
+        self._found: dict[Name, _Found] = {}
         self._producers: dict[Name, Step] = {}
         self._sources: dict[Name, list[Operand]] = {}
         self._rounds: dict[Name, tuple[int, ...]] = {}
@@ -149,7 +153,8 @@ class Walk:
 
     def _index_scan(self, step: Step, rounds: tuple[int, ...]) -> None:
         (body,) = step.inside
-        fixed, carried = step.params["num_consts"], step.params["num_carry"]
+        fixed = step.params["num_consts"]
+        carried = step.params["num_carry"]
         if rounds_apart(step, self.others.get(step)):
             self._counted.update(step.operands[fixed + carried :])
         for number, (name, operand) in enumerate(
@@ -159,11 +164,12 @@ class Walk:
             if fixed <= number < fixed + carried:
                 self._sources[name].append(body.outputs[number - fixed])
             self._order[name] = len(self._order)
-        self._index(body, (*rounds, -1 if step.params["reverse"] else 0))
+        last = -1 if step.params["reverse"] else 0
+        self._index(body, (*rounds, last))
         for name, output in zip(step.results, body.outputs, strict=True):
             self._sources[name] = [output]
 
-    def standing(self, operand: Operand) -> tuple[Standing, Related | None]:
+    def standing(self, operand: Operand) -> _Found:
         """How a value stands to the one of one device."""
         if isinstance(operand, Constant):
             return "right", REPLICATED
@@ -186,16 +192,15 @@ class Walk:
                 return relation
         return relation.by_number()
 
-    def _look(self, name: Name) -> tuple[Standing, Related | None]:
+    def _look(self, name: Name) -> _Found:
         # an argument of a loop's body: what comes in first
         if name not in self._producers:
             standing, relation = self.standing(self._sources[name][0])
-            return (
-                (standing, None)
-                if standing in ("none", "unpaired")
-                else ("right", relation)
-            )
-        found, whole = self.held(name), self.whole(name)
+            if standing in ("none", "unpaired"):
+                return standing, None
+            return "right", relation
+        found = self.held(name)
+        whole = self.whole(name)
         if found is None or whole is None:
             return "unpaired", None
         rounds = self._rounds[name]
@@ -225,14 +230,16 @@ class Walk:
 
     def held(self, operand: Operand) -> Values | None:
         """What the devices hold; None of a constant, and where that is not known."""
-        return (
-            None if isinstance(operand, Constant) else self.on_many.inside.get(operand)
-        )
+        if isinstance(operand, Constant):
+            return None
+        return self.on_many.inside.get(operand)
 
     def whole(self, name: Name) -> Host | None:
         """What one device computes of a value; None where that is not known."""
         found = self.on_one.inside.get(self.names.get(name, -1))
-        return None if found is None else without_axes(found)
+        if found is None:
+            return None
+        return without_axes(found)
 
     # --- on purpose -------------------------------------------------------------------------------------------------
 
@@ -298,7 +305,10 @@ class Walk:
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
-        axes = self._picks(step) if step.primitive in _PICKS else ()
+        if step.primitive in _PICKS:
+            axes = self._picks(step)
+        else:
+            axes = ()
         if axes:
             return Purpose("picks", step.place, axes)
         return None
@@ -327,10 +337,11 @@ class Walk:
         held = self.held(operand)
         _, relation = self.standing(operand)
         # Choices of several kinds one after another are no shard of anything.
-        along = relation is None or bool(relation.sharding(step.params["axis"]))
-        return along and held is not None and bool(np.isin(held.array, (0, 1)).all())
+        if relation is not None and not relation.sharding(step.params["axis"]):
+            return False
+        return held is not None and bool(np.isin(held.array, (0, 1)).all())
 
-    def _picks(self, step: Step) -> tuple[str, ...]:
+    def _picks(self, step: Step) -> Axes:
         """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the
         axes along which devices are numbered. Empty for anything else."""
         array, *indices = step.operands
@@ -347,15 +358,16 @@ class Walk:
 
     def _one_shape(self, name: Name) -> tuple[int, ...]:
         found = self.on_one.inside.get(name)
-        return (
-            ()
-            if found is None
-            else without_axes(found).shape[1 + self._depth_of_one(name) :]
-        )
+        if found is None:
+            return ()
+        shape: tuple[int, ...] = without_axes(found).shape
+        return shape[1 + self._depth_of_one(name) :]
 
     def _depth_of_one(self, name: Name) -> int:
         back = next((many for many, one in self.names.items() if one == name), None)
-        return 0 if back is None else len(self._rounds.get(back, ()))
+        if back is None:
+            return 0
+        return len(self._rounds.get(back, ()))
 
     def _axes_of_place(self, operand: Operand) -> set[str]:
         """Of a value that comes of the device's number and of constants alone, the axes along which it is numbered;
@@ -415,9 +427,7 @@ class Walk:
         self._found = {name: self._found[name] for name in self.many.inputs}
         self._benign.clear()
 
-    def _look_at_all_rounds(
-        self, found: Mapping[Name, tuple[Standing, Related | None]]
-    ) -> None:
+    def _look_at_all_rounds(self, found: Mapping[Name, _Found]) -> None:
         self._first_rounds = False
         self._found = dict(found)
         self._benign.clear()
@@ -485,7 +495,8 @@ class Walk:
         if isinstance(operand, Constant):
             return None
         standing, relation = self.standing(operand)
-        name, step = operand, self._producers.get(operand)
+        name = operand
+        step = self._producers.get(operand)
         if relation is not None and relation.factor != 1:
             standing = "scaled"
         for _ in range(10_000):
@@ -497,7 +508,8 @@ class Walk:
             )
             if before is None:
                 return step
-            name, step = before, self._producers.get(before) or step
+            name = before
+            step = self._producers.get(before) or step
         return step
 
     def _like(self, name: Name, standing: Standing, relation: Related | None) -> bool:
@@ -514,7 +526,8 @@ class Walk:
 
     def makers(self, operands: Iterable[Operand], most: float = 50) -> Iterator[Step]:
         """The operations that made the operands, and theirs, nearest first: those of so many values at most."""
-        left, seen = list(operands), set[Operand]()
+        left = list(operands)
+        seen = set[Operand]()
         while left and len(seen) < most:
             one = left.pop(0)
             if isinstance(one, Constant) or one in seen:
@@ -551,7 +564,8 @@ class Walk:
 
     def collective_before(self, operand: Operand) -> Step | None:
         """The last collective on the way of a value."""
-        left, seen = [operand], set()
+        left = [operand]
+        seen = set()
         while left:
             one = left.pop(0)
             if isinstance(one, Constant) or one in seen:
@@ -575,7 +589,7 @@ def rounds_apart(step: Step, other: Step | None) -> bool:
     return other is not None and step.params.get("length") != other.params.get("length")
 
 
-def reduced_axes(step: Step) -> tuple[str, ...]:
+def reduced_axes(step: Step) -> Axes:
     """The mesh axes over which a collective adds up; empty for anything else."""
     if step.primitive not in ("psum", "psum_invariant", "reduce_scatter"):
         return ()

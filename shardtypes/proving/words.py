@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from shardtypes.lang.messages import (
     applied_to,
@@ -12,7 +12,7 @@ from shardtypes.lang.messages import (
     returned_as_replicated,
 )
 from shardtypes.proving.program import Constant, Step
-from shardtypes.proving.relation import Related, scale_words
+from shardtypes.proving.relation import Axes, Related, Sizes, scale_words
 from shardtypes.proving.walk import COLLECTIVES, Culprit, rounds_apart
 
 _PUBLIC = {
@@ -34,7 +34,7 @@ def operation(step: Step) -> str:
     return _PUBLIC.get(name) or _SIGNS.get(name) or f"lax.{name}"
 
 
-def mesh_text(sizes: Mapping[str, int]) -> str:
+def mesh_text(sizes: Sizes) -> str:
     """``d=2, t=4``."""
     return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
 
@@ -43,11 +43,14 @@ def wrong_as_well(paths: Sequence[str]) -> str:
     """The results that differ beside the first."""
     if not paths:
         return ""
-    more = " …" if len(paths) > _SHOWN else ""
+    if len(paths) > _SHOWN:
+        more = " …"
+    else:
+        more = ""
     return f"; wrong as well: {', '.join(paths[:_SHOWN])}{more}"
 
 
-def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
+def what_happens(found: Culprit, sizes: Sizes) -> str:
     """What the operation of a culprit does, with what its operands were, and what to write instead."""
     step = found.step
     known = [one for one in found.operands if one is not None]
@@ -72,12 +75,12 @@ def what_happens(found: Culprit, sizes: Mapping[str, int]) -> str:
     return _combined(step, found, sizes)
 
 
-def arises(relation: Related, sizes: Mapping[str, int]) -> str:
+def arises(relation: Related, sizes: Sizes) -> str:
     """Where the relation of an operand arose."""
     return f"it is {relation.words(sizes)} from here on"
 
 
-def goes_on(relation: Related, what: str, sizes: Mapping[str, int]) -> str:
+def goes_on(relation: Related, what: str, sizes: Sizes) -> str:
     """A part that is never reduced, where it arose."""
     return f"{arises(relation, sizes)}: {what}"
 
@@ -130,22 +133,20 @@ def same_rows(axes: Sequence[str]) -> str:
     )
 
 
-def _words(relation: Related, sizes: Mapping[str, int]) -> str:
+def _words(relation: Related, sizes: Sizes) -> str:
     return f"what is {relation.words(sizes)}"
 
 
-def _returned(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
+def _returned(step: Step, found: Culprit, sizes: Sizes) -> str:
     dims = step.params["dims"]
     named = {axis for axes in dims for axis in axes}
     missing = [axis for axis in step.params["sizes"] if axis not in named]
     (relation,) = found.operands
     what = f"result {step.params['number'] + 1} of shard_map"
     if relation is None:
-        return (
-            f"{what} {returned_as_replicated(missing)}"
-            if missing
-            else f"{what} is put together from other parts"
-        )
+        if missing:
+            return f"{what} {returned_as_replicated(missing)}"
+        return f"{what} is put together from other parts"
     parts = [axis for axis in relation.parts if axis in missing]
     if parts:
         return f"{what} is {relation.words(sizes)} but is returned as replicated: {_remedy(relation)}"
@@ -171,13 +172,14 @@ def _remedy(relation: Related, first: str = "") -> str:
     collective = names.get(str(relation.monoid), "psum")
     if relation.monoid == "sum" and relation.factor != 1:
         collective = "pmean"
-    axes = repr(relation.parts[0]) if len(relation.parts) == 1 else repr(relation.parts)
+    if len(relation.parts) == 1:
+        axes = repr(relation.parts[0])
+    else:
+        axes = repr(relation.parts)
     return f"call lax.{collective}(…, {axes}){first}"
 
 
-def _reduced(
-    step: Step, known: Sequence[Related], sizes: Mapping[str, int]
-) -> str | None:
+def _reduced(step: Step, known: Sequence[Related], sizes: Sizes) -> str | None:
     """A reduction over devices of something else than a part."""
     if not known:
         return None
@@ -205,7 +207,7 @@ def _reduced(
     return None
 
 
-def _part_words(relation: Related, sizes: Mapping[str, int]) -> str:
+def _part_words(relation: Related, sizes: Sizes) -> str:
     if relation.monoid != "sum":
         return relation.words(sizes)
     if relation.factor == _count(relation.parts, sizes):
@@ -217,15 +219,16 @@ def _off(relation: Related) -> str:
     return scale_words(relation.factor)
 
 
-def _count(axes: Sequence[str], sizes: Mapping[str, int]) -> int:
+def _count(axes: Sequence[str], sizes: Sizes) -> int:
     count = 1
     for axis in axes:
         count *= sizes.get(axis, 1)
     return count
 
 
-def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
-    step, relation = found.step, found.relation
+def _scaled(found: Culprit, sizes: Sizes) -> str:
+    step = found.step
+    relation = found.relation
     assert relation is not None
     text = f"from here on it is {scale_words(relation.factor)}"
     if step.primitive == "scan":
@@ -233,7 +236,10 @@ def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
     averaged = _averaged(found, sizes)
     if averaged:
         whom = f"is applied to {partial_sum(averaged)}"
-        axes = repr(averaged[0]) if len(averaged) == 1 else repr(averaged)
+        if len(averaged) == 1:
+            axes = repr(averaged[0])
+        else:
+            axes = repr(averaged)
         return f"lax.pmean {whom}: the mean is {scale_words(relation.factor)}; call lax.psum(…, {axes})"
     other = found.other
     if other is not None:
@@ -247,9 +253,10 @@ def _scaled(found: Culprit, sizes: Mapping[str, int]) -> str:
     return f"{operation(step)}: {text}"
 
 
-def _averaged(found: Culprit, sizes: Mapping[str, int]) -> tuple[str, ...]:
+def _averaged(found: Culprit, sizes: Sizes) -> Axes:
     """The axes of a ``pmean``, which is a sum and a division in one line."""
-    step, before = found.step, found.before
+    step = found.step
+    before = found.before
     if step.primitive != "div" or before is None or before.place != step.place:
         return ()
     if before.primitive not in ("psum", "psum_invariant") or not isinstance(
@@ -257,7 +264,9 @@ def _averaged(found: Culprit, sizes: Mapping[str, int]) -> tuple[str, ...]:
     ):
         return ()
     mean_of = f"{_count(before.over, sizes):g}"
-    return before.over if _number(step.operands[1]) == mean_of else ()
+    if _number(step.operands[1]) == mean_of:
+        return before.over
+    return ()
 
 
 def _number(constant: Constant) -> str:
@@ -267,7 +276,7 @@ def _number(constant: Constant) -> str:
         return "another array"
 
 
-def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
+def _combined(step: Step, found: Culprit, sizes: Sizes) -> str:
     if step.primitive == "scan":
         text = "what it computes is not what one device computes, nor a shard or a partial result of it"
         return f"{_loop(step, found.other)}: {text}"
@@ -279,7 +288,8 @@ def _combined(step: Step, found: Culprit, sizes: Mapping[str, int]) -> str:
     ]
     name = operation(step)
     if awaiting and rest and step.primitive in ("add", "add_any", "sub"):
-        texts = [_part_words(awaiting[0], sizes), f"what is {rest[0].words(sizes)}"]
+        other = f"what is {rest[0].words(sizes)}"
+        texts = [_part_words(awaiting[0], sizes), other]
         return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
     if awaiting:
         if step.primitive == "div":

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 Dim: TypeAlias = int | Size | None
 """A size: a number, an expression of names, or None where it is not known."""
 
+Shape: TypeAlias = tuple[Dim, ...]
+Varying: TypeAlias = frozenset[tuple[str, int]]
+"""Mesh axes with their sizes."""
+
 
 @frozen
 class Array:
@@ -31,14 +35,14 @@ class Array:
     of them.
     """
 
-    shape: tuple[Dim, ...] | None
+    shape: Shape | None
     dtype: str | None = None
     weak: bool = False
     relations: Relations | None = None
     value: Simulated | None = None
     node: Node | None = None
     output: int = 0
-    varying: frozenset[tuple[str, int]] | None = None
+    varying: Varying | None = None
     own: frozenset[str] = frozenset()
     sources: frozenset[int] = frozenset()
 
@@ -179,14 +183,21 @@ class Array:
 
     def __format__(self, spec: str) -> str:
         numbers = self.numbers()
-        return format(numbers.item(), spec) if numbers.shape == () else str(numbers)
+        if numbers.shape == ():
+            return format(numbers.item(), spec)
+        return str(numbers)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         numbers = self.numbers()
-        return numbers if dtype is None else numbers.astype(dtype)
+        if dtype is None:
+            return numbers
+        return numbers.astype(dtype)
 
     def __len__(self) -> int:
-        size = self.dims[0] if self.dims else None
+        if self.dims:
+            size = self.dims[0]
+        else:
+            size = None
         if not isinstance(size, int):
             raise TypeError("len() of an unsized object")
         return size
@@ -223,7 +234,7 @@ class Array:
         return len(self.shape)
 
     @property
-    def dims(self) -> tuple[Dim, ...]:
+    def dims(self) -> Shape:
         """The sizes. Raises UnknownRank."""
         if self.shape is None:
             raise UnknownRank
@@ -271,6 +282,7 @@ class SizesDiffer(TypeError, ValueError):
 
 
 Params: TypeAlias = Mapping[str, Any]
+Arrays: TypeAlias = Sequence[Array]
 
 
 def scalar(dtype: str, weak: bool = True) -> Array:

@@ -6,15 +6,15 @@ to what one device computes are readings too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import shardtypes.semantics.primitives.reductions  # noqa: F401 - gradients of broadcasts name them
-from shardtypes.semantics.array import Array, Node, NoGradient
+from shardtypes.semantics.array import Array, Arrays, Node, NoGradient
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
-from shardtypes.semantics.simulated import Axis, is_of_examples
+from shardtypes.semantics.simulated import Axes, Axis, is_of_examples
 
 __all__ = ["NoGradient", "pulled_back", "watched"]
 
@@ -30,9 +30,9 @@ Held = dict[tuple[int, int], Array]
 
 
 def pulled_back(
-    results: Sequence[Array],
-    cotangents: Sequence[Array],
-    inputs: Sequence[Array],
+    results: Arrays,
+    cotangents: Arrays,
+    inputs: Arrays,
     observe: Observe | None = None,
 ) -> list[Array]:
     """The cotangents of the inputs, zeros where no result depends on one. ``observe`` is shown each value with its
@@ -44,7 +44,8 @@ def pulled_back(
         values[id(result.node), result.output] = result
     for node in _in_order(results):
         if observe is not None:
-            for key in ((id(node), output) for output in range(node.count)):
+            for output in range(node.count):
+                key = id(node), output
                 if key in held:
                     held[key] = observe(values[key], held[key])
         given = [held.get((id(node), output)) for output in range(node.count)]
@@ -74,7 +75,7 @@ def _add_to(held: Held, array: Array, cotangent: Array) -> None:
     held[key] = cotangent if before is None else add(before, cotangent)
 
 
-def _added_axes(array: Array, cotangent: Array) -> tuple[Axis, ...]:
+def _added_axes(array: Array, cotangent: Array) -> Axes:
     """The axes that a cotangent varies over, and its value does not: mesh axes by type, axes of examples by number."""
     more: set[Axis] = set()
     if array.varying is not None and cotangent.varying is not None:
@@ -88,7 +89,7 @@ def _added_axes(array: Array, cotangent: Array) -> tuple[Axis, ...]:
     return tuple(sorted(more))
 
 
-def _in_order(results: Sequence[Array]) -> list[Node]:
+def _in_order(results: Arrays) -> list[Node]:
     """All nodes that the results depend on, those that depend on others first."""
     order: list[Node] = []
     seen: set[int] = set()

@@ -113,7 +113,9 @@ def local(value: Any, axes: frozenset[str], capacity: bool, ample: bool = False)
         return value
     if isinstance(value, int):
         return LocalInt(int.__int__(value), axes, capacity and not ample, ample)
-    return LocalFloat(value, axes, ample) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return LocalFloat(value, axes, ample)
+    return value
 
 
 def _is_ample(*values: Any) -> bool:
@@ -124,7 +126,9 @@ def _is_ample(*values: Any) -> bool:
 
 def sharded(size: Any, axes: frozenset[str]) -> Any:
     """The size of a dimension that is sharded over these axes, too."""
-    return LocalInt(int(size), axes_of(size) | axes) if isinstance(size, int) else size
+    if isinstance(size, int):
+        return LocalInt(int(size), axes_of(size) | axes)
+    return size
 
 
 def gathered(size: Any, axes: frozenset[str]) -> Any:
@@ -132,18 +136,18 @@ def gathered(size: Any, axes: frozenset[str]) -> Any:
     if not isinstance(size, int):
         return size
     left = axes_of(size) - axes
-    return LocalInt(int(size), left) if left else int(size)
+    if left:
+        return LocalInt(int(size), left)
+    return int(size)
 
 
 def plain(size: Any) -> Any:
     """The size of a dimension, however it was computed."""
     if isinstance(size, DeviceCount):
         return int(size)
-    return (
-        LocalInt(int(size), size.axes)
-        if isinstance(size, LocalInt) and size.capacity
-        else size
-    )
+    if isinstance(size, LocalInt) and size.capacity:
+        return LocalInt(int(size), size.axes)
+    return size
 
 
 def whole(value: Any) -> Any:
@@ -158,7 +162,9 @@ def whole(value: Any) -> Any:
 
 def counted(value: Any) -> Any:
     """A whole number as a number of devices; anything else as it is."""
-    return DeviceCount(value) if type(value) is int else value
+    if type(value) is int:
+        return DeviceCount(value)
+    return value
 
 
 def computed(value: Any, *given: Any) -> Any:
@@ -196,12 +202,17 @@ def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., An
             return result
         capacity = rounds or bool(capacity_axes(self, *others))
         ample = _is_ample(self, *others)
-        results = result if isinstance(result, tuple) else (result,)
+        if isinstance(result, tuple):
+            results = result
+        else:
+            results = (result,)
         made = tuple(
             local(one, axes, capacity, ample) if axes else counted(one)
             for one in results
         )
-        return made if isinstance(result, tuple) else made[0]
+        if isinstance(result, tuple):
+            return made
+        return made[0]
 
     return operate
 
@@ -247,14 +258,23 @@ def operated(
         if not is_count:
             ample.met.append(place)
         divisor = right if is_count else 1
-        whole = int(left) // divisor if symbol == "//" else float(left) / divisor
+        whole: float
+        if symbol == "//":
+            whole = int(left) // divisor
+        else:
+            whole = float(left) / divisor
         return local(whole, axes_of(left), False, True)
     if isinstance(left, (int, float)) and not isinstance(left, _KNOWING):
         name = _REFLECTED.get(symbol)
-        value = operator(left, right) if name is None else getattr(right, name)(left)
+        if name is None:
+            value = operator(left, right)
+        else:
+            value = getattr(right, name)(left)
     else:
         value = operator(left, right)
-    return _as_capacity(value) if symbol in ("//", "%") else value
+    if symbol in ("//", "%"):
+        return _as_capacity(value)
+    return value
 
 
 def _as_capacity(value: Any) -> Any:

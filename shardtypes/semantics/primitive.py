@@ -15,12 +15,15 @@ from shardtypes.lang.frozen import frozen
 from shardtypes.semantics import work
 from shardtypes.semantics.array import (
     Array,
+    Arrays,
     Dim,
     Node,
     NoGradient,
     Params,
+    Shape,
     SizesDiffer,
     UnknownRank,
+    Varying,
 )
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.propagation import propagated
@@ -37,21 +40,20 @@ from shardtypes.semantics.values import Values
 if TYPE_CHECKING:
     from shardtypes.semantics.simulated import Numbers
 
-LetterRule: TypeAlias = Callable[[Sequence[Array], Params], Letters]
+LetterRule: TypeAlias = Callable[[Arrays, Params], Letters]
 ShapeRule: TypeAlias = Callable[
-    [Sequence[Array], Params, "Letters | None"], Sequence[tuple[Dim, ...]]
+    [Arrays, Params, "Letters | None"], Sequence[tuple[Dim, ...]]
 ]
-DtypeRule: TypeAlias = Callable[[Sequence[Array], Params], Sequence["str | None"]]
-Vary: TypeAlias = Callable[
-    [frozenset[tuple[str, int]], Params], frozenset[tuple[str, int]]
-]
+DtypeRule: TypeAlias = Callable[[Arrays, Params], Sequence["str | None"]]
+Vary: TypeAlias = Callable[[Varying, Params], Varying]
+Relate: TypeAlias = Callable[[Sequence[Relations], Arrays, Params], Sequence[Relations]]
+Own: TypeAlias = Callable[[Arrays, Params], frozenset[str]]
+ValueRule: TypeAlias = Values | Callable[[Params], Values]
 Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
-Pull: TypeAlias = Callable[
-    [Array, Sequence[Array], Sequence[Array], Params], Sequence["Array | None"]
-]
+Pull: TypeAlias = Callable[[Array, Arrays, Arrays, Params], Sequence["Array | None"]]
 """Takes the cotangent of the result, the operands, the results and the parameters; gives those of the operands."""
 PullSeveral: TypeAlias = Callable[
-    [Sequence["Array | None"], Sequence[Array], Sequence[Array], Params],
+    [Sequence["Array | None"], Arrays, Arrays, Params],
     Sequence["Array | None"],
 ]
 """The same for several results, of which some may have no cotangent."""
@@ -63,20 +65,17 @@ class Primitive:
 
     name: str
     letters: LetterRule
-    values: Values | Callable[[Params], Values]
+    values: ValueRule
     shape: ShapeRule
     dtype: DtypeRule
     evaluate: Evaluation
     stacked: Evaluation | None
     pull: Pull | PullSeveral | None
     results: int | Callable[[Params], int]
-    relate: (
-        Callable[[Sequence[Relations], Sequence[Array], Params], Sequence[Relations]]
-        | None
-    )
+    relate: Relate | None
     simulate: Callable[..., Any] | None
     vary: Vary | None
-    own: Callable[[Sequence[Array], Params], frozenset[str]]
+    own: Own
 
     @property
     def several(self) -> bool:
@@ -104,19 +103,16 @@ def declare(
     name: str,
     *,
     letters: LetterRule,
-    values: Values | Callable[[Params], Values],
+    values: ValueRule,
     evaluate: Evaluation,
     stacked: Evaluation | None = None,
     shape: ShapeRule | None = None,
     dtype: DtypeRule | None = None,
     pull: Pull | None = None,
-    relate: Callable[
-        [Sequence[Relations], Sequence[Array], Params], Sequence[Relations]
-    ]
-    | None = None,
+    relate: Relate | None = None,
     simulate: Callable[..., Any] | None = None,
     vary: Vary | None = None,
-    own: Callable[[Sequence[Array], Params], frozenset[str]] | None = None,
+    own: Own | None = None,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
@@ -124,7 +120,8 @@ def declare(
     which axes a result is meant to be each device's own. ``stacked`` evaluates for all devices at once: all its
     operands and its result have one dimension more in front.
     """
-    shape, dtype = shape or shape_of_letters, dtype or dtype_of_first
+    shape = shape or shape_of_letters
+    dtype = dtype or dtype_of_first
     return _kept(
         Primitive(
             name,
@@ -144,7 +141,7 @@ def declare(
     )
 
 
-def _nobodys(operands: Sequence[Array], params: Params) -> frozenset[str]:
+def _nobodys(operands: Arrays, params: Params) -> frozenset[str]:
     return _NOTHING
 
 
@@ -153,7 +150,7 @@ def declare_several(
     *,
     results: int | Callable[[Params], int],
     letters: LetterRule,
-    values: Values | Callable[[Params], Values],
+    values: ValueRule,
     evaluate: Evaluation,
     dtype: DtypeRule,
     shape: ShapeRule | None = None,
@@ -190,15 +187,12 @@ def _kept(primitive: _P) -> _P:
     return primitive
 
 
-def apply(
-    primitive: Primitive, operands: Sequence[Array], params: Params
-) -> tuple[Array, ...]:
+def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array, ...]:
     """All that is known of the results of a primitive."""
-    count = (
-        primitive.results
-        if isinstance(primitive.results, int)
-        else primitive.results(params)
-    )
+    if isinstance(primitive.results, int):
+        count = primitive.results
+    else:
+        count = primitive.results(params)
     letters = _letters(primitive, operands, params)
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
@@ -233,15 +227,15 @@ _T = TypeVar("_T")
 
 def _united(sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
     found = [one for one in sets if one]
-    return found[0].union(*found[1:]) if found else _NOTHING
+    if found:
+        return found[0].union(*found[1:])
+    return _NOTHING
 
 
 _NOTHING: frozenset[Any] = frozenset()
 
 
-def _letters(
-    primitive: Primitive, operands: Sequence[Array], params: Params
-) -> Letters | None:
+def _letters(primitive: Primitive, operands: Arrays, params: Params) -> Letters | None:
     try:
         return primitive.letters(operands, params)
     except UnknownRank:
@@ -250,35 +244,35 @@ def _letters(
 
 def _shapes(
     primitive: Primitive,
-    operands: Sequence[Array],
+    operands: Arrays,
     params: Params,
     letters: Letters | None,
     count: int,
-) -> Sequence[tuple[Dim, ...] | None]:
+) -> Sequence[Shape | None]:
     try:
         return primitive.shape(operands, params, letters)
     except UnknownRank:
         return [None] * count
 
 
-def _weak(operands: Sequence[Array]) -> bool:
+def _weak(operands: Arrays) -> bool:
     return bool(operands) and all(operand.weak for operand in operands)
 
 
-def _varying(
-    primitive: Primitive, operands: Sequence[Array], params: Params
-) -> frozenset[tuple[str, int]] | None:
+def _varying(primitive: Primitive, operands: Arrays, params: Params) -> Varying | None:
     """The axes that a result varies over under ``check_vma=True``: those of any operand, as the others are cast."""
     known = [operand.varying for operand in operands if operand.varying is not None]
     if not known:
         return None
-    union = frozenset[tuple[str, int]]().union(*known)
-    return union if primitive.vary is None else primitive.vary(union, params)
+    union = Varying().union(*known)
+    if primitive.vary is None:
+        return union
+    return primitive.vary(union, params)
 
 
 def _relations(
     primitive: Primitive,
-    operands: Sequence[Array],
+    operands: Arrays,
     params: Params,
     letters: Letters | None,
     count: int,
@@ -291,11 +285,10 @@ def _relations(
     ]
     if primitive.relate is not None:
         return primitive.relate(given, operands, params)
-    values = (
-        primitive.values
-        if isinstance(primitive.values, Values)
-        else primitive.values(params)
-    )
+    if isinstance(primitive.values, Values):
+        values = primitive.values
+    else:
+        values = primitive.values(params)
     found: list[dict[str, Relation]] = [{} for _ in range(count)]
     for axis in axes_of(given):
         over = propagated(
@@ -303,11 +296,10 @@ def _relations(
         )
         for kept, relation in zip(found, over, strict=True):
             kept[axis] = relation
-    rest = (
-        SAME
-        if all(relations.otherwise == SAME for relations in given)
-        else NOTHING_KNOWN.otherwise
-    )
+    if all(relations.otherwise == SAME for relations in given):
+        rest = SAME
+    else:
+        rest = NOTHING_KNOWN.otherwise
     return [Relations.of(kept, rest) for kept in found]
 
 
@@ -337,10 +329,10 @@ MOST = 10_000_000
 
 def _values(
     primitive: Primitive,
-    operands: Sequence[Array],
+    operands: Arrays,
     params: Params,
     letters: Letters | None,
-    shapes: Sequence[tuple[Dim, ...] | None],
+    shapes: Sequence[Shape | None],
 ) -> Sequence[Any]:
     count = len(shapes)
     if not _evaluating.get():
@@ -354,7 +346,7 @@ def _values(
         return [None] * count
     work.tell(work.OF_PRIMITIVE)
     if primitive.simulate is not None:
-        found = primitive.simulate(*values, **params)
+        found: Any = primitive.simulate(*values, **params)
         return found if primitive.several else [found]
 
     def evaluate(*numbers: Any) -> Sequence[Any]:
@@ -367,7 +359,7 @@ def _values(
 
 
 def _refuse_different_sizes(
-    primitive: Primitive, operands: Sequence[Array], letters: Letters
+    primitive: Primitive, operands: Arrays, letters: Letters
 ) -> None:
     """Raises SizesDiffer where a letter has two sizes."""
     sizes: dict[str, Dim] = {}
@@ -387,25 +379,30 @@ def _refuse_different_sizes(
 
 def _plain(size: Dim) -> Any:
     """A size as it is shown."""
-    return int(size) if isinstance(size, int) else size
+    if isinstance(size, int):
+        return int(size)
+    return size
 
 
-def _entries(shape: tuple[Dim, ...] | None) -> int:
+def _entries(shape: Shape | None) -> int:
     return math.prod(int(size) for size in shape or () if isinstance(size, int))
 
 
 def _recorded(
     primitive: Primitive,
-    operands: Sequence[Array],
+    operands: Arrays,
     params: Params,
-    results: Sequence[Array],
+    results: Arrays,
 ) -> list[Array]:
     """The results, which remember how they were computed."""
 
     def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
         if primitive.pull is None:
             raise NoGradient(primitive.name)
-        given: Any = cotangents if primitive.several else cotangents[0]
+        if primitive.several:
+            given: Any = cotangents
+        else:
+            given = cotangents[0]
         return primitive.pull(given, operands, results, params)
 
     node = Node(tuple(operands), pull, len(results))
@@ -423,8 +420,8 @@ def _is_smooth(array: Array) -> bool:
 
 
 def shape_of_letters(
-    operands: Sequence[Array], params: Params, letters: Letters | None
-) -> Sequence[tuple[Dim, ...]]:
+    operands: Arrays, params: Params, letters: Letters | None
+) -> Sequence[Shape]:
     """Each letter has the size of the dimension of which it is the only factor."""
     if letters is None:
         raise UnknownRank
@@ -448,5 +445,5 @@ def _size(factors: Sequence[str], sizes: Mapping[str, Dim]) -> Dim:
     return total
 
 
-def dtype_of_first(operands: Sequence[Array], params: Params) -> Sequence[str | None]:
+def dtype_of_first(operands: Arrays, params: Params) -> Sequence[str | None]:
     return [operands[0].dtype]

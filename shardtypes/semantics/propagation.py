@@ -90,7 +90,10 @@ def _sharded(
     for i in sharded:
         dim = operands[i].dim
         assert dim is not None
-        factors = letters.operands[i][dim] if dim < len(letters.operands[i]) else ()
+        if dim < len(letters.operands[i]):
+            factors = letters.operands[i][dim]
+        else:
+            factors = ()
         if not factors:
             # one row on each device: no dimension of the result shows it
             return [UNKNOWN] * count
@@ -141,7 +144,8 @@ def _unsharded(operands: Sequence[Relation], values: Values, axis: str) -> Relat
     power = _power(operands, values)
     if power is None:
         scaled = next(i for i, one in enumerate(operands) if one.power)
-        return replace(ALIKE, breach=Breach(axis, "factor", scaled, operands[scaled]))
+        breach = Breach(axis, "factor", scaled, operands[scaled])
+        return replace(ALIKE, breach=breach)
     return SAME.times(power)
 
 
@@ -167,12 +171,20 @@ def _power(operands: Sequence[Relation], values: Values) -> Fraction | int | Non
     if values.together:
         if len({operands[i].power for i in rest}) > 1:
             return None
-        degree = degrees[rest[0]] if rest else 0
-        return None if degree is None else total + degree * operands[rest[0]].power
+        if rest:
+            degree = degrees[rest[0]]
+        else:
+            degree = 0
+        if degree is None:
+            return None
+        return total + degree * operands[rest[0]].power
     for i in rest:
         if not operands[i].power:
             continue
-        degree = 1 if i in values.each else degrees[i]
+        if i in values.each:
+            degree = 1
+        else:
+            degree = degrees[i]
         if degree is None:
             return None
         total += degree * operands[i].power
@@ -197,9 +209,9 @@ def _of_parts(
         complete = any(
             operands[i].kind == "same" for i in values.jointly if i < len(operands)
         )
-        return (
-            _broken(axis, "mixed", operands, "part") if complete else operands[parts[0]]
-        )
+        if complete:
+            return _broken(axis, "mixed", operands, "part")
+        return operands[parts[0]]
     if monoid in ("max", "min") and len(parts) == 1 and not operands[parts[0]].power:
         return _of_extremum(operands, parts[0], values, axis)
     return _broken(axis, "partial", operands, "part")
@@ -220,11 +232,9 @@ def _of_sums(
     elif len(parts) > 1 or parts[0] not in values.each:
         return _broken(axis, "partial", operands, "part")
     power = _power(operands, values)
-    return (
-        part("sum", power)
-        if power is not None
-        else _broken(axis, "factor", operands, "part")
-    )
+    if power is not None:
+        return part("sum", power)
+    return _broken(axis, "factor", operands, "part")
 
 
 def _of_extremum(
@@ -232,7 +242,10 @@ def _of_extremum(
 ) -> Relation:
     """A maximum of the devices' values stays one under a function that grows with it, and becomes a minimum under one
     that falls."""
-    sign = values.monotone[at] if at < len(values.monotone) else 0
+    if at < len(values.monotone):
+        sign = values.monotone[at]
+    else:
+        sign = 0
     if not sign:
         return _broken(axis, "partial", operands, "part")
     monoid = operands[at].monoid

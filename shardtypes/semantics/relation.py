@@ -71,7 +71,10 @@ class Relation:
         inside = {"split": f"({self.dim})", "part": f"({self.monoid})"}.get(
             self.kind, ""
         )
-        return f"{self.kind}{inside}" + (f"·n^{self.power}" if self.power else "")
+        text = f"{self.kind}{inside}"
+        if self.power:
+            text += f"·n^{self.power}"
+        return text
 
     @property
     def has_meaning(self) -> bool:
@@ -80,11 +83,9 @@ class Relation:
 
     def times(self, power: Fraction | int) -> Relation:
         """The relation of a value that is by this power of the number of devices larger."""
-        return (
-            replace(self, power=self.power + power)
-            if self.kind in ("same", "split", "part")
-            else self
-        )
+        if self.kind in ("same", "split", "part"):
+            return replace(self, power=self.power + power)
+        return self
 
 
 ZERO = Relation("zero")
@@ -155,11 +156,9 @@ class Relations:
 
     def __str__(self) -> str:
         named = ", ".join(f"{axis}: {found}" for axis, found in self.over)
-        return (
-            f"{{{named}}}"
-            if self.otherwise == SAME
-            else f"{{{named}, …: {self.otherwise}}}"
-        )
+        if self.otherwise == SAME:
+            return f"{{{named}}}"
+        return f"{{{named}, …: {self.otherwise}}}"
 
 
 NOTHING_KNOWN = Relations(otherwise=UNKNOWN)
@@ -172,5 +171,7 @@ def axes_of(values: Iterable[Relations]) -> list[str]:
 
 def joined(a: Relations, b: Relations) -> Relations:
     """What holds of a value that is one of two."""
-    over = {axis: join(a[axis], b[axis]) for axis in axes_of([a, b])}
+    over = {}
+    for axis in axes_of([a, b]):
+        over[axis] = join(a[axis], b[axis])
     return Relations.of(over, join(a.otherwise, b.otherwise))

@@ -22,6 +22,8 @@ Axis: TypeAlias = tuple[str, int]
 """A simulated axis: its name and the number of devices, or of examples, along it. This is an int and no number that
 knows what it is of, which would cost time wherever numbers are computed."""
 
+Axes: TypeAlias = tuple[Axis, ...]
+
 
 EXAMPLES = "vmap:"
 """How the names of axes begin that are no mesh axes, but what ``vmap`` maps over."""
@@ -36,7 +38,7 @@ class Simulated:
     """One array on simulated devices: ``parts`` are row-major over ``axes``, which are in order of their names. They
     may be one array with a dimension of all devices in front."""
 
-    axes: tuple[Axis, ...]
+    axes: Axes
     parts: tuple[Numbers | complex, ...] | Numbers
 
     __eq__ = object.__eq__
@@ -48,12 +50,13 @@ class Simulated:
         return Simulated((), (numbers,))
 
     @staticmethod
-    def of(axes: tuple[Axis, ...], numbers: Numbers) -> Simulated:
+    def of(axes: Axes, numbers: Numbers) -> Simulated:
         """A value from numbers with a dimension for each axis in front."""
         if not axes:
             return Simulated((), (numbers,))
         count = math.prod(size for _, size in axes)
-        return Simulated(axes, numbers.reshape(count, *numbers.shape[len(axes) :]))
+        local = numbers.shape[len(axes) :]
+        return Simulated(axes, numbers.reshape(count, *local))
 
     @staticmethod
     def along(axis: Axis, parts: Sequence[Simulated]) -> Simulated:
@@ -72,17 +75,23 @@ class Simulated:
             index = index * size + position[name]
         return np.asarray(self.parts[index])
 
-    def spread(self, axes: tuple[Axis, ...]) -> Numbers:
+    def spread(self, axes: Axes) -> Numbers:
         """The numbers with a dimension for each of these axes in front, which are those of the value and others."""
         if not axes:
             return np.asarray(self.parts[0])
-        numbers = np.asarray(self.parts if self.axes else self.parts[0])
-        dims = numbers.shape[1:] if self.axes else numbers.shape
+        if self.axes:
+            numbers = np.asarray(self.parts)
+            dims = numbers.shape[1:]
+        else:
+            numbers = np.asarray(self.parts[0])
+            dims = numbers.shape
         own = dict(self.axes)
-        numbers = numbers.reshape((*(own.get(name, 1) for name, _ in axes), *dims))
+        held = [own.get(name, 1) for name, _ in axes]
+        numbers = numbers.reshape((*held, *dims))
         if self.axes == axes:
             return numbers
-        return np.broadcast_to(numbers, (*(size for _, size in axes), *dims))
+        sizes = [size for _, size in axes]
+        return np.broadcast_to(numbers, (*sizes, *dims))
 
     def spread_over(self, axis: Axis, dimension: int) -> Simulated:
         """The value whose dimension is one of devices along an axis instead."""
@@ -96,7 +105,8 @@ class Simulated:
         """The opposite: a dimension of what the devices along an axis hold."""
         axes = merged([self.axes, (axis,)])
         rest = tuple(other for other in axes if other != axis)
-        moved = np.moveaxis(self.spread(axes), axes.index(axis), len(rest) + dimension)
+        numbers = self.spread(axes)
+        moved = np.moveaxis(numbers, axes.index(axis), len(rest) + dimension)
         return Simulated.of(rest, moved)
 
     def devices(self, axis: Axis) -> list[Simulated]:
@@ -105,7 +115,8 @@ class Simulated:
         if axis not in self.axes:
             return [self] * size
         rest = tuple(other for other in self.axes if other != axis)
-        rows = np.moveaxis(self.spread(self.axes), self.axes.index(axis), 0)
+        numbers = self.spread(self.axes)
+        rows = np.moveaxis(numbers, self.axes.index(axis), 0)
         return [Simulated.of(rest, row) for row in rows]
 
     def varies_along(self, name: str) -> bool:
@@ -129,10 +140,12 @@ class Simulated:
         return found[0]
 
 
-def merged(groups: Sequence[Sequence[Axis]]) -> tuple[Axis, ...]:
+def merged(groups: Sequence[Sequence[Axis]]) -> Axes:
     """The axes of several values, in order of their names."""
     if all(group == groups[0] for group in groups):
-        return tuple(groups[0]) if groups else ()
+        if groups:
+            return tuple(groups[0])
+        return ()
     return tuple(sorted({axis for group in groups for axis in group}))
 
 
@@ -161,7 +174,7 @@ def on_devices(
     return tuple(Simulated(axes, np.stack(parts)) for parts in found)
 
 
-def _stacked(value: Simulated, axes: tuple[Axis, ...], count: int) -> Numbers:
+def _stacked(value: Simulated, axes: Axes, count: int) -> Numbers:
     """What all devices along some axes hold, in order, in one array."""
     if value.axes == axes:
         return np.asarray(value.parts)
@@ -172,7 +185,7 @@ def _stacked(value: Simulated, axes: tuple[Axis, ...], count: int) -> Numbers:
     return numbers.reshape(count, *numbers.shape[len(axes) :])
 
 
-def _aligned(value: Simulated, axes: tuple[Axis, ...], count: int) -> Sequence[Numbers]:
+def _aligned(value: Simulated, axes: Axes, count: int) -> Sequence[Numbers]:
     """What each device along some axes holds, in order."""
     if not value.axes:
         return [np.asarray(value.parts[0])] * count

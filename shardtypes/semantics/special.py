@@ -32,7 +32,10 @@ def held(x: Any, dtype: str) -> Any:
     if dtype.startswith(("float", "bfloat")):
         return np.real(x).astype(np.float64)
     if dtype.startswith(("int", "uint")):
-        whole = np.trunc(np.real(x)) if x.dtype.kind in "fc" else x
+        if x.dtype.kind in "fc":
+            whole = np.trunc(np.real(x))
+        else:
+            whole = x
         return whole.astype(np.int64).astype(
             dtype if dtype[-1] in "824" or dtype.endswith("16") else np.int8
         )
@@ -44,12 +47,15 @@ def sign(x: Any) -> Any:
     if x.dtype.kind != "c":
         return np.sign(x)
     size = np.abs(x)
-    return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+    safe = np.where(size == 0, 1, size)
+    return np.where(size == 0, 0, x / safe)
 
 
 def rounded(x: Any, method: int) -> Any:
     """``lax.round``: away from zero (0) or to the nearest even (1)."""
-    return np.round(x) if method else np.copysign(np.floor(np.abs(x) + 0.5), x)
+    if method:
+        return np.round(x)
+    return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
 
 def divided(x: Any, y: Any) -> Any:
@@ -76,15 +82,22 @@ def erf_inv(y: Any) -> Any:
     rest = 1 - size
     a = 0.147
     with np.errstate(divide="ignore", invalid="ignore"):
-        logarithm = np.where(size > 0.5, np.log(rest * (1 + size)), np.log1p(-y * y))
+        near_one = np.log(rest * (1 + size))
+        near_zero = np.log1p(-y * y)
+        logarithm = np.where(size > 0.5, near_one, near_zero)
         half = 2 / (math.pi * a) + logarithm / 2
-        x = np.sqrt(np.sqrt(half * half - logarithm / a) - half)
+        root = np.sqrt(half * half - logarithm / a)
+        x = np.sqrt(root - half)
         for _ in range(2):
             slope = 2 / math.sqrt(math.pi) * np.exp(-x * x)
-            too_much = np.where(size > 0.5, rest - erfc(x), erf(x) - size)
+            above = rest - erfc(x)
+            below = erf(x) - size
+            too_much = np.where(size > 0.5, above, below)
             step = too_much / slope
-            x = x - np.where(np.isfinite(step), step / (1 + x * step), 0)
-        x = np.where(size < 1, x, np.where(size == 1, np.inf, np.nan))
+            change = step / (1 + x * step)
+            x = x - np.where(np.isfinite(step), change, 0)
+        edge = np.where(size == 1, np.inf, np.nan)
+        x = np.where(size < 1, x, edge)
         return np.copysign(x, y)
 
 
@@ -98,17 +111,16 @@ def _digamma(x: float) -> float:
     if x <= 0 and x == math.floor(x):
         return math.nan
     if x < 0:
-        return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
+        reflected = math.pi / math.tan(math.pi * x)
+        return _digamma(1 - x) - reflected
     total = 0.0
     while x < 8:
         total -= 1 / x
         x += 1
     inverse = 1 / (x * x)
-    series = inverse * (
-        1 / 12
-        - inverse
-        * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132))))
-    )
+    series = 0.0
+    for divisor in (132, 240, 252, 120, 12):
+        series = inverse * (1 / divisor - series)
     return total + math.log(x) - 0.5 / x - series
 
 
@@ -125,8 +137,10 @@ def _zeta(s: float, q: float) -> float:
     count = 12
     total = math.fsum((q + k) ** -s for k in range(count))
     a = q + count
-    total += a ** (1 - s) / (s - 1) + a**-s / 2
-    factor, power = s, a ** (-s - 1)
+    integral = a ** (1 - s) / (s - 1)
+    total += integral + a**-s / 2
+    factor = s
+    power = a ** (-s - 1)
     for k, bernoulli in enumerate(
         (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6), start=1
     ):
@@ -143,7 +157,9 @@ def zeta(s: Any, q: Any) -> Any:
 def _polygamma(m: float, x: float) -> float:
     if m == 0:
         return _digamma(x)
-    return float((-1) ** int(m + 1) * math.gamma(m + 1) * _zeta(m + 1, x))
+    sign = (-1) ** int(m + 1)
+    factorial = math.gamma(m + 1)
+    return float(sign * factorial * _zeta(m + 1, x))
 
 
 def polygamma(m: Any, x: Any) -> Any:
@@ -167,13 +183,20 @@ def _lower_series(a: float, x: float) -> float:
         total += term
         if abs(term) < abs(total) * 1e-17:
             break
-    return total * math.exp(-x + a * math.log(x) - math.lgamma(a))
+    return total * _gamma_density(a, x)
+
+
+def _gamma_density(a: float, x: float) -> float:
+    """``exp(-x) x**a / Γ(a)``."""
+    logarithm = -x + a * math.log(x)
+    return math.exp(logarithm - math.lgamma(a))
 
 
 def _upper_fraction(a: float, x: float) -> float:
     """Lentz's method for the continued fraction of the upper incomplete gamma function."""
     b = x + 1 - a
-    c, d = 1 / _TINY, 1 / b
+    c = 1 / _TINY
+    d = 1 / b
     h = d
     for k in range(1, _TERMS):
         numerator = -k * (k - a)
@@ -183,11 +206,13 @@ def _upper_fraction(a: float, x: float) -> float:
         h *= d * c
         if abs(d * c - 1) < 1e-16:
             break
-    return math.exp(-x + a * math.log(x) - math.lgamma(a)) * h
+    return _gamma_density(a, x) * h
 
 
 def _apart(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
+    if abs(value) > _TINY:
+        return value
+    return _TINY
 
 
 def igamma(a: Any, x: Any) -> Any:
@@ -209,26 +234,24 @@ def _betainc(a: float, b: float, x: float) -> float:
         return math.nan
     if x in (0, 1):
         return float(x)
-    front = math.exp(
-        math.lgamma(a + b)
-        - math.lgamma(a)
-        - math.lgamma(b)
-        + a * math.log(x)
-        + b * math.log1p(-x)
-    )
-    if x < (a + 1) / (a + b + 2):
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(scale + a * math.log(x) + b * math.log1p(-x))
+    crossover = (a + 1) / (a + b + 2)
+    if x < crossover:
         return front * _beta_fraction(a, b, x) / a
     return 1 - front * _beta_fraction(b, a, 1 - x) / b
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    c, d = 1.0, 1 / _apart(1 - (a + b) * x / (a + 1))
+    c = 1.0
+    first = (a + b) * x / (a + 1)
+    d = 1 / _apart(1 - first)
     h = d
     for m in range(1, _TERMS):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
+        place = a + 2 * m
+        even = m * (b - m) * x / ((place - 1) * place)
+        odd = -(a + m) * (a + b + m) * x / (place * (place + 1))
+        for numerator in (even, odd):
             d = 1 / _apart(1 + numerator * d)
             c = _apart(1 + numerator / c)
             h *= d * c
@@ -243,14 +266,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
 
 def _scaled_bessel(order: int, x: float) -> float:
     """``exp(-|x|) I(x)`` as the mean of a periodic function, for which the trapezoidal rule converges at once."""
-    count = 64 + int(4 * math.sqrt(abs(x)) + abs(x) / 8)
+    size = abs(x)
+    count = 64 + int(4 * math.sqrt(size) + size / 8)
     angles = [2 * math.pi * k / count for k in range(count)]
-    return (
-        math.fsum(
-            math.exp(x * math.cos(t) - abs(x)) * math.cos(order * t) for t in angles
-        )
-        / count
+    total = math.fsum(
+        math.exp(x * math.cos(t) - size) * math.cos(order * t) for t in angles
     )
+    return total / count
 
 
 def bessel_i0e(x: Any) -> Any:
@@ -273,7 +295,8 @@ def shifted_right(x: Any, by: Any) -> Any:
 
 
 def population_count(x: Any) -> Any:
-    return np.vectorize(lambda v: int(v).bit_count(), otypes=[x.dtype])(_unsigned(x))
+    count = np.vectorize(lambda v: int(v).bit_count(), otypes=[x.dtype])
+    return count(_unsigned(x))
 
 
 def leading_zeros(x: Any) -> Any:
@@ -291,7 +314,8 @@ _EULER = 0.57721566490153286061
 def _log_ndtr(x: float) -> float:
     if x > -10:
         return math.log(0.5 * math.erfc(-x / math.sqrt(2)))
-    return -0.5 * x * x + math.log(0.5 * _erfcx(-x / math.sqrt(2)))
+    scaled = _erfcx(-x / math.sqrt(2))
+    return -0.5 * x * x + math.log(0.5 * scaled)
 
 
 def log_ndtr(x: Any) -> Any:
@@ -301,7 +325,9 @@ def log_ndtr(x: Any) -> Any:
 def _erfcx(x: float) -> float:
     """``exp(x**2) erfc(x)``: a continued fraction where the factors would be huge and tiny."""
     if x < 5:
-        return math.exp(x * x) * math.erfc(x) if x > -26 else math.inf
+        if x > -26:
+            return math.exp(x * x) * math.erfc(x)
+        return math.inf
     fraction = 0.0
     for k in range(60, 0, -1):
         fraction = (k / 2) / (x + fraction)
@@ -334,7 +360,8 @@ def _expi(x: float) -> float:
         return -math.inf
     if x < -2:
         return -_exponential_fraction(-x)
-    term, total = 1.0, 0.0
+    term = 1.0
+    total = 0.0
     for k in range(1, _TERMS):
         term *= x / k
         total += term / k
@@ -361,9 +388,11 @@ def _spence(x: float) -> float:
     if x == 0:
         return math.pi**2 / 6
     if x > 1.5:
-        return -0.5 * math.log(x) ** 2 - _spence(1 / x)
+        logarithm = math.log(x)
+        return -0.5 * logarithm**2 - _spence(1 / x)
     if x < 0.5:
-        return math.pi**2 / 6 - math.log(x) * math.log1p(-x) - _spence(1 - x)
+        logarithms = math.log(x) * math.log1p(-x)
+        return math.pi**2 / 6 - logarithms - _spence(1 - x)
     return math.fsum((1 - x) ** k / k**2 for k in range(1, 80))
 
 
@@ -375,18 +404,22 @@ def _integral(function: Callable[[Any], Any], x: Any) -> Any:
     """From 0 to each entry, by Gauss and Legendre's rule on as many pieces as the largest needs."""
     x = np.asarray(x, np.float64)
     nodes, weights = np.polynomial.legendre.leggauss(24)
-    pieces = 1 + int(np.max(np.minimum(np.abs(x), 60.0), initial=0.0) ** 2 / 2)
+    largest = np.max(np.minimum(np.abs(x), 60.0), initial=0.0)
+    pieces = 1 + int(largest**2 / 2)
     starts = np.arange(pieces)
-    places = ((nodes + 1) / 2 + starts[:, None]).ravel() / pieces
+    inside = (nodes + 1) / 2
+    places = (inside + starts[:, None]).ravel() / pieces
     shares = np.tile(weights / 2, pieces) / pieces
     wide = x[..., None]
-    return np.sum(function(wide * places) * wide * shares, axis=-1)
+    values = function(wide * places)
+    return np.sum(values * wide * shares, axis=-1)
 
 
 def fresnel(x: Any) -> tuple[Any, Any]:
     """The integrals of ``sin(π t**2 / 2)`` and ``cos(π t**2 / 2)``."""
     sine = _integral(lambda t: np.sin(math.pi / 2 * t * t), x)
-    return sine, _integral(lambda t: np.cos(math.pi / 2 * t * t), x)
+    cosine = _integral(lambda t: np.cos(math.pi / 2 * t * t), x)
+    return sine, cosine
 
 
 def sici(x: Any) -> tuple[Any, Any]:

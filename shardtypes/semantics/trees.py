@@ -33,7 +33,9 @@ class Structure:
     @property
     def leaves(self) -> int:
         """The number of leaves."""
-        return 1 if self.kind is None else sum(child.leaves for child in self.children)
+        if self.kind is None:
+            return 1
+        return sum(child.leaves for child in self.children)
 
 
 LEAF = Structure(None)
@@ -69,7 +71,10 @@ def flatten(
 def _flatten(
     tree: Any, is_leaf: Callable[[Any], Any] | None, leaves: list[Any]
 ) -> Structure:
-    found = None if is_leaf is not None and is_leaf(tree) else parts(tree)
+    if is_leaf is not None and is_leaf(tree):
+        found = None
+    else:
+        found = parts(tree)
     if found is None:
         leaves.append(tree)
         return LEAF
@@ -159,7 +164,8 @@ def _spread(
     if is_leaf(prefix):
         found.extend([prefix] * len(flatten(tree)[0]))
         return
-    above, below = parts(prefix), parts(tree)
+    above = parts(prefix)
+    below = parts(tree)
     if (
         above is None
         or below is None

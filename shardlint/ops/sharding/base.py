@@ -14,7 +14,7 @@ from shardlint.axis_set import EVERY_AXIS, NO_AXIS
 from shardlint.ops.arrays import as_array
 from shardlint.ops.registry import Call, ModelFunction, OpError, is_none
 from shardlint.ops.sharding.counts import is_whole
-from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
+from shardlint.ops.sharding.origins import Operands, Origins, calls_back, each
 from shardlint.ops.sharding.state import (
     COUNTING,
     FACTORED,
@@ -28,7 +28,15 @@ from shardlint.ops.sharding.state import (
 )
 from shardlint.ops.sharding.view import View, replicated
 from shardlint.ops.slices import index_items
-from shardlint.values import ArrayValue, IntValue, Literal, Note, SequenceValue, Value
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    IntValue,
+    Literal,
+    Note,
+    SequenceValue,
+    Value,
+)
 from shardtypes.lang import Size
 from shardtypes.lang.frozen import frozen
 
@@ -68,6 +76,31 @@ class Op:
     def last(self) -> str:
         return self.call.last
 
+    @property
+    def first(self) -> ArrayValue | None:
+        """The first operand, if there is one."""
+        if self.operands:
+            return self.operands[0]
+        return None
+
+    @property
+    def single(self) -> ArrayValue | None:
+        """The operand, if there is just one."""
+        if len(self.operands) == 1:
+            return self.operands[0]
+        return None
+
+    def global_size(self, dim: Dimension) -> Size | None:
+        """Of a dimension on all devices together."""
+        return self.view.global_size(dim.size, dim.axes or ())
+
+    def size_text(self, dim: Dimension) -> str:
+        """The same in words."""
+        size = self.global_size(dim)
+        if size is None or size.is_opaque:
+            return "a dimension"
+        return str(size)
+
     def given(self, position: int) -> list[ArrayValue]:
         """The arrays of the argument at this position."""
         pairs = zip(self.operands, self.positions, strict=True)
@@ -78,7 +111,14 @@ class Op:
         return Note(axis, text, module, at)
 
 
-Rule: TypeAlias = Callable[[Op, ArrayValue, "list[Origin]"], ArrayValue]
+def items_of(value: Value) -> Sequence[Value]:
+    """The entries of an argument that is one value or several."""
+    if isinstance(value, SequenceValue):
+        return value.items
+    return (value,)
+
+
+Rule: TypeAlias = Callable[[Op, ArrayValue, Origins], ArrayValue]
 Explain: TypeAlias = Callable[[Op, OpError], "OpError | None"]
 
 INDEX = "index"
@@ -133,7 +173,10 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
         result = model(Call(call.qualname, marked, inner))
     except OpError as error:
         explain = EXPLAIN.get(call.qualname)
-        better = explain(op, error) if explain is not None else None
+        if explain is not None:
+            better = explain(op, error)
+        else:
+            better = None
         raise better or error from None
     ctx.facts = inner.facts
     if not operands.complete:
@@ -147,12 +190,15 @@ def apply(call: Call, view: View, model: ModelFunction) -> Value:
 def _unranked(found: Rule) -> Rule:
     """The rule, where it knows nothing of arrays of unknown rank, with what holds of any function."""
 
-    def either(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
-        result, other = found(op, out, origins), computed(op, out, origins)
+    def either(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
+        result = found(op, out, origins)
+        other = computed(op, out, origins)
         if may_pick_a_copy(op):
             return result
         more = result.unclear | other.unclear == result.unclear != other.unclear
-        return other if more and not result.pending else result
+        if more and not result.pending:
+            return other
+        return result
 
     return either
 
@@ -183,7 +229,7 @@ def is_zero(value: Value) -> bool:
     return value in (Literal(0.0), IntValue(Size.const(0)))
 
 
-def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def computed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """What any function gives: the same on all devices where all its operands are, and may depend on a split dimension
     as a whole."""
     if op.call.qualname.startswith("numpy.random"):
@@ -207,19 +253,18 @@ def computed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     )
 
 
-def made(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def made(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """A new array, the same on all devices: made of constants if nothing varying went in."""
     if op.operands:
         return computed(op, out, origins)
     if out.dims is None:
         return unknown(out)
-    marks = (
-        [ZERO, UNIFORM]
-        if op.last == "zeros"
-        else [UNIFORM]
-        if op.last in ("ones", "full", "empty")
-        else []
-    )
+    if op.last == "zeros":
+        marks = [ZERO, UNIFORM]
+    elif op.last in ("ones", "full", "empty"):
+        marks = [UNIFORM]
+    else:
+        marks = []
     if (
         op.last == "arange"
         and is_none(op.call.get("stop"))

@@ -62,7 +62,10 @@ class ReplicatedSum(ShardingError):
 def _dimension(value: ArrayValue, one: Collective, number: int, count: int) -> int:
     """A dimension number, made non-negative. Raises ShardingError where it is none of ``count``."""
     if not -count <= number < count:
-        least = f"{-count} to {count - 1}" if count else "it has none"
+        if count:
+            least = f"{-count} to {count - 1}"
+        else:
+            least = "it has none"
         text = f"{one.name}: dimension {number} is out of range for {_shown(one, value)} ({least})"
         raise ShardingError("ST208", text)
     return number % count
@@ -186,12 +189,13 @@ def _wrong_count(
         )
     bare = one.among or not (value.dims or one.view.declares)
     if state(value, axis) != "pending":
-        text = peaks.wrongly_summed(value, axis) if sums and not bare else None
-        return (
-            None
-            if text is None
-            else ("ST302", f"{over} {text}: reduce before it, not after")
-        )
+        if sums and not bare:
+            text = peaks.wrongly_summed(value, axis)
+        else:
+            text = None
+        if text is None:
+            return None
+        return "ST302", f"{over} {text}: reduce before it, not after"
     if "mean" in kinds and sums:
         return (
             "ST304",
@@ -214,14 +218,18 @@ def _wrong_count(
 
 def refuse_replicated(value: ArrayValue, one: Collective) -> None:
     """Raises ReplicatedSum where every device has the whole value already."""
-    again = [] if one.grouped else same_everywhere(value, one)
+    if one.grouped:
+        again = []
+    else:
+        again = same_everywhere(value, one)
     again = [axis for axis in again if "shared" not in marks(value, axis)]
     if again and not SCALES & value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
-        factor = (
-            times if numbered else f"the number of devices along {axes_text(again)}"
-        )
+        if numbered:
+            factor = times
+        else:
+            factor = f"the number of devices along {axes_text(again)}"
         raise ReplicatedSum(
             "ST303", _replicated_sum(one, again, factor), 0, notes_about(value, again)
         )
@@ -241,7 +249,10 @@ def refuse_weighed(value: ArrayValue, one: Collective) -> None:
             f"{one.name} over {axes_text(found)} adds up exponentials that each device shifted by the maximum of its "
             f"own shard: {reduce_first('pmax', found[0])}"
         )
-        where = None if peak is None else (peak.module, peak.at)
+        if peak is None:
+            where = None
+        else:
+            where = (peak.module, peak.at)
         raise ShardingError("ST302", text, 0, ((*one.place, "summed here"),), where)
 
 
@@ -309,7 +320,8 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
         if k != dim and set(d.axes or ()) & set(one.axes)
     ]
     related = notes_about(value, one.axes)
-    over, shape = f"{one.name} over {axes_text(one.axes)}", _shown(one, value)
+    over = f"{one.name} over {axes_text(one.axes)}"
+    shape = _shown(one, value)
     if elsewhere:
         message = f"{over} along dimension {dim} of {shape}, which is sharded along {elsewhere[0]}: gather that"
         raise ShardingError("ST304", message, 0, related)
@@ -346,18 +358,22 @@ def scattered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Arra
         )
         return replace(rest, varying=rest.varying.union(one.axes))
     mixed = set(value.dims[dim].axes or ()) & set(one.axes)
-    axes: Axes = None if old.axes is None or mixed else (*old.axes, *one.axes)
-    size = None if old.size is None else old.size // one.view.count(one.axes)
+    if old.axes is None or mixed:
+        axes: Axes = None
+    else:
+        axes = (*old.axes, *one.axes)
+    if old.size is None:
+        size = None
+    else:
+        size = old.size // one.view.count(one.axes)
     changed = replace(
         result,
         dims=(*result.dims[:dim], Dimension(size, axes), *result.dims[dim + 1 :]),
         constant=False,
     )
-    return (
-        changed
-        if axes is not None
-        else replace(changed, unclear=changed.unclear.plus(one.axes))
-    )
+    if axes is not None:
+        return changed
+    return replace(changed, unclear=changed.unclear.plus(one.axes))
 
 
 def exchanged(
@@ -377,9 +393,13 @@ def exchanged(
         dims.insert(joined, Dimension(one.view.count(one.axes)))
         return replace(lost, dims=tuple(dims), unclear=EVERY_AXIS)
     dims = list(value.dims)
-    before, there = dims[joined].axes, dims[split].axes
+    before = dims[joined].axes
+    there = dims[split].axes
     size = dims[split].size
-    smaller = None if size is None else size // one.view.count(one.axes)
+    if size is None:
+        smaller = None
+    else:
+        smaller = size // one.view.count(one.axes)
     larger = one.view.global_size(dims[joined].size, one.axes)
     sound = all(clean(value, axis) for axis in one.axes)
     if before is not None and there is not None and sound:

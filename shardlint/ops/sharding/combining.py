@@ -18,6 +18,7 @@ from shardlint.ops.sharding.state import (
     SCALES,
     WHOLE,
     ZERO,
+    Arrays,
     Axes,
     axes_met,
     marks,
@@ -56,7 +57,7 @@ def combined(
     out: ArrayValue,
     axes: Sequence[Axes] | None,
     kind: Kind,
-    operands: Sequence[ArrayValue],
+    operands: Arrays,
 ) -> ArrayValue:
     """The result of an elementwise function or a contraction, its dimensions split over ``axes``.
 
@@ -73,7 +74,10 @@ def combined(
         outcome, refined = _over(op, axis, kind, operands)
         lost = axis not in inside and any(state(o, axis) == "sharded" for o in operands)
         if lost and outcome in ("sharded", "varying"):
-            outcome = "unclear" if hidden or "alike" in refined else "varying"
+            if hidden or "alike" in refined:
+                outcome = "unclear"
+            else:
+                outcome = "varying"
         states[outcome].add(axis)
         kept |= {(axis, mark) for mark in refined}
         kept |= {(axis, mark) for mark in _lasting(op, axis, kind, operands)}
@@ -89,9 +93,7 @@ def combined(
     )
 
 
-def _kept_of_all(
-    op: Op, kind: Kind, operands: Sequence[ArrayValue]
-) -> set[tuple[str, str]]:
+def _kept_of_all(op: Op, kind: Kind, operands: Arrays) -> set[tuple[str, str]]:
     """The marks of a result that are about no axis."""
     kept = _scales(op, kind, operands, operands)
     if kind == "multiply" and any(ZERO in o.marks for o in operands):
@@ -101,9 +103,7 @@ def _kept_of_all(
     return kept
 
 
-def _taken(
-    op: Op, kept: set[tuple[str, str]], operands: Sequence[ArrayValue]
-) -> Iterator[Note]:
+def _taken(op: Op, kept: set[tuple[str, str]], operands: Arrays) -> Iterator[Note]:
     """What will be said of how large a partial sum is, if that is added up."""
     if len(operands) > 1:
         return
@@ -115,7 +115,7 @@ def _taken(
 
 
 def _scales(
-    op: Op, kind: Kind, operands: Sequence[ArrayValue], factors: Sequence[ArrayValue]
+    op: Op, kind: Kind, operands: Arrays, factors: Arrays
 ) -> set[tuple[str, str]]:
     """Whether a number of devices may be a factor of the result, or its logarithm a term: of an operand before, or one
     of these ``factors``. Logarithms make the one of the other; what is a factor inside of ``exp`` is none outside."""
@@ -125,7 +125,9 @@ def _scales(
     if found and (op.last in _SATURATING or kind == "test"):
         return set()
     if op.last in ("exp", "exp2"):
-        return {FACTORED} if ADDED in found else set()
+        if ADDED in found:
+            return {FACTORED}
+        return set()
     if FACTORED in found and "log" in op.last:
         found.add(ADDED)
     if kind in ("multiply", "divide") and _may_have_factor(factors):
@@ -135,7 +137,7 @@ def _scales(
     return found
 
 
-def _may_have_factor(factors: Sequence[ArrayValue]) -> bool:
+def _may_have_factor(factors: Arrays) -> bool:
     """Whether one of these may be a number of devices, and another what it is a factor of."""
     rest = [o for o in factors if WHOLE not in o.marks]
     if len(rest) == 1 and len(factors) > 1:
@@ -152,9 +154,7 @@ def _may_have_term(op: Op) -> bool:
     return any(ZERO not in o.marks for o in numbers)
 
 
-def _lasting(
-    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]
-) -> frozenset[str]:
+def _lasting(op: Op, axis: str, kind: Kind, operands: Arrays) -> frozenset[str]:
     """The marks of the operands that outlast reductions. A wrong count does not outlast what may make up for it."""
     found = [marks(o, axis) & LASTING for o in operands]
     outlasting = frozenset[str]().union(*found)
@@ -186,7 +186,7 @@ def _may_be_repaired(
     op: Op,
     axis: str,
     kind: Kind,
-    operands: Sequence[ArrayValue],
+    operands: Arrays,
     found: Sequence[frozenset[str]],
 ) -> bool:
     """Whether a factor, a term or another wrong count may make up for the wrong count of an operand, or none matters.
@@ -215,12 +215,12 @@ def _may_be_repaired(
     return kind == "divide" or any("curved" in one for one in wrong)
 
 
-def _notes(operands: Sequence[ArrayValue]) -> list[Note]:
+def _notes(operands: Arrays) -> list[Note]:
     return [note for operand in operands for note in operand.notes]
 
 
 def _over(
-    op: Op, axis: str, kind: Kind, operands: Sequence[ArrayValue]
+    op: Op, axis: str, kind: Kind, operands: Arrays
 ) -> tuple[str, frozenset[str]]:
     """State and marks of the result over one axis; ``sharded`` leaves it to the dimensions."""
     states = [state(o, axis) for o in operands]
@@ -257,7 +257,7 @@ def _over(
     return _awaited(op, axis, kind, operands, states, partial)
 
 
-def _taint(axis: str, operands: Sequence[ArrayValue], states: Sequence[str]) -> str:
+def _taint(axis: str, operands: Arrays, states: Sequence[str]) -> str:
     """What a sharded result is besides: ``sharded`` if only that."""
     if any(
         s == "unclear" or axis in o.unclear
@@ -281,7 +281,7 @@ def _awaited(
     op: Op,
     axis: str,
     kind: Kind,
-    operands: Sequence[ArrayValue],
+    operands: Arrays,
     states: Sequence[str],
     partial: list[ArrayValue],
 ) -> Outcome:
@@ -322,7 +322,7 @@ def _awaited(
 def _added(
     states: Sequence[str],
     refined: Sequence[frozenset[str]],
-    others: Sequence[ArrayValue],
+    others: Arrays,
 ) -> Outcome:
     """Partial sums plus one another, and plus other values, which then count once a device."""
     if not set(states) <= {"pending", "replicated"}:
@@ -344,7 +344,7 @@ def _scaled(
     kind: Kind,
     states: Sequence[str],
     first: frozenset[str],
-    others: Sequence[ArrayValue],
+    others: Arrays,
 ) -> Outcome:
     """A partial sum times or by another value: a partial sum still, if that is the same on all devices."""
     mixed = set(states) - {"pending"}
@@ -361,7 +361,7 @@ def _bent(
     kind: Kind,
     states: Sequence[str],
     refined: Sequence[frozenset[str]],
-    others: Sequence[ArrayValue],
+    others: Arrays,
 ) -> Outcome | None:
     """A function that is not linear, of partial sums; None where that is certainly a mistake."""
     lone = all("lone" in one for one in refined)
@@ -382,25 +382,29 @@ def _bent(
     if magnitudes.rounded(op, kind, refined[0]):
         return "pending", magnitudes.rounded(op, kind, refined[0])
     measure = magnitudes.taken(op, refined[0])
-    return ("varying", measure) if measure and not others else None
+    if measure and not others:
+        return "varying", measure
+    return None
 
 
 def used(
-    op: Op, axis: str, partial: Sequence[ArrayValue], values: Sequence[str] = ()
+    op: Op, axis: str, partial: Arrays, values: Sequence[str] = ()
 ) -> ShardingError:
     """A partial sum that is used as if it were complete; ``values`` describes the operands if there are several."""
     value = partial[0]
     found = marks(value, axis)
     code = "ST302" if "reduction" in found else "ST301"
     is_mean = "mean" in found
-    what = device_mean([axis]) if is_mean else partial_sum([axis])
+    if is_mean:
+        what = device_mean([axis])
+    else:
+        what = partial_sum([axis])
     use = applied_to(
         op.name, values or [what], reduce_first("pmean" if is_mean else "psum", axis)
     )
     number = next((i for i, o in enumerate(op.operands) if o is value), None)
-    place = (
-        op.positions[number]
-        if number is not None and number < len(op.positions)
-        else None
-    )
+    if number is not None and number < len(op.positions):
+        place = op.positions[number]
+    else:
+        place = None
     return ShardingError(code, use, place, notes_about(value, [axis]))

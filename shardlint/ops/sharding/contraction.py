@@ -23,11 +23,12 @@ from shardlint.ops.sharding.base import (
 )
 from shardlint.ops.sharding.combining import combined, used
 from shardlint.ops.sharding.elementwise import clash, explained
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import (
     HOT,
     LASTING,
-    Axes,
+    Arrays,
+    DimAxes,
     clean,
     marks,
     notes_about,
@@ -44,7 +45,7 @@ _THROUGH = LASTING | {"weighed", "normed", "lognormed"}
 def contracted(
     op: Op,
     out: ArrayValue,
-    operands: Sequence[ArrayValue],
+    operands: Arrays,
     inputs: Letters,
     output: Sequence[str],
 ) -> ArrayValue:
@@ -57,7 +58,7 @@ def contracted(
     found = _dimensions(op, operands, inputs, output)
     if found is None:
         return unknown(out)
-    axes: list[Axes] = [
+    axes: DimAxes = [
         found[letter][1].axes if letter in found else () for letter in output
     ]
     summed = [letter for letter in found if letter not in output]
@@ -78,7 +79,7 @@ def contracted(
 
 
 def _dimensions(
-    op: Op, operands: Sequence[ArrayValue], inputs: Letters, output: Sequence[str]
+    op: Op, operands: Arrays, inputs: Letters, output: Sequence[str]
 ) -> dict[str, tuple[int, Dimension]] | None:
     """For each letter the dimension that tells most, and the number of its operand; None where ranks are not known.
 
@@ -107,7 +108,7 @@ def _dimensions(
 
 
 def _summed_over(
-    op: Op, result: ArrayValue, operands: Sequence[ArrayValue], split: Sequence[str]
+    op: Op, result: ArrayValue, operands: Arrays, split: Sequence[str]
 ) -> ArrayValue:
     """The result of contracting dimensions that are split over these axes: what each device has is a partial sum."""
     pending = set(result.pending or ())
@@ -139,7 +140,7 @@ def _summed_over(
     )
 
 
-def _sums_up(operands: Sequence[ArrayValue], axis: str) -> bool:
+def _sums_up(operands: Arrays, axis: str) -> bool:
     """Whether the devices' results along the axis add up to that of one device."""
     if any(axis in operand.varying for operand in operands):
         return False
@@ -154,8 +155,7 @@ def _check_hot(op: Op, rows: ArrayValue, dim: Dimension) -> None:
     ShardingError."""
     axes = [axis for axis in dim.axes or () if state(rows, axis) == "replicated"]
     if axes and dim.size != ONE:
-        whole = op.view.global_size(dim.size, dim.axes or ())
-        what = "a dimension" if whole is None or whole.is_opaque else str(whole)
+        what = op.size_text(dim)
         text = (
             f"{op.name}: one_hot of the same indices on every device, against {what}, which is sharded over "
             f"{axes_text(axes)}: subtract the offset of the device's shard from the indices first"
@@ -163,7 +163,7 @@ def _check_hot(op: Op, rows: ArrayValue, dim: Dimension) -> None:
         raise ShardingError("ST311", text, None, notes_about(rows, axes))
 
 
-def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> None:
+def _beyond_repair(op: Op, operands: Arrays, split: set[str]) -> None:
     """Parts of a sum against what is split over the same axis: each device lacks the others' parts for what it has,
     and no later sum brings them there. Raises ShardingError."""
     for axis in sorted(split):
@@ -180,27 +180,27 @@ def _beyond_repair(op: Op, operands: Sequence[ArrayValue], split: set[str]) -> N
             )
 
 
-def einsum(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def einsum(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     letters = letters_of(op.call, op.operands)
-    return (
-        computed(op, out, origins)
-        if letters is None
-        else contracted(op, out, op.operands, *letters)
-    )
+    if letters is None:
+        return computed(op, out, origins)
+    return contracted(op, out, op.operands, *letters)
 
 
 def letters_of(
-    call: Call, operands: Sequence[ArrayValue]
+    call: Call, operands: Arrays
 ) -> tuple[list[list[str]], list[str]] | None:
     """Letters of the operands and of the result, an ellipsis written out."""
     if call.last == "einsum":
         return _of_equation(call, operands)
     if len(operands) != 2:
         return None
-    a, b = operands[0].dims, operands[1].dims
+    a = operands[0].dims
+    b = operands[1].dims
     if not a or not b:
         return None
-    left, right = len(a), len(b)
+    left = len(a)
+    right = len(b)
     match call.last:
         case "matmul" | "dot" | "inner":
             return _of_matmul(call.last, left, right)
@@ -252,7 +252,8 @@ def _of_pairs(
     contracting: Sequence[tuple[int, int]],
     batch: Sequence[tuple[int, int]],
 ) -> tuple[list[list[str]], list[str]]:
-    a, b = [f"a{n}" for n in range(left)], [f"b{n}" for n in range(right)]
+    a = [f"a{n}" for n in range(left)]
+    b = [f"b{n}" for n in range(right)]
     for i, k in (*contracting, *batch):
         b[k] = a[i]
     gone = {a[i] for i, _ in (*contracting, *batch)}
@@ -263,7 +264,7 @@ def _of_pairs(
 
 
 def _of_equation(
-    call: Call, operands: Sequence[ArrayValue]
+    call: Call, operands: Arrays
 ) -> tuple[list[list[str]], list[str]] | None:
     equation = _equation(call)
     if equation is None or len(equation.inputs) != len(operands):
@@ -276,7 +277,8 @@ def _of_equation(
         extra = len(operand.dims) - len(
             [letter for letter in letters if letter != "..."]
         )
-        width = max(width, extra) if "..." in letters else width
+        if "..." in letters:
+            width = max(width, extra)
         inputs.append(_written(letters, extra))
     if "..." in equation.output or not any(
         "..." in letters for letters in equation.inputs
@@ -288,21 +290,20 @@ def _of_equation(
 def _equation(call: Call) -> Equation | None:
     if "subscripts" in call.args:
         text = static_str(call["subscripts"])
-        return None if text is None else parse_equation(call, text)
+        if text is None:
+            return None
+        return parse_equation(call, text)
     given = call.get("tensors_and_pattern")  # of einops, the pattern last
-    text = (
-        static_str(given.items[-1])
-        if isinstance(given, SequenceValue) and given.items
-        else None
-    )
+    if isinstance(given, SequenceValue) and given.items:
+        text = static_str(given.items[-1])
+    else:
+        text = None
     left, arrow, right = (text or "").partition("->")
-    return (
-        Equation(
+    if arrow:
+        return Equation(
             tuple(tuple(part.split()) for part in left.split(",")), tuple(right.split())
         )
-        if arrow
-        else None
-    )
+    return None
 
 
 def _written(letters: Sequence[str], extra: int) -> list[str]:

@@ -8,7 +8,7 @@ from shardlint.ops.arrays import seen_size, sizes_argument
 from shardlint.ops.registry import Call, is_none, static_bool, static_int, static_str
 from shardlint.ops.sharding.base import Op, computed, names, rule
 from shardlint.ops.sharding.contraction import contracted
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import split_text
 from shardlint.ops.sharding.state import clean
 from shardlint.ops.sliding import Layout, layout_of, transposed_layout
@@ -17,9 +17,13 @@ from shardlint.values import ArrayValue
 _TRANSPOSED = "conv_transpose"
 
 
-def convolved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def convolved(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """The features are contracted. Along a dimension of space that is split every device works on its own part."""
-    lhs, rhs = op.operands if len(op.operands) == 2 else (None, None)
+    if len(op.operands) == 2:
+        lhs, rhs = op.operands
+    else:
+        lhs = None
+        rhs = None
     if (
         lhs is None
         or rhs is None
@@ -60,7 +64,9 @@ def _layout(call: Call, rank: int) -> Layout | None:
     if call.last != _TRANSPOSED:
         return layout_of(call, rank)
     flipped = static_bool(call["transpose_kernel"])
-    return None if flipped is None else transposed_layout(call, rank, flipped)
+    if flipped is None:
+        return None
+    return transposed_layout(call, rank, flipped)
 
 
 def _slid(
@@ -90,15 +96,16 @@ def _within(
     call: Call, lhs: ArrayValue, rhs: ArrayValue, layout: Layout, number: int
 ) -> bool | None:
     """Whether no window crosses from one part to the next along one dimension of space; None where that is open."""
-    window, size = (
-        seen_size(rhs, layout.rhs[number + 2]),
-        seen_size(lhs, layout.lhs[number + 2]),
-    )
+    window = seen_size(rhs, layout.rhs[number + 2])
+    size = seen_size(lhs, layout.lhs[number + 2])
     strides = next(
         (call[name] for name in ("window_strides", "strides") if name in call.args),
         None,
     )
-    steps = sizes_argument(strides) if strides is not None else None
+    if strides is not None:
+        steps = sizes_argument(strides)
+    else:
+        steps = None
     spread = [
         call.args[name]
         for name in ("lhs_dilation", "rhs_dilation")
@@ -111,7 +118,10 @@ def _within(
         or not all(map(is_none, spread))
     ):
         return None
-    step = steps[number] if number < len(steps) else None
+    if number < len(steps):
+        step = steps[number]
+    else:
+        step = None
     if step is None or step.constant is None:
         return None
     if window.constant > step.constant:
@@ -124,7 +134,9 @@ def _within(
         and size.constant is not None
         and size.constant % step.constant == 0
     )
-    return True if plain and even else None
+    if plain and even:
+        return True
+    return None
 
 
 rule(

@@ -20,7 +20,10 @@ def is_whole(number: Value, view: View) -> bool:
     """
     if number == Literal(1.0):
         return True
-    size = number.size if isinstance(number, IntValue) else None
+    if isinstance(number, IntValue):
+        size = number.size
+    else:
+        size = None
     if size is None or len(size.terms) != 1:
         return False
     monomial, coefficient = size.terms[0]
@@ -52,7 +55,9 @@ def _division(atom: Atom) -> tuple[Size, Size] | None:
     """The whole and the number of parts where an atom is one device's part of a size; None of any other."""
     if atom.op == "//":
         return atom.args[0], atom.args[1]
-    return None if atom.op else parted(atom.name)
+    if atom.op:
+        return None
+    return parted(atom.name)
 
 
 def parts_over(size: Size | None, view: View) -> set[str] | None:
@@ -72,7 +77,9 @@ def parts_over(size: Size | None, view: View) -> set[str] | None:
         if number == 1 and all(one.name.startswith("|") for one in names):
             return {one.name.strip("|") for one in names}
     found = [set(axes) for axes in _choices(view) if view.count(axes) == parts]
-    return found[0] if len(found) == 1 else None
+    if len(found) == 1:
+        return found[0]
+    return None
 
 
 def _choices(view: View) -> list[tuple[str, ...]]:

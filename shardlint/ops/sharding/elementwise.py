@@ -17,8 +17,8 @@ from shardlint.ops.sharding.base import (
     with_numbers,
 )
 from shardlint.ops.sharding.combining import Kind, combined
-from shardlint.ops.sharding.origins import Origin
-from shardlint.ops.sharding.state import UNIFORM, WHOLE, Axes
+from shardlint.ops.sharding.origins import Origins
+from shardlint.ops.sharding.state import UNIFORM, WHOLE, Arrays, Axes, DimAxes
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension
 from shardtypes.lang import dtypes, format_shape
@@ -28,7 +28,7 @@ from shardtypes.lang.messages import axes_text, sharded_differently
 def elementwise(kind: Kind) -> Rule:
     """The sharding model of a function that treats its operands like that."""
 
-    def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    def found(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
         operands = with_numbers(op)
         result = combined(op, out, aligned(op, out, operands), kind, operands)
         if all(o.constant and (UNIFORM in o.marks or not o.dims) for o in operands):
@@ -38,9 +38,7 @@ def elementwise(kind: Kind) -> Rule:
     return found
 
 
-def aligned(
-    op: Op, out: ArrayValue, operands: Sequence[ArrayValue]
-) -> list[Axes] | None:
+def aligned(op: Op, out: ArrayValue, operands: Arrays) -> DimAxes | None:
     """The axes of each dimension of a broadcast result.
 
     Raises ShardingError where two operands split one dimension over different axes.
@@ -48,7 +46,7 @@ def aligned(
     if out.dims is None or any(operand.dims is None for operand in operands):
         return None
     rank = len(out.dims)
-    result: list[Axes] = []
+    result: DimAxes = []
     for k in range(rank):
         met: list[tuple[int, Dimension]] = []
         for i, operand in enumerate(operands):
@@ -61,9 +59,7 @@ def aligned(
     return result
 
 
-def _agreed(
-    op: Op, operands: Sequence[ArrayValue], met: Sequence[tuple[int, Dimension]]
-) -> Axes:
+def _agreed(op: Op, operands: Arrays, met: Sequence[tuple[int, Dimension]]) -> Axes:
     chosen: tuple[int, Axes] = (-1, ())
     for i, dim in met:
         if dim.axes is None:
@@ -118,12 +114,17 @@ def explained(
     """Two dimensions whose local sizes clash though their global sizes are equal."""
     if x.axes is None or y.axes is None or x.axes == y.axes or ONE in (x.size, y.size):
         return None
-    sizes = [op.view.global_size(dim.size, dim.axes or ()) for dim in (x, y)]
+    sizes = [op.global_size(dim) for dim in (x, y)]
     if not same(op.call.ctx, *sizes):
         return None
     if x.axes and y.axes:
         return clash(op, a, b, code)
-    split, whole = (a, b) if x.axes else (b, a)
+    if x.axes:
+        split = a
+        whole = b
+    else:
+        split = b
+        whole = a
     over = axes_text(x.axes or y.axes)
     message = (
         f"{op.name}: {shown(op, whole)} is replicated where {shown(op, split)} is sharded over {over}:"
@@ -185,7 +186,7 @@ _TEST = [
 ]
 
 
-def cast(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def cast(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``astype``: linear, but for casts to integers, which cut off: then a pending sum may be one no more."""
     operands = with_numbers(op)[:1]
     result = combined(op, out, aligned(op, out, operands), "linear", operands)

@@ -30,7 +30,8 @@ def example(value: ArrayValue, axis: int) -> ArrayValue:
 def stacked(value: ArrayValue, axis: int, dim: Dimension, axes: Axes) -> ArrayValue:
     """The results of all examples; ``axes`` are those of the dimensions that were mapped over, if they had the same."""
     assert value.dims is not None
-    before, after = value.dims[:axis], value.dims[axis:]
+    before = value.dims[:axis]
+    after = value.dims[axis:]
     if not value.manual:
         others = {one for other in value.dims for one in other.axes or ()}
         if value.mesh is None or others.intersection(dim.axes or ()):

@@ -12,7 +12,7 @@ from math import prod
 from typing import TypeAlias
 
 from shardlint.ops.registry import Call, OpError
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
@@ -37,9 +37,14 @@ def configured(
     mesh: Mapping[str, int | None], explicit: Sequence[str] | bool
 ) -> MeshValue | None:
     """The mesh that the settings declare, if some of its axes are explicit (``True``: all of them)."""
-    names = tuple(mesh) if explicit is True else tuple(explicit or ())
+    if explicit is True:
+        names = tuple(mesh)
+    else:
+        names = tuple(explicit or ())
     types = tuple("Explicit" if axis in names else "Auto" for axis in mesh)
-    return MeshValue(tuple(mesh.items()), types) if "Explicit" in types else None
+    if "Explicit" in types:
+        return MeshValue(tuple(mesh.items()), types)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,9 @@ class GlobalOp:
     @property
     def name(self) -> str:
         """What the user calls the function."""
-        return "indexing" if self.call.qualname == "index" else self.call.name
+        if self.call.qualname == "index":
+            return "indexing"
+        return self.call.name
 
     @property
     def last(self) -> str:
@@ -64,7 +71,9 @@ class GlobalOp:
     @property
     def dims(self) -> tuple[Dimension, ...] | None:
         """The dimensions of the first operand; None where there is none, or its rank is not known."""
-        return self.operands[0].dims if self.operands else None
+        if self.operands:
+            return self.operands[0].dims
+        return None
 
     @property
     def ignores_out_sharding(self) -> bool:
@@ -78,11 +87,9 @@ class GlobalOp:
     def shards(self, axes: Axes) -> int | None:
         """Into how many parts these axes split a dimension; None where that is not known."""
         known = [self.sizes.get(axis) for axis in axes or ()]
-        return (
-            prod(n for n in known if n is not None)
-            if axes is not None and None not in known
-            else None
-        )
+        if axes is not None and None not in known:
+            return prod(n for n in known if n is not None)
+        return None
 
     def text(self, value: ArrayValue) -> str:
         """An array's shape with its axes, quoted."""
@@ -95,11 +102,10 @@ class GlobalOp:
         self, why: str, operand: int | None = None, code: str = "ST313"
     ) -> OpError:
         """What JAX raises, in the user's names; ``operand`` counts the arrays."""
-        place = (
-            self.positions[operand]
-            if operand is not None and operand < len(self.positions)
-            else None
-        )
+        if operand is not None and operand < len(self.positions):
+            place = self.positions[operand]
+        else:
+            place = None
         return OpError(code, f"{self.name}: {why}", {}, place)
 
 
@@ -112,7 +118,7 @@ def placed(value: ArrayValue) -> bool:
     return value.mesh is not None and not value.manual and UNPLACED not in value.marks
 
 
-Rule: TypeAlias = Callable[[GlobalOp, ArrayValue, "list[Origin]"], Split]
+Rule: TypeAlias = Callable[[GlobalOp, ArrayValue, Origins], Split]
 
 EXPLICIT: dict[str, Rule] = {}
 #: The code of a result that would be split twice over one axis, where it is not ST313.

@@ -16,8 +16,8 @@ from shardlint.ops.sharding.explicit import (
     explicit_axes,
     placed,
 )
-from shardlint.ops.sharding.origins import Operands, Origin, calls_back, each
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.origins import Operands, Origins, calls_back, each
+from shardlint.ops.sharding.state import DimAxes
 from shardlint.values import ArrayValue, Dimension, MeshValue, Value
 from shardtypes.lang.messages import sharded_twice
 
@@ -80,7 +80,7 @@ def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
     return replace(value, dims=dims, mesh=mesh if known else None)
 
 
-def _no_rule(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def _no_rule(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     return None
 
 
@@ -90,14 +90,20 @@ def _whole(op: GlobalOp, out: ArrayValue) -> Split:
         o.dims is not None and not any(d.axes != () for d in o.dims)
         for o in op.operands
     )
-    return [() for _ in out.dims or ()] if whole else None
+    if whole:
+        return [() for _ in out.dims or ()]
+    return None
 
 
 def _placed(
-    op: GlobalOp, bare: ArrayValue, origins: list[Origin], found: Rule
+    op: GlobalOp, bare: ArrayValue, origins: Origins, found: Rule
 ) -> ArrayValue:
-    split = found(op, bare, origins) if bare.dims is not None else None
-    split = _whole(op, bare) if split is None and bare.dims is not None else split
+    if bare.dims is not None:
+        split = found(op, bare, origins)
+    else:
+        split = None
+    if split is None and bare.dims is not None:
+        split = _whole(op, bare)
     if split is None:
         return bare
     _check_twice(op, split)
@@ -107,11 +113,14 @@ def _placed(
     )
     on_mesh = not op.operands or any(o.mesh is not None for o in op.operands)
     certain = not op.operands or any(placed(o) for o in op.operands)
-    marks = frozenset[tuple[str, str]]() if certain else frozenset({UNPLACED})
+    if certain:
+        marks = frozenset[tuple[str, str]]()
+    else:
+        marks = frozenset({UNPLACED})
     return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
 
 
-def _check_twice(op: GlobalOp, split: list[Axes]) -> None:
+def _check_twice(op: GlobalOp, split: DimAxes) -> None:
     named = [axis for axes in split for axis in axes or ()]
     twice = next((axis for axis in named if named.count(axis) > 1), None)
     if twice is not None:

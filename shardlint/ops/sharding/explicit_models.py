@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from shardlint.ops.arrays import ONE, SCALARS
 from shardlint.ops.registry import is_none, static_bool, static_int, static_str
+from shardlint.ops.sharding.base import items_of
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.contraction import letters_of
 from shardlint.ops.sharding.elementwise import FUNCTIONS as ELEMENTWISE
 from shardlint.ops.sharding.explicit import GlobalOp, Split, placed, rule
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import along
-from shardlint.ops.sharding.state import Axes
-from shardlint.values import ArrayValue, Dimension, SequenceValue, Value
+from shardlint.ops.sharding.state import Arrays, Axes, DimAxes
+from shardlint.ops.sharding.structure import joining_axis
+from shardlint.values import ArrayValue, Dimension, Value
 from shardtypes.lang.messages import (
     listed,
     sharded_differently,
@@ -22,12 +24,12 @@ from shardtypes.lang.messages import (
 )
 
 
-def aligned(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def aligned(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """Elementwise: where dimensions line up one of them may be split, or all alike."""
     rank = len(out.dims or ())
     if any(operand.dims is None for operand in op.operands):
         return None
-    result: list[Axes] = []
+    result: DimAxes = []
     for k in range(rank):
         met: list[tuple[int, Dimension]] = []
         for number, operand in enumerate(op.operands):
@@ -50,10 +52,12 @@ def _agreed(op: GlobalOp, met: Sequence[tuple[int, Dimension]]) -> Axes:
             raise op.refused(sharded_differently([a, b]), code="ST309")
     if any(dim.axes is None for _, dim in met):
         return None
-    return split[0][1] if split else ()
+    if split:
+        return split[0][1]
+    return ()
 
 
-def contracted(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def contracted(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """Contractions of two operands, or of one."""
     letters = letters_of(op.call, op.operands)
     if letters is None or len(op.operands) > 2:
@@ -102,30 +106,36 @@ def _check_contracted(op: GlobalOp, a: Dimension, b: Dimension, kept: bool) -> N
 def _of_letter(dims: Sequence[Dimension]) -> Axes:
     """A dimension of the result; where one operand is split and the other is not, JAX does not always tell."""
     met = {dim.axes for dim in dims}
-    return met.pop() if len(met) == 1 else None
+    if len(met) == 1:
+        return met.pop()
+    return None
 
 
-def outer(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
-    found: list[Axes] = []
+def outer(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
+    found: DimAxes = []
     for operand in op.operands:
         long = [dim for dim in operand.dims or () if dim.size != ONE]
         if len(long) != 1:
             return None
         found.append(long[0].axes)
-    return found if len(found) == 2 else None
+    if len(found) == 2:
+        return found
+    return None
 
 
-def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def reduced(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``sum``, ``max``, ``argmax``…: what is left keeps its axes; JAX sums over the mesh by itself."""
     dims = op.dims
     if dims is None or len(op.operands) > 1:
         return None
     gone = along(op.call, len(dims))
     keepdims = op.call.get("keepdims")
-    keep = False if is_none(keepdims) else static_bool(keepdims)
+    keep = static_bool(keepdims)
+    if is_none(keepdims):
+        keep = False
     if gone is None or keep is None:
         return None
-    result: list[Axes] = []
+    result: DimAxes = []
     for k, dim in enumerate(dims):
         if k not in gone:
             result.append(dim.axes)
@@ -134,7 +144,7 @@ def reduced(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return result
 
 
-def whole(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def whole(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``cumsum``, ``sort``, ``top_k``…: not along a dimension that is split."""
     dims = op.dims
     axes = same_place(op, out, origins)
@@ -149,7 +159,7 @@ def whole(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return axes
 
 
-def last(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def last(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``top_k`` along the last dimension."""
     dims = op.dims
     axis = op.call.get("axis")
@@ -170,7 +180,7 @@ def _check_whole(op: GlobalOp, k: int, number: int = 0) -> None:
         raise op.refused(why, number)
 
 
-def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def same_place(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """The shape stays, and so do the axes: ``softmax``, ``flip``, ``tril``, a cast."""
     dims = op.dims
     if dims is None or len(op.operands) > 1:
@@ -180,7 +190,7 @@ def same_place(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [dim.axes for dim in dims]
 
 
-def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def moved(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """Dimensions are rearranged, dropped where their size is 1, or added with size 1."""
     dims = op.dims
     if dims is None or len(op.operands) != 1:
@@ -189,7 +199,7 @@ def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     for k, dim in enumerate(dims):
         if k not in kept and dim.size != ONE and dim.axes != ():
             return None
-    result: list[Axes] = []
+    result: DimAxes = []
     for origin, dim in zip(origins, out.dims or (), strict=True):
         if origin is not None:
             result.append(dims[origin[1]].axes)
@@ -198,7 +208,7 @@ def moved(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return result
 
 
-def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def spread(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``broadcast_to``: old dimensions line up on the right, new ones are not split."""
     dims = op.dims
     if dims is None or len(op.operands) != 1:
@@ -208,11 +218,10 @@ def spread(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [*[()] * more, *old]
 
 
-def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def joined(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``concatenate`` and ``stack``: all operands are split alike. One that is not of the mesh may be anything."""
     split = alike(op, op.operands)
-    name = "axis" if "axis" in op.call.args else "dimension"
-    axis = static_int(op.call.get(name))
+    axis = joining_axis(op.call)
     if split is None or axis is None:
         return None
     if op.last != "stack":
@@ -221,9 +230,9 @@ def joined(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [*split[:axis], (), *split[axis:]]
 
 
-def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
+def alike(op: GlobalOp, operands: Arrays) -> DimAxes | None:
     """The axes that all operands have; None where that is open. Raises OpError where two of them differ."""
-    shapes: list[list[Axes]] = []
+    shapes: list[DimAxes] = []
     for operand in operands:
         if operand.dims is None:
             return None
@@ -242,7 +251,7 @@ def alike(op: GlobalOp, operands: Sequence[ArrayValue]) -> list[Axes] | None:
     return None
 
 
-def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def selected(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``where(condition, x, y)``: all three are split alike, unless some have to be broadcast first."""
     if op.last == "where" and is_none(op.call.get("x")):
         return None
@@ -258,33 +267,37 @@ def selected(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         ranks = {len(one) for one in sizes}
         if len(ranks) > 1 or (numbers and _has_dims(condition)):
             return aligned(op, out, origins)
-    return alike(op, operands) if all(one == sizes[0] for one in sizes) else None
+    if all(one == sizes[0] for one in sizes):
+        return alike(op, operands)
+    return None
 
 
 def _has_dims(value: Value) -> bool:
     return isinstance(value, ArrayValue) and value.dims != ()
 
 
-def paired(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def paired(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``dynamic_update_slice(x, update, …)``: both are split alike."""
-    return alike(op, op.operands[:2]) if len(op.operands) >= 2 else None
+    if len(op.operands) >= 2:
+        return alike(op, op.operands[:2])
+    return None
 
 
-def made(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def made(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """A new array is not split; a copy of one is split as that is."""
     if op.operands:
         return same_place(op, out, origins)
     return [() for _ in out.dims or ()]
 
 
-def like(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def like(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``zeros_like(x)``: split as ``x`` is, unless it is given a shape of its own."""
     if is_none(op.call.get("shape")):
         return same_place(op, out, origins)
     return [() for _ in out.dims or ()]
 
 
-def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def middle(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``median`` sorts: not along a dimension that is split."""
     dims = op.dims
     if not dims or is_none(op.call.get("axis")):
@@ -297,7 +310,7 @@ def middle(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return None
 
 
-def searched(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def searched(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``searchsorted(a, v)``: by default it gathers from ``a`` for each element of ``v``, neither of them split."""
     if len(op.operands) != 2 or not is_none(op.call.get("sorter")):
         return None
@@ -312,7 +325,7 @@ def searched(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return None
 
 
-def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def hot(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``one_hot``: a new dimension, last."""
     axis = static_int(op.call.get("axis"))
     if len(op.operands) != 1 or op.operands[0].dims is None or axis != -1:
@@ -320,13 +333,13 @@ def hot(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [*(dim.axes for dim in op.operands[0].dims), ()]
 
 
-def tiled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def tiled(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``tile``: not along a dimension that is split."""
     dims = op.dims
     if dims is None:
         return None
     reps = op.call.get("reps")
-    items = reps.items if isinstance(reps, SequenceValue) else (reps,)
+    items = items_of(reps)
     missing = len(dims) - len(items)
     counts = [1] * missing + [static_int(item) for item in items]
     more = max(-missing, 0)

@@ -9,9 +9,9 @@ from shardlint.ops.arrays import ONE
 from shardlint.ops.registry import is_none, static_int, static_str
 from shardlint.ops.sharding.base import names as qualified
 from shardlint.ops.sharding.explicit import GlobalOp, Split, rule
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import along
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import Arrays, Axes, DimAxes
 from shardlint.ops.slices import index_items
 from shardlint.values import (
     ArrayValue,
@@ -29,7 +29,7 @@ _LARGE = 2**10 * 3**4 * 5**2 * 7
 _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
 
-def reshaped(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def reshaped(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``reshape``: JAX follows one dimension that is split up, or several that become one."""
     dims = op.dims
     if dims is None or out.dims is None or len(op.operands) > 1:
@@ -91,14 +91,16 @@ def _regrouped(
     changed = [group for group in groups if len(group) > 1]
     if len(new) == len(old) or not groups or len(changed) > 1:
         return "has no sharding that JAX can infer on Explicit axes"
-    return _split_up(op, groups, axes) if splits else _merged(groups, axes)
+    if splits:
+        return _split_up(op, groups, axes)
+    return _merged(groups, axes)
 
 
 def _split_up(
     op: GlobalOp, groups: list[list[int]], axes: list[tuple[str, ...]]
-) -> list[Axes] | str:
+) -> DimAxes | str:
     """The axes of the dimensions that each of the old ones is split into."""
-    result: list[Axes] = []
+    result: DimAxes = []
     for group, one in zip(groups, axes, strict=True):
         parts = _dealt(op, one, group)
         if parts is None:
@@ -107,9 +109,9 @@ def _split_up(
     return result
 
 
-def _merged(groups: list[list[int]], axes: list[tuple[str, ...]]) -> list[Axes] | str:
+def _merged(groups: list[list[int]], axes: list[tuple[str, ...]]) -> DimAxes | str:
     """The axes of the dimensions that each group of old ones is merged into."""
-    result: list[Axes] = []
+    result: DimAxes = []
     rest = iter(axes)
     for group in groups:
         joined = [next(rest) for _ in group]
@@ -138,12 +140,10 @@ def _groups(few: Sequence[int], many: Sequence[int]) -> Iterator[list[int]]:
         yield from found
 
 
-def _dealt(
-    op: GlobalOp, axes: tuple[str, ...], sizes: Sequence[int]
-) -> list[Axes] | None:
+def _dealt(op: GlobalOp, axes: tuple[str, ...], sizes: Sequence[int]) -> DimAxes | None:
     """Axes dealt to the parts of their dimension, major to minor; None where a part does not divide."""
     rest = list(axes)
-    result: list[Axes] = []
+    result: DimAxes = []
     for size in sizes:
         mine: list[str] = []
         while size > 1 and rest:
@@ -155,7 +155,7 @@ def _dealt(
     return None if rest else result
 
 
-def resized(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def resized(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``pad``, ``split``, ``dynamic_slice``: a split dimension whose size changes must still divide evenly."""
     dims = op.dims
     if dims is None or out.dims is None:
@@ -164,7 +164,7 @@ def resized(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     if all(dim.size == ONE for dim in out.dims):
         return None  # a single element: newer releases of JAX take it from anywhere
-    result: list[Axes] = []
+    result: DimAxes = []
     for k, dim in enumerate(dims):
         size = out.dims[k].size
         same = origins[k] == (0, k) or (size is not None and size == dim.size)
@@ -175,7 +175,7 @@ def resized(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return result
 
 
-def picked(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def picked(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``dynamic_index_in_dim``: a slice of one, whose dimension may be dropped afterwards."""
     dims = op.dims
     axis = static_int(op.call.get("axis"))
@@ -191,13 +191,14 @@ def picked(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     if dim.axes and dim.size != ONE:
         one = _divided(op, k, ONE)
     axes = [dim.axes for dim in dims]
-    before, after = axes[:k], axes[k + 1 :]
+    before = axes[:k]
+    after = axes[k + 1 :]
     if len(out.dims) == len(dims):
         return [*before, one, *after]
     return [*before, *after]
 
 
-def differences(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def differences(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``diff`` takes slices that lack one element."""
     dims = op.dims
     axis = static_int(op.call.get("axis"))
@@ -223,7 +224,8 @@ def _divided(op: GlobalOp, k: int, size: Size | None) -> Axes:
         return None
     if size is None or size.is_opaque:
         return None
-    number, witness = size.constant, dict[str, int]()
+    number = size.constant
+    witness = dict[str, int]()
     if number is None:
         found = _alike_for_all(dim.size, size, count)
         if found is None:
@@ -257,7 +259,7 @@ def _alike_for_all(
     return size.evaluate(tried[0]), tried[0]
 
 
-def indexed(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def indexed(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``x[…]`` with integers, slices, None and arrays of integers; where these are several, only what is refused."""
     items = index_items(op.call.get("index"))
     if op.dims is None or out.dims is None:
@@ -291,11 +293,11 @@ def _selected(
     op: GlobalOp,
     dims: tuple[Dimension, ...],
     places: Sequence[tuple[Value, int | None]],
-    origins: list[Origin],
+    origins: Origins,
 ) -> Split:
     """How the result's dimensions are split, by the items of an index and the dimensions that they select from."""
     source = op.dims or ()
-    result: list[Axes] = []
+    result: DimAxes = []
     for item, k in places:
         position = len(result)
         if k is None:
@@ -303,7 +305,10 @@ def _selected(
         elif isinstance(item, SliceValue):
             axes = source[k].axes
             if axes and (0, k) not in origins[position : position + 1]:
-                size = dims[position].size if position < len(dims) else None
+                if position < len(dims):
+                    size = dims[position].size
+                else:
+                    size = None
                 axes = _divided(op, k, size)
             result.append(axes)
         elif isinstance(item, ArrayValue) and item.dims != ():
@@ -315,9 +320,7 @@ def _selected(
     return result
 
 
-def _several(
-    op: GlobalOp, items: Sequence[Value], arrays: Sequence[ArrayValue]
-) -> Split:
+def _several(op: GlobalOp, items: Sequence[Value], arrays: Arrays) -> Split:
     """``x[rows, columns]``: no dimension that is picked from may be split, and the indices are split alike."""
     for item in items:
         if not isinstance(item, (ArrayValue, SliceValue)) and item != Literal(...):
@@ -339,7 +342,7 @@ def _several(
     return None
 
 
-def along_axis(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def along_axis(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``take_along_axis``: along the axis neither is split, elsewhere both alike."""
     if len(op.operands) != 2 or is_none(op.call.get("axis")):
         return None
@@ -355,7 +358,7 @@ def along_axis(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     if split:
         why = f"the indices {op.text(index)} are {sharded_over(split)}: reshard them first"
         raise op.refused(why, 1)
-    result: list[Axes] = []
+    result: DimAxes = []
     for i, (a, b) in enumerate(zip(source.dims, index.dims, strict=True)):
         if i == k:
             result.append(())
@@ -388,7 +391,9 @@ def _only_one(items: Sequence[Value]) -> bool:
 
 def _dims(operand: ArrayValue) -> tuple[Dimension, ...]:
     """The dimensions of an operand; one of which nothing is known where their number is not."""
-    return (Dimension(None),) if operand.dims is None else operand.dims
+    if operand.dims is None:
+        return (Dimension(None),)
+    return operand.dims
 
 
 def _full(item: Value) -> bool:
@@ -399,7 +404,8 @@ def _full(item: Value) -> bool:
 
 def _places(items: Sequence[Value], rank: int) -> list[tuple[Value, int | None]] | None:
     """Every item of an index with the dimension that it selects from, missing slices written out."""
-    new, rest = Literal(None), Literal(...)
+    new = Literal(None)
+    rest = Literal(...)
     full = SliceValue(Literal(None), Literal(None), Literal(None))
     missing = rank - sum(item not in (new, rest) for item in items)
     if missing < 0:
@@ -437,7 +443,7 @@ def _check_picked(op: GlobalOp, k: int) -> None:
         raise op.refused(why, 0)
 
 
-def _looked_up(op: GlobalOp, k: int, index: ArrayValue) -> list[Axes]:
+def _looked_up(op: GlobalOp, k: int, index: ArrayValue) -> DimAxes:
     """The dimensions of an array of indices into dimension ``k``: neither may be split."""
     _check_picked(op, k)
     dims = index.dims or ()
@@ -450,7 +456,7 @@ def _looked_up(op: GlobalOp, k: int, index: ArrayValue) -> list[Axes]:
     return [dim.axes for dim in dims]
 
 
-def taken(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def taken(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``take`` along one dimension."""
     if (
         len(op.operands) != 2
@@ -467,7 +473,7 @@ def taken(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return [*axes[:k], *_looked_up(op, k, index), *axes[k + 1 :]]
 
 
-def rolled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def rolled(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``roll``: by some releases of JAX not along a split dimension, by others not by part of a shard."""
     dims = op.dims
     shift = static_int(op.call.get("shift"))
@@ -480,7 +486,10 @@ def rolled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
         return None
     k = places[0]
     dim = dims[k]
-    size = None if dim.size is None else dim.size.constant
+    if dim.size is None:
+        size = None
+    else:
+        size = dim.size.constant
     if dim.axes and shift is not None and size:
         _divided(op, k, Size.const(shift % size))
     result = [one.axes for one in dims]
@@ -489,7 +498,7 @@ def rolled(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
     return result
 
 
-def updated(op: GlobalOp, out: ArrayValue, origins: list[Origin]) -> Split:
+def updated(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     """``x.at[…].set(y)``: the array stays as it is; not at places picked from a split dimension."""
     dims = op.dims
     items = index_items(op.call.get("index"))

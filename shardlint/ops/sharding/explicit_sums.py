@@ -64,7 +64,8 @@ def kept(op: GlobalOp) -> bool:
         if operand.mesh is not None and operand.pending
     ]
     others = [operand for n, operand in enumerate(op.operands) if n not in parts]
-    name, kind = op.call.qualname, FUNCTIONS.get(op.call.qualname)
+    name = op.call.qualname
+    kind = FUNCTIONS.get(op.call.qualname)
     if kind == "add":
         if not others and len(op.operands) == 2:
             return op.operands[0].pending == op.operands[1].pending
@@ -92,8 +93,9 @@ def kept(op: GlobalOp) -> bool:
 def check_asked(op: GlobalOp) -> None:
     """``out_sharding=P(…, unreduced={…})`` of a contraction: over those axes the contracted dimensions of both
     operands are split, and over no others. Raises OpError where JAX refuses."""
-    asked = op.call.get("out_sharding")
-    spec = asked.spec if isinstance(asked, ShardingValue) else asked
+    spec = op.call.get("out_sharding")
+    if isinstance(spec, ShardingValue):
+        spec = spec.spec
     if not isinstance(spec, SpecValue) or not spec.unreduced:
         return
     contracted = _contracted(op)
@@ -133,7 +135,9 @@ def _contracted(
         }
         for one, operand in zip(letters[0], op.operands, strict=True)
     )
-    return (left, right) if left.keys() == right.keys() else None
+    if left.keys() == right.keys():
+        return left, right
+    return None
 
 
 def _wrong(op: GlobalOp, number: int, why: str) -> OpError:

@@ -11,12 +11,13 @@ from shardlint.ops.registry import NONE, is_none, static_int
 from shardlint.ops.sharding.base import INDEX, Op, may_pick_a_copy, names, rule, unknown
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import (
     HOT,
     LOCAL,
     ZERO,
-    Axes,
+    Arrays,
+    DimAxes,
     choosing,
     marks,
     placing,
@@ -36,7 +37,7 @@ from shardlint.values import (
 )
 
 
-def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def indexed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``x[index]``."""
     if out.dims is None or not op.operands:
         return unknown(out)
@@ -47,11 +48,9 @@ def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
             or not (is_full(item) if isinstance(item, SliceValue) else True)
             for item in items
         )
-        return (
-            unknown(out)
-            if partly
-            else _looked_up(op, out, origins, op.operands[0], op.operands[1:])
-        )
+        if partly:
+            return unknown(out)
+        return _looked_up(op, out, origins, op.operands[0], op.operands[1:])
     if any(
         isinstance(item, SliceValue) and static_int(item.step) == -1 for item in items
     ):
@@ -60,7 +59,7 @@ def indexed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 
 def _reversed(
-    op: Op, out: ArrayValue, origins: list[Origin], items: Sequence[Value]
+    op: Op, out: ArrayValue, origins: Origins, items: Sequence[Value]
 ) -> ArrayValue:
     """``x[::-1]``, and parts of it."""
     source = op.operands[0]
@@ -80,7 +79,7 @@ def _reversed(
     return rearranged(op, out, touched, moves=True, flips=True)
 
 
-def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def _partly(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """Part of an array: what is taken along a split dimension is each device's own."""
     source = op.operands[0]
     if (
@@ -96,7 +95,7 @@ def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         if k not in kept
         for axis in dim.axes or ()
     }
-    axes: list[Axes] = []
+    axes: DimAxes = []
     for dim, origin in zip(out.dims, origins, strict=True):
         if origin is not None:
             axes.append(source.dims[origin[1]].axes)
@@ -105,19 +104,17 @@ def _partly(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     chosen = frozenset((axis, mark) for axis, mark in source.marks if mark == "chosen")
     result = combined(op, out, axes, "linear", [source])
     result = replace(result, marks=result.marks | chosen)
-    return (
-        replace(result, unclear=result.unclear.plus(cut))
-        if may_pick_a_copy(op)
-        else result
-    )
+    if may_pick_a_copy(op):
+        return replace(result, unclear=result.unclear.plus(cut))
+    return result
 
 
 def _looked_up(
     op: Op,
     out: ArrayValue,
-    origins: list[Origin],
+    origins: Origins,
     table: ArrayValue,
-    indices: Sequence[ArrayValue],
+    indices: Arrays,
 ) -> ArrayValue:
     """``table[index]`` with integer arrays: their dimensions come in the place of those that they select from.
 
@@ -151,7 +148,7 @@ def _of_parts(
     notes = [
         op.note(
             axis,
-            f"{op.name} looks up in {_size_text(op, dim)}, which is sharded over {axis!r}",
+            f"{op.name} looks up in {op.size_text(dim)}, which is sharded over {axis!r}",
         )
         for dim, axis in gone
     ]
@@ -169,12 +166,7 @@ def _of_parts(
     )
 
 
-def _size_text(op: Op, dim: Dimension) -> str:
-    size = op.view.global_size(dim.size, dim.axes or ())
-    return "a dimension" if size is None or size.is_opaque else str(size)
-
-
-def taken(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def taken(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``take`` along one dimension."""
     if len(op.operands) == 1:
         return _partly(op, out, origins)
@@ -183,7 +175,7 @@ def taken(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return _looked_up(op, out, origins, op.operands[0], op.operands[1:])
 
 
-def taken_along(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def taken_along(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``take_along_axis``: the other dimensions line up."""
     axis = static_int(op.call.get("axis"))
     if (
@@ -221,9 +213,12 @@ def taken_along(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     )
 
 
-def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def sliced(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``dynamic_slice``: from a place that may differ between devices."""
-    result = _partly(op, out, origins) if op.operands else unknown(out)
+    if op.operands:
+        result = _partly(op, out, origins)
+    else:
+        result = unknown(out)
     starts = [*op.operands[1:]]
     args = op.call.args
     given = next(
@@ -248,11 +243,13 @@ def sliced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 
 def _plain(value: Value | None) -> bool:
-    items = value.items if isinstance(value, SequenceValue) else (value,)
+    items: Sequence[Value | None] = (value,)
+    if isinstance(value, SequenceValue):
+        items = value.items
     return all(isinstance(item, (IntValue, ArrayValue)) for item in items)
 
 
-def drawn(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def drawn(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """Random numbers: the same on all devices that have the same key."""
     if out.dims is None:
         return unknown(out)
@@ -266,21 +263,19 @@ def drawn(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     )
 
 
-def expanded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def expanded(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``one_hot``: a new unsharded dimension."""
     if out.dims is None or not op.operands:
         return unknown(out)
     result = combined(op, out, followed(op, out, origins), "test", op.operands[:1])
-    return (
-        replace(result, marks=result.marks | {HOT})
-        if static_int(op.call.get("axis")) == -1
-        else result
-    )
+    if static_int(op.call.get("axis")) == -1:
+        return replace(result, marks=result.marks | {HOT})
+    return result
 
 
-def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def alike(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``zeros_like``: constants, which may count as split like their model."""
-    source = op.operands[0] if op.operands else None
+    source = op.first
     if source is not None and source.dims is None and len(op.operands) == 1:
         return settled(out, None, constant=True)
     if (
@@ -306,11 +301,9 @@ def alike(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         else type(source.unclear)(),
     )
     result = combined(op, out, followed(op, out, origins), "linear", [plain])
-    return (
-        replace(result, marks=result.marks | {ZERO})
-        if op.last == "zeros_like"
-        else result
-    )
+    if op.last == "zeros_like":
+        return replace(result, marks=result.marks | {ZERO})
+    return result
 
 
 _JNP, _LAX, _AT = "jax.numpy", "jax.lax", "jax.Array.at"

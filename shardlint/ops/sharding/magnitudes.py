@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shardlint.ops.sharding.base import Op, ShardingError
-from shardlint.ops.sharding.state import marks, notes_about, state
+from shardlint.ops.sharding.state import Arrays, marks, notes_about, state
 from shardlint.values import ArrayValue, Note
 
 #: ``bent``: each entry is how large that of a partial sum is; ``measured``: a number for several, or made of one.
@@ -36,20 +36,20 @@ def rounded(op: Op, kind: str, found: frozenset[str]) -> frozenset[str]:
     """The marks of a partial sum that was rounded or cut off after it was scaled; none if it was not."""
     if op.last in _ROUNDING and "rescaled" in found:
         return found | {"rounded"}
-    return found if kind == "choose" and found & {"rounded", "bounded"} else frozenset()
+    if kind == "choose" and found & {"rounded", "bounded"}:
+        return found
+    return frozenset()
 
 
 def rescaled(
-    axis: str, kind: str, others: Sequence[ArrayValue], found: frozenset[str]
+    axis: str, kind: str, others: Arrays, found: frozenset[str]
 ) -> frozenset[str]:
     """The marks of a partial sum times or by what is the same on all devices."""
     by_scale = kind == "divide" and any("scaled" in marks(o, axis) for o in others)
     return found | {"rescaled"} | ({"bounded"} if by_scale else set())
 
 
-def followed(
-    op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]
-) -> frozenset[str]:
+def followed(op: Op, axis: str, kind: str, operands: Arrays) -> frozenset[str]:
     """The marks of this kind that a result has over the axis: those of one operand, if the others are the same on all
     devices."""
     own = [marks(o, axis) & MARKS for o in operands]
@@ -60,7 +60,9 @@ def followed(
     if kind == "test" or len(others) != len(operands) - 1 or not alike:
         return frozenset()
     reduces = op.last in _REDUCTIONS | _SUMS
-    return frozenset({"measured"}) if reduces else frozenset[str]().union(*own)
+    if reduces:
+        return frozenset({"measured"})
+    return frozenset[str]().union(*own)
 
 
 def said(value: ArrayValue, axis: str) -> Note | None:
@@ -70,7 +72,7 @@ def said(value: ArrayValue, axis: str) -> Note | None:
     return next((n for n in value.notes if n.code and n.axis == axis), None)
 
 
-def _refuse_added(op: Op, axis: str, operands: Sequence[ArrayValue]) -> None:
+def _refuse_added(op: Op, axis: str, operands: Arrays) -> None:
     """Raises ShardingError where an array is added to one of such entries. A number may be, so that no scale is 0."""
     numbers = [o for o in operands if o.constant and not o.dims]
     if numbers:

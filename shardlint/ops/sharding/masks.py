@@ -3,17 +3,16 @@ a range, and the positions of its part of a dimension."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.sharding.base import Op
 from shardlint.ops.sharding.counts import parts_over
-from shardlint.ops.sharding.state import COUNTING, split_marks, state
+from shardlint.ops.sharding.state import COUNTING, Arrays, split_marks, state
 from shardlint.values import ArrayValue, Dimension, IntValue
 from shardtypes.lang import Size
 
 
-def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> ArrayValue:
+def followed(op: Op, result: ArrayValue, operands: Arrays) -> ArrayValue:
     """The result of an elementwise function, with the marks that tell of such a mask.
 
     ``index * n`` is where a device's part of a range ``starts``; a position is ``within`` it once that is subtracted,
@@ -25,24 +24,26 @@ def followed(op: Op, result: ArrayValue, operands: Sequence[ArrayValue]) -> Arra
     numbers = [
         value.size for value in op.call.args.values() if isinstance(value, IntValue)
     ]
-    number = numbers[0] if len(numbers) == 1 else None
+    if len(numbers) == 1:
+        number = numbers[0]
+    else:
+        number = None
     if op.last == "add":
         return _positions(op, result, operands)
     found = {mark for one in operands for mark in _of(op, one, operands, number)}
-    return replace(result, marks=result.marks | found) if found else result
+    if found:
+        return replace(result, marks=result.marks | found)
+    return result
 
 
-def _positions(
-    op: Op, result: ArrayValue, operands: Sequence[ArrayValue]
-) -> ArrayValue:
+def _positions(op: Op, result: ArrayValue, operands: Arrays) -> ArrayValue:
     """``index * n + arange(n)``, where n is one device's part of a dimension that is split over just this axis: all
     positions of that dimension, split as it is."""
     for start, counting in (operands, operands[::-1]):
-        size = (
-            counting.dims[0].size
-            if counting.dims is not None and len(counting.dims) == 1
-            else None
-        )
+        if counting.dims is not None and len(counting.dims) == 1:
+            size = counting.dims[0].size
+        else:
+            size = None
         axis = next(
             (
                 axis
@@ -68,7 +69,7 @@ def _positions(
 
 
 def _of(
-    op: Op, one: ArrayValue, operands: Sequence[ArrayValue], number: Size | None
+    op: Op, one: ArrayValue, operands: Arrays, number: Size | None
 ) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for axis, mark in one.marks:
@@ -81,7 +82,7 @@ def _of(
 def _made_of(
     op: Op,
     one: ArrayValue,
-    operands: Sequence[ArrayValue],
+    operands: Arrays,
     number: Size | None,
     axis: str,
     mark: str,
@@ -99,13 +100,17 @@ def _made_of(
         case "chosen", "logical_and" | "bitwise_and":
             return "chosen"
         case "least", "logical_and" | "bitwise_and":
-            return "chosen" if (axis, f"below {rest}") in other.marks else None
+            if (axis, f"below {rest}") in other.marks:
+                return "chosen"
+            return None
         case "starts", "subtract" | "sub" if one is second and same:
             return f"within {op.call.ctx.place[1]} {rest}"
         case "within", "greater_equal" | "ge" if one is first and number == 0:
             return f"least {rest}"
         case "within", "less" | "lt" if one is first and number is not None:
             own = rest.partition(" ")[2] == str(number)
-            return f"below {rest}" if own else None
+            if own:
+                return f"below {rest}"
+            return None
         case _:
             return None

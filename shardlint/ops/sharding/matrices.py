@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from shardlint.ops.registry import is_none, static_bool
 from shardlint.ops.sharding.base import Op, Rule, computed, names, rule
 from shardlint.ops.sharding.combining import Kind, combined
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import along
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import Axes, DimAxes
 from shardlint.values import ArrayValue
 
 
 def last(count: int) -> Rule:
     """The sharding model of a function of the last ``count`` dimensions of its operands; those before are a batch."""
 
-    def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+    def found(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
         batches = [_batch(operand, count) for operand in op.operands]
         lead = batches[0] if batches else None
         if (
@@ -37,7 +37,7 @@ def last(count: int) -> Rule:
     return found
 
 
-def _batch(value: ArrayValue, count: int) -> list[Axes] | None:
+def _batch(value: ArrayValue, count: int) -> DimAxes | None:
     """The axes of the leading dimensions; None where they, or where the others lie, are not known."""
     if (
         value.dims is None
@@ -46,18 +46,16 @@ def _batch(value: ArrayValue, count: int) -> list[Axes] | None:
     ):
         return None
     cut = len(value.dims) - count
-    return (
-        None
-        if any(dim.axes for dim in value.dims[cut:])
-        else [dim.axes for dim in value.dims[:cut]]
-    )
+    if any(dim.axes for dim in value.dims[cut:]):
+        return None
+    return [dim.axes for dim in value.dims[:cut]]
 
 
 def within(kind: Kind) -> Rule:
     """The sharding model of a function along the dimensions that ``axis`` names, which keeps the rank."""
 
-    def found(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
-        source = op.operands[0] if len(op.operands) == 1 else None
+    def found(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
+        source = op.single
         if (
             source is None
             or source.dims is None
@@ -73,9 +71,13 @@ def within(kind: Kind) -> Rule:
     return found
 
 
-def solved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def solved(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``solve(a, b)``: linear in b, of which other columns may be split; every device needs the whole of a matrix a."""
-    a, b = op.operands[:2] if len(op.operands) > 1 else (None, None)
+    if len(op.operands) > 1:
+        a, b = op.operands[:2]
+    else:
+        a = None
+        b = None
     if (
         a is None
         or b is None
@@ -94,9 +96,9 @@ def solved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, [dim.axes for dim in b.dims], "divide", [b, a])
 
 
-def diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def diagonal(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``diagonal`` and ``trace``: of two dimensions that are not split; else every device takes one of its own part."""
-    source = op.operands[0] if len(op.operands) == 1 else None
+    source = op.single
     if (
         source is None
         or source.dims is None
@@ -110,23 +112,21 @@ def diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, axes, "linear", [source])
 
 
-def on_diagonal(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def on_diagonal(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``diag``: the diagonal of a matrix, or a matrix with this diagonal."""
-    source = op.operands[0] if len(op.operands) == 1 else None
+    source = op.single
     matrix = source is not None and len(source.dims or ()) == 2
     whole = (
         source is not None
         and source.dims is not None
         and all(dim.axes == () for dim in source.dims)
     )
-    return (
-        diagonal(op, out, [None] * len(out.dims or ()))
-        if matrix or whole
-        else computed(op, out, origins)
-    )
+    if matrix or whole:
+        return diagonal(op, out, [None] * len(out.dims or ()))
+    return computed(op, out, origins)
 
 
-def attention(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def attention(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``dot_product_attention`` of B T N H: split over the batch, the heads, and the queries."""
     extras = [
         op.call.get(name)
@@ -161,11 +161,9 @@ def attention(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 
 def _axes(value: ArrayValue) -> Sequence[Axes]:
-    return (
-        [dim.axes for dim in value.dims]
-        if value.dims is not None and len(value.dims) > 2
-        else [None] * 3
-    )
+    if value.dims is not None and len(value.dims) > 2:
+        return [dim.axes for dim in value.dims]
+    return [None] * 3
 
 
 _LINALG, _SCIPY, _FFT = "jax.numpy.linalg", "jax.scipy.linalg", "jax.numpy.fft"

@@ -25,6 +25,9 @@ from shardlint.values import (
 Origin: TypeAlias = "tuple[int, int] | None"
 """Which operand and dimension a result's dimension is, unchanged; None for a new or changed one."""
 
+Origins: TypeAlias = list[Origin]
+"""Of each dimension of a result."""
+
 _FUNCTIONS = (FunctionValue, PartialValue, WrappedValue, MethodValue)
 
 #: Arguments that decide nothing about where values lie (``out_sharding`` does, afterwards).
@@ -84,9 +87,7 @@ class Operands:
                 return value
 
 
-def each(
-    value: Value, found: Callable[[ArrayValue, list[Origin]], ArrayValue]
-) -> Value:
+def each(value: Value, found: Callable[[ArrayValue, Origins], ArrayValue]) -> Value:
     """A shape model's result with ``found`` of every array in it, its marks taken off, and of their origins."""
     match value:
         case ArrayValue(dims=dims):
@@ -108,4 +109,6 @@ def _origin(dim: Dimension) -> Origin:
     if dim.axes is None or len(dim.axes) != 1:
         return None
     operand, dot, place = dim.axes[0].partition(".")
-    return (int(operand), int(place)) if dot and operand.isdigit() else None
+    if dot and operand.isdigit():
+        return int(operand), int(place)
+    return None

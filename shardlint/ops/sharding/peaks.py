@@ -8,11 +8,9 @@ maximum, so that no factor makes the sum right. Multiplied before by what differ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from shardlint.ops.arrays import ONE
 from shardlint.ops.sharding.base import Op
-from shardlint.ops.sharding.state import clean, marks, state
+from shardlint.ops.sharding.state import Arrays, clean, marks, state
 from shardlint.values import ArrayValue, Note
 
 MAXIMA = frozenset({"max", "amax", "nanmax", "reduce_max"})
@@ -21,14 +19,12 @@ _MARKS = frozenset({"peak", "lowered", "weighed"})
 _MEASURED = frozenset({"own", "normed", "lognormed"})
 
 
-def followed(
-    op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]
-) -> frozenset[str]:
+def followed(op: Op, axis: str, kind: str, operands: Arrays) -> frozenset[str]:
     """The marks of this kind that a result has over the axis."""
     return _measured(axis, kind, operands) | _lowered(op, axis, kind, operands)
 
 
-def _measured(axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset[str]:
+def _measured(axis: str, kind: str, operands: Arrays) -> frozenset[str]:
     """``own``, ``normed`` and ``lognormed`` last through linear functions, and factors that leave them as they are."""
     own = [marks(o, axis) & _MEASURED for o in operands]
     holders = [n for n, one in enumerate(own) if one]
@@ -43,7 +39,9 @@ def _measured(axis: str, kind: str, operands: Sequence[ArrayValue]) -> frozenset
         state(o, axis) == "replicated" or (clean(o, axis) and _parted(o, axis))
         for o in others
     )
-    return own[holders[0]] if same else frozenset()
+    if same:
+        return own[holders[0]]
+    return frozenset()
 
 
 def _parted(value: ArrayValue, axis: str) -> bool:
@@ -51,9 +49,7 @@ def _parted(value: ArrayValue, axis: str) -> bool:
     return all(dim.size != ONE for dim in value.dims or () if axis in (dim.axes or ()))
 
 
-def _lowered(
-    op: Op, axis: str, kind: str, operands: Sequence[ArrayValue]
-) -> frozenset[str]:
+def _lowered(op: Op, axis: str, kind: str, operands: Arrays) -> frozenset[str]:
     own = [marks(o, axis) & _MARKS for o in operands]
     if not any(own):
         return frozenset()
@@ -78,9 +74,11 @@ def wrongly_summed(value: ArrayValue, axis: str) -> str | None:
     kinds = marks(value, axis) & _MEASURED
     if state(value, axis) != "varying" or not kinds:
         return None
-    how, name = ("per-device results", " over ")
+    how = "per-device results"
+    name = " over "
     if "own" not in kinds:
-        how, name = ("values that each device normalised on its own", "softmax over ")
+        how = "values that each device normalised on its own"
+        name = "softmax over "
     made = next(
         (
             f" ({n.text})"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from shardlint.ops.registry import NONE, Call, is_none, static_bool, static_int
-from shardlint.ops.sharding.base import Op, computed, names, rule, unknown
+from shardlint.ops.sharding.base import Op, computed, items_of, names, rule, unknown
 from shardlint.ops.sharding.combining import Kind, combined
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.peaks import MAXIMA
-from shardlint.ops.sharding.state import Axes, axes_along, clean, state
-from shardlint.values import ArrayValue, SequenceValue
+from shardlint.ops.sharding.state import Arrays, DimAxes, axes_along, clean, state
+from shardlint.values import ArrayValue
 from shardtypes.lang import dtypes
 
 
@@ -23,28 +23,24 @@ def along(call: Call, rank: int) -> list[int] | None:
     )
     if is_none(axis):
         return list(range(rank))
-    found = [
-        static_int(item)
-        for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))
-    ]
-    return (
-        None
-        if None in found
-        else [k % rank for k in found if k is not None and -rank <= k < rank]
-    )
+    found = [static_int(item) for item in items_of(axis)]
+    if None in found:
+        return None
+    return [k % rank for k in found if k is not None and -rank <= k < rank]
 
 
 def _source(op: Op) -> ArrayValue | None:
-    return op.operands[0] if op.operands and op.operands[0].dims is not None else None
+    if op.operands and op.operands[0].dims is not None:
+        return op.operands[0]
+    return None
 
 
-def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> list[Axes]:
+def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> DimAxes:
     """The axes of the dimensions that a reduction leaves."""
-    keep = (
-        static_bool(op.call.get("keepdims"))
-        if not is_none(op.call.get("keepdims"))
-        else False
-    )
+    if not is_none(op.call.get("keepdims")):
+        keep = static_bool(op.call.get("keepdims"))
+    else:
+        keep = False
     dims = source.dims or ()
     if keep:
         return [() if k in reduced else dim.axes for k, dim in enumerate(dims)]
@@ -54,23 +50,28 @@ def _kept(op: Op, source: ArrayValue, reduced: list[int]) -> list[Axes]:
 def split_text(op: Op, source: ArrayValue, reduced: Sequence[int], axis: str) -> str:
     """What was done over those dimensions, one of which is split over the axis."""
     dims = source.dims or ()
-    dim = next((dims[k] for k in reduced if axis in (dims[k].axes or ())), None)
-    size = op.view.global_size(dim.size, dim.axes or ()) if dim is not None else None
-    what = "a dimension" if size is None or size.is_opaque else str(size)
-    name = "[::-1]" if op.name == "index" else op.name
+    split = [dims[k] for k in reduced if axis in (dims[k].axes or ())]
+    what = "a dimension"
+    if split:
+        what = op.size_text(split[0])
+    name = op.name
+    if name == "index":
+        name = "[::-1]"
     return f"{name} over {what}, which is sharded over {axis!r}"
 
 
-def summed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def summed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``sum`` and ``mean``: over what was sharded they give partial sums."""
     weighed = (
         not is_none(op.call.get("weights"))
         or static_bool(op.call.get("returned")) is True
     )
-    return computed(op, out, origins) if weighed else _reduced(op, out, True)
+    if weighed:
+        return computed(op, out, origins)
+    return _reduced(op, out, True)
 
 
-def reduced(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def reduced(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``max``, ``any``, ``var``, ``argmax``…: each device has a result of its own part."""
     return _reduced(op, out, False)
 
@@ -80,7 +81,10 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     if source is None or out.dims is None:
         return unknown(out)
     gone = along(op.call, len(source.dims or ()))
-    split = None if gone is None else axes_along(source, gone)
+    if gone is None:
+        split = None
+    else:
+        split = axes_along(source, gone)
     if gone is None or split is None:
         return unknown(out)
     axes = _kept(op, source, gone)
@@ -94,7 +98,10 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     sound = {axis for axis in split if clean(source, axis)} - unclear
     pending = sound if linear else set[str]()
     varying = result.varying.difference(split) | (set(split) - unclear - pending)
-    new = _marks_of_sums(op) if linear else ["local", *_kinds(op, out)]
+    if linear:
+        new = _marks_of_sums(op)
+    else:
+        new = ["local", *_kinds(op, out)]
     marks = result.marks | {(axis, mark) for axis in sound for mark in new}
     if op.last in ("nansum", "nanmean"):
         others = {mark for mark in marks if mark[1] == "lone" and mark[0] not in split}
@@ -110,7 +117,7 @@ def _reduced(op: Op, out: ArrayValue, linear: bool) -> ArrayValue:
     )
 
 
-def _is_apart(others: Sequence[ArrayValue], split: Sequence[str]) -> bool:
+def _is_apart(others: Arrays, split: Sequence[str]) -> bool:
     """Whether a mask, a weight or the like differs between devices along with what is reduced."""
     return any(
         state(other, axis) not in ("replicated", "sharded")
@@ -127,7 +134,9 @@ def _is_unclear(op: Op, source: ArrayValue, axis: str) -> bool:
 
 def _marks_of_sums(op: Op) -> list[str]:
     averages = op.last in ("mean", "nanmean", "average")
-    return ["reduction", "mean"] if averages else ["reduction"]
+    if averages:
+        return ["reduction", "mean"]
+    return ["reduction"]
 
 
 def _kinds(op: Op, out: ArrayValue) -> list[str]:
@@ -140,18 +149,24 @@ def _kinds(op: Op, out: ArrayValue) -> list[str]:
     ]
 
 
-def normalised(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def normalised(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``softmax``, ``cumsum``, ``sort``…: the shape stays, but every entry depends on the whole dimension."""
     source = _source(op)
     if source is None or out.dims is None or len(out.dims) != len(source.dims or ()):
         return unknown(out)
     touched = along(op.call, len(source.dims or ()))
-    split = None if touched is None else axes_along(source, touched)
+    if touched is None:
+        split = None
+    else:
+        split = axes_along(source, touched)
     if touched is None or split is None:
         return unknown(out)
     if static_bool(op.call.get("include_initial")) is True:
         return computed(op, out, origins)
-    kind: Kind = "linear" if op.last in _CUMULATIVE_SUMS else "nonlinear"
+    if op.last in _CUMULATIVE_SUMS:
+        kind: Kind = "linear"
+    else:
+        kind = "nonlinear"
     result = combined(op, out, [dim.axes for dim in source.dims or ()], kind, [source])
     same = [axis for axis in split if (axis, "alike") in source.marks]
     sound = [axis for axis in split if clean(source, axis)]

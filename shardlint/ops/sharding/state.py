@@ -53,6 +53,10 @@ from shardlint.values import ArrayValue, Dimension, Note
 
 State: TypeAlias = Literal["sharded", "replicated", "pending", "varying", "unclear"]
 Axes: TypeAlias = "tuple[str, ...] | None"
+DimAxes: TypeAlias = list[Axes]
+"""Of each dimension."""
+
+Arrays: TypeAlias = Sequence[ArrayValue]
 
 LASTING = frozenset(
     {"scaled", "miscounted", "curved", "mixed", "shared", "logged", "shifted"}
@@ -80,7 +84,9 @@ def state(value: ArrayValue, axis: str) -> State:
         return "unclear"
     if axis in (value.pending or ()):
         return "pending"
-    return "varying" if axis in value.varying else "replicated"
+    if axis in value.varying:
+        return "varying"
+    return "replicated"
 
 
 def clean(value: ArrayValue, axis: str) -> bool:
@@ -201,7 +207,10 @@ def split_marks(axes: Iterable[str]) -> frozenset[tuple[str, str]]:
 def choosing(value: ArrayValue) -> ArrayValue:
     """What picks or masks values, and is no factor of them: if it differs between devices, that is what the numbers in
     it are for."""
-    kept = value.marks - SCALES if value.varying or sharded(value) else value.marks
+    if value.varying or sharded(value):
+        kept = value.marks - SCALES
+    else:
+        kept = value.marks
     return replace(value, marks=kept | {WHOLE})
 
 

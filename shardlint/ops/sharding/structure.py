@@ -11,6 +11,7 @@ from shardlint.ops.sharding.base import (
     Op,
     computed,
     is_zero,
+    items_of,
     made,
     names,
     rule,
@@ -19,12 +20,13 @@ from shardlint.ops.sharding.base import (
 )
 from shardlint.ops.sharding.combining import combined
 from shardlint.ops.sharding.elementwise import aligned, cast, clash, explain
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.reductions import split_text
 from shardlint.ops.sharding.state import (
     FACTORED,
     LOCAL,
     Axes,
+    DimAxes,
     axes_along,
     choosing,
     clean,
@@ -43,9 +45,9 @@ from shardlint.values import (
 from shardtypes.lang import Size
 
 
-def followed(op: Op, out: ArrayValue, origins: list[Origin]) -> list[Axes]:
+def followed(op: Op, out: ArrayValue, origins: Origins) -> DimAxes:
     """Axes by origin; a changed dimension is unsharded if no sharded one is missing, else it is not known."""
-    result: list[Axes] = []
+    result: DimAxes = []
     kept = {origin for origin in origins if origin is not None}
     plain = all(
         dim.axes == () or (i, k) in kept
@@ -61,24 +63,26 @@ def followed(op: Op, out: ArrayValue, origins: list[Origin]) -> list[Axes]:
     return result
 
 
-def moved(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def moved(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """Dimensions are rearranged, dropped where their size is 1, or added with size 1."""
     if out.dims is None or not op.operands:
         return unknown(out)
     return combined(op, out, followed(op, out, origins), "linear", op.operands[:1])
 
 
-def padded(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def padded(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``pad`` with zeros."""
     plain = op.call.get("mode") == Literal("constant") and op.call.get(
         "kwargs"
     ) == DictValue(())
-    return moved(op, out, origins) if plain else unknown(out)
+    if plain:
+        return moved(op, out, origins)
+    return unknown(out)
 
 
-def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def whole(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """Rearranges along dimensions: right on every device's part only where those are not split."""
-    source = op.operands[0] if op.operands else None
+    source = op.first
     if source is None or source.dims is None or out.dims is None:
         return unknown(out)
     if all(dim.axes == () for dim in source.dims):
@@ -87,10 +91,7 @@ def whole(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if touched is None or len(source.dims) != len(out.dims):
         return unknown(out)
     shifts = op.call.get("shift")
-    amounts = [
-        static_int(one)
-        for one in (shifts.items if isinstance(shifts, SequenceValue) else (shifts,))
-    ]
+    amounts = [static_int(one) for one in items_of(shifts)]
     moves = (
         op.last == "rev"
         or op.last.startswith("flip")
@@ -120,7 +121,10 @@ def rearranged(
     marks = {
         mark for mark in result.marks if mark[0] not in again or mark[1] not in LOCAL
     }
-    kinds = ["local", "scan", "flipped"] if flips else ["local", "scan"]
+    if flips:
+        kinds = ["local", "scan", "flipped"]
+    else:
+        kinds = ["local", "scan"]
     marks |= {(axis, mark) for axis in sound for mark in kinds}
     notes = [op.note(axis, split_text(op, source, touched, axis)) for axis in sound]
     return replace(
@@ -139,23 +143,25 @@ def _touched(op: Op, source: ArrayValue) -> list[int] | None:
         return [rank - 2, rank - 1]
     if op.last in ("flipud", "fliplr"):
         return [0 if op.last == "flipud" else 1]
-    axis = op.call.get("axis") if "axis" in op.call.args else op.call.get("dimensions")
+    if "axis" in op.call.args:
+        axis = op.call.get("axis")
+    else:
+        axis = op.call.get("dimensions")
     if is_none(axis):
         return list(range(rank))
-    found = [
-        static_int(item)
-        for item in (axis.items if isinstance(axis, SequenceValue) else (axis,))
-    ]
-    return None if None in found else [k % rank for k in found if k is not None]
+    found = [static_int(item) for item in items_of(axis)]
+    if None in found:
+        return None
+    return [k % rank for k in found if k is not None]
 
 
-def reshaped(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def reshaped(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """Dimensions that stay keep their axes; of joined ones the first may be split, of split ones the first gets it.
 
     ``'B/d L'`` to ``'B*L'`` is split over d, as is ``'H/t D'`` from ``'(H*D)/t'``; anything else is not known. Nor is
     what comes of a number: ``reshape(3, -1)`` may be three parts on every device of a layout that interleaves them.
     """
-    source = op.operands[0] if op.operands else None
+    source = op.first
     if source is None or source.dims is None or out.dims is None:
         return unknown(out)
     return combined(
@@ -165,7 +171,7 @@ def reshaped(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
 
 def _regrouped(
     call: Call, old: tuple[Dimension, ...], new: tuple[Dimension, ...]
-) -> list[Axes]:
+) -> DimAxes:
     """Match runs of old and new dimensions whose (local) products are equal."""
     if any(dim.axes is None for dim in old):
         return [None for _ in new]
@@ -177,7 +183,7 @@ def _regrouped(
         rest = iter(_regrouped(call, *longer))
         # a dimension of 1 is never one of the parts
         return [() if dim.size == ONE else next(rest) for dim in new]
-    result: list[Axes] = []
+    result: DimAxes = []
     start = at = 0
     while at < len(new):
         ends = _run_ends(call, old, start, new, at)
@@ -199,8 +205,10 @@ def _run_ends(
 ) -> tuple[int, int] | None:
     """Where the shortest runs end, from old dimension ``i`` and new dimension ``k`` on, whose products are equal; None
     where there are none, or that is not known."""
-    left, right = _size(old, i), _size(new, k)
-    i, k = i + 1, k + 1
+    left = _size(old, i)
+    right = _size(new, k)
+    i = i + 1
+    k = k + 1
     while left is not None and right is not None:
         if same(call.ctx, left, right):
             return i, k
@@ -215,7 +223,7 @@ def _run_ends(
     return None
 
 
-def _run_axes(old: tuple[Dimension, ...], new: tuple[Dimension, ...]) -> list[Axes]:
+def _run_axes(old: tuple[Dimension, ...], new: tuple[Dimension, ...]) -> DimAxes:
     """The axes of a run of dimensions that is made of another: those of the major one stay with the major one."""
     major = old[0].axes
     parted = major and len(new) > 1 and old[0].size != new[0].size
@@ -230,14 +238,18 @@ def _is_number(dim: Dimension) -> bool:
 
 
 def _size(dims: tuple[Dimension, ...], at: int) -> Size | None:
-    return dims[at].size if at < len(dims) else None
+    if at < len(dims):
+        return dims[at].size
+    return None
 
 
 def _times(a: Size, b: Size | None) -> Size | None:
-    return None if b is None else a * b
+    if b is None:
+        return None
+    return a * b
 
 
-def spread(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def spread(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``broadcast_to``: old dimensions line up on the right."""
     if out.dims is None or not op.operands:
         return unknown(out)
@@ -247,7 +259,7 @@ def spread(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, aligned(op, out, [source]), "linear", [source])
 
 
-def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def joined(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``concatenate``: all operands are split alike, and not along the joined dimension."""
     operands = list(op.operands)
     axis = _joined_axis(op, out)
@@ -257,7 +269,7 @@ def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     if any(o.dims is None or len(o.dims) != rank for o in operands):
         return computed(op, out, origins)
     axis %= rank
-    result: list[Axes] = []
+    result: DimAxes = []
     for k in range(rank):
         # one operand for each way in which the dimension is split
         by_axes: dict[Axes, ArrayValue] = {}
@@ -275,11 +287,20 @@ def joined(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, result, "add" if len(operands) > 1 else "linear", operands)
 
 
+def joining_axis(call: Call) -> int | None:
+    """The dimension along which ``concatenate`` and ``stack`` of ``numpy`` or ``lax`` join."""
+    if "axis" in call.args:
+        return static_int(call.get("axis"))
+    return static_int(call.get("dimension"))
+
+
 def _joined_axis(op: Op, out: ArrayValue) -> int | None:
     rank = len(out.dims or ())
     match op.last:
         case "hstack":
-            return 0 if rank == 1 else 1
+            if rank == 1:
+                return 0
+            return 1
         case "vstack":
             return 0
         case "column_stack":
@@ -287,11 +308,10 @@ def _joined_axis(op: Op, out: ArrayValue) -> int | None:
         case "dstack":
             return 2
         case _:
-            name = "axis" if "axis" in op.call.args else "dimension"
-            return static_int(op.call.get(name))
+            return joining_axis(op.call)
 
 
-def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def repeated(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``repeat``: every entry comes several times, on the device that has it."""
     if len(op.operands) != 1 or op.operands[0].dims is None:
         return computed(op, out, origins)
@@ -305,7 +325,7 @@ def repeated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     )
 
 
-def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def overwritten(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``dynamic_update_slice``: right where a split dimension is overwritten as a whole."""
     if len(op.operands) < 2 or out.dims is None:
         return computed(op, out, origins)
@@ -335,10 +355,13 @@ def overwritten(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, result, axes, "multiply", [result, *starts])
 
 
-def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def stacked(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``stack`` and arrays made of sequences: the new dimension is unsharded."""
     operands = with_numbers(op)
-    axis = static_int(op.call.get("axis")) if "axis" in op.call.args else 0
+    if "axis" in op.call.args:
+        axis = static_int(op.call.get("axis"))
+    else:
+        axis = 0
     if out.dims is None or axis is None or not operands:
         return unknown(out)
     rank = len(out.dims)
@@ -346,7 +369,7 @@ def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
         if out.dims:
             return unknown(out)
         return combined(op, out, None, "add", operands)
-    result: list[Axes] = []
+    result: DimAxes = []
     for k in range(rank - 1):
         met = {(o.dims or ())[k].axes for o in operands}
         split = [one for one in met if one]
@@ -358,33 +381,40 @@ def stacked(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
     return combined(op, out, result, "add", operands)
 
 
-def array_of(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def array_of(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``jnp.array(x)`` of an array, or of a sequence of them."""
     source = next(
         op.call.get(name) for name in ("object", "a", "x") if name in op.call.args
     )
     if isinstance(source, SequenceValue):
         if any(isinstance(item, SequenceValue) for item in source.items):
-            return unknown(out) if op.operands else made(op, out, origins)
+            if op.operands:
+                return unknown(out)
+            return made(op, out, origins)
         return stacked(op, out, origins)
-    return moved(op, out, origins) if op.operands else made(op, out, origins)
+    if op.operands:
+        return moved(op, out, origins)
+    return made(op, out, origins)
 
 
-def constructed(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def constructed(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``jnp.float32(x)``: a cast of an array, an array of a sequence."""
     if isinstance(op.call.get("x"), SequenceValue):
         return array_of(op, out, origins)
-    return cast(op, out, origins) if op.operands else made(op, out, origins)
+    if op.operands:
+        return cast(op, out, origins)
+    return made(op, out, origins)
 
 
-def selected(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def selected(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``where(condition, x, y)``: as a sum of x and y; a condition that varies makes the result vary."""
     if is_none(op.call.get("x")):
         return unknown(out)
     operands = with_numbers(op)
     if len(operands) != 3:  # one of them is not known
         return unknown(out)
-    condition, values = operands[0], operands[1:]
+    condition = operands[0]
+    values = operands[1:]
     axes = aligned(op, out, operands)
     # a condition is no addend
     own = [(o, at) for o, at in zip(op.operands, op.positions, strict=True) if at > 0]

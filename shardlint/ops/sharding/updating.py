@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from shardlint.ops.arrays import ONE, as_array
 from shardlint.ops.indexing import index_array
 from shardlint.ops.registry import is_none, static_int
-from shardlint.ops.sharding.base import Op, constant, names, rule, unknown
-from shardlint.ops.sharding.origins import Origin
+from shardlint.ops.sharding.base import Op, constant, items_of, names, rule, unknown
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import (
     FACTORED,
     LASTING,
     LOCAL,
     SCALES,
+    Arrays,
     Axes,
+    DimAxes,
     axes_met,
     clean,
     marks,
@@ -25,7 +27,7 @@ from shardlint.ops.sharding.state import (
     unclear_axes,
 )
 from shardlint.ops.slices import index_items
-from shardlint.values import ArrayValue, Dimension, SequenceValue, SliceValue, Value
+from shardlint.values import ArrayValue, Dimension, SliceValue, Value
 
 _ADDING = frozenset({"add", "subtract", "segment_sum"})
 _OF_SUMS = frozenset({"mean", "reduction", "scattered", "offset", "biased"})
@@ -39,7 +41,7 @@ class Write:
 
     target: ArrayValue
     values: ArrayValue
-    indices: Sequence[ArrayValue]
+    indices: Arrays
     places: Sequence[tuple[int | None, tuple[str, ...]]]
     how: str
 
@@ -69,7 +71,7 @@ class Write:
         )
 
 
-def updated(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def updated(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``x.at[index].add(y)``. What is added at positions that are split over an axis is a pending sum."""
     target = op.operands[0]
     if target.dims is None or out.dims is None:
@@ -92,11 +94,13 @@ def _values(op: Op) -> ArrayValue | None:
     if arrays:
         return arrays[0]
     number = as_array(op.call.get("values"))
-    return None if number is None else constant(number)
+    if number is None:
+        return None
+    return constant(number)
 
 
 def _places(
-    op: Op, target: ArrayValue, indices: Sequence[ArrayValue]
+    op: Op, target: ArrayValue, indices: Arrays
 ) -> list[tuple[int | None, tuple[str, ...]]] | None:
     """See ``Write``; None where that is not known."""
     index = op.call["index"]
@@ -136,7 +140,7 @@ def is_full(item: SliceValue) -> bool:
     return is_none(item.lower) and is_none(item.upper) and is_none(item.step)
 
 
-def index_axes(indices: Sequence[ArrayValue]) -> list[tuple[str, ...]] | None:
+def index_axes(indices: Arrays) -> list[tuple[str, ...]] | None:
     """The axes of what index arrays broadcast to; None where they are not known, or differ."""
     rank = max((len(o.dims or ()) for o in indices), default=0)
     result: list[tuple[str, ...]] = []
@@ -155,7 +159,8 @@ def index_axes(indices: Sequence[ArrayValue]) -> list[tuple[str, ...]] | None:
 
 def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
     """The target afterwards; None where nothing can be said but its shape."""
-    target, operands = write.target, (write.target, *write.others)
+    target = write.target
+    operands = (write.target, *write.others)
     split = _split(write)
     if split is None:
         return None
@@ -191,18 +196,25 @@ def written(op: Op, out: ArrayValue, write: Write) -> ArrayValue | None:
     )
 
 
-def _split(write: Write) -> tuple[list[Axes], set[str], set[str]] | None:
+def _split(write: Write) -> tuple[DimAxes, set[str], set[str]] | None:
     """The axes of the target's dimensions afterwards; those that split what is written together with its positions; and
     those that split the two in different ways. None where it is not known how a dimension is split."""
-    target, values = write.target, write.values
-    axes: list[Axes] = [dim.axes for dim in target.dims or ()]
+    target = write.target
+    values = write.values
+    axes: DimAxes = [dim.axes for dim in target.dims or ()]
     if None in axes or values.dims is None:
         return None
-    joint, strange = set[str](), set[str]()
+    joint = set[str]()
+    strange = set[str]()
     first = len(write.places) - len(values.dims)
     for at, (k, picking) in enumerate(write.places):
-        dim = values.dims[at - first] if at >= first else None
-        own = () if dim is None or dim.size == ONE else dim.axes
+        if at >= first:
+            dim = values.dims[at - first]
+        else:
+            dim = None
+        own: Axes = ()
+        if dim is not None and dim.size != ONE:
+            own = dim.axes
         if own is None:
             return None
         if k is None:
@@ -236,13 +248,9 @@ def _jointly(write: Write, axis: str, inside: bool) -> str:
         return "unclear"
     target = write.target
     if inside:  # every device writes at positions of its own part
-        return (
-            "unclear"
-            if target.constant
-            or "alike" in marks(target, axis)
-            or not clean(target, axis)
-            else "varying"
-        )
+        if target.constant or "alike" in marks(target, axis) or not clean(target, axis):
+            return "unclear"
+        return "varying"
     adds = write.how in _ADDING and not any(
         state(o, axis) == "varying" for o in write.others
     )
@@ -258,16 +266,21 @@ def _jointly(write: Write, axis: str, inside: bool) -> str:
 
 def _apart(write: Write, axis: str, inside: bool) -> str:
     """The state over any other axis."""
-    target, states = write.target, [state(o, axis) for o in write.others]
+    target = write.target
+    states = [state(o, axis) for o in write.others]
     if "unclear" in states or any(axis in o.unclear for o in write.others):
         return "unclear"
     if inside:
-        return "unclear" if "pending" in states else _over_own_part(write, axis)
+        if "pending" in states:
+            return "unclear"
+        return _over_own_part(write, axis)
     if "sharded" in states:
         return "unclear"
     match state(target, axis):
         case "replicated" if "pending" not in states:
-            return "varying" if "varying" in states else "replicated"
+            if "varying" in states:
+                return "varying"
+            return "replicated"
         case "varying" if "pending" not in states:
             return "varying"
         case "pending" if _still_pending(write, axis, states):
@@ -277,13 +290,16 @@ def _apart(write: Write, axis: str, inside: bool) -> str:
 
 def _over_own_part(write: Write, axis: str) -> str:
     """The state over an axis that splits the target."""
-    target, own = write.target, axis in write.picked
+    target = write.target
+    own = axis in write.picked
     if axis in target.unclear:
         return "unclear"
     if own and (target.constant or "alike" in marks(target, axis)):
         return "unclear"
     tainted = axis in target.varying or any(axis in o.varying for o in write.others)
-    return "varying" if own or tainted else "sharded"
+    if own or tainted:
+        return "varying"
+    return "sharded"
 
 
 def _still_pending(write: Write, axis: str, states: Sequence[str]) -> bool:
@@ -300,7 +316,8 @@ def _still_pending(write: Write, axis: str, states: Sequence[str]) -> bool:
 
 def _marks(write: Write, axis: str) -> frozenset[str]:
     """The marks that stay."""
-    target, found = write.target, marks(write.target, axis)
+    target = write.target
+    found = marks(write.target, axis)
     kept = frozenset[str]().union(
         *(marks(o, axis) for o in (target, *write.others))
     ) & {"scaled"}
@@ -321,20 +338,24 @@ def _only_mapped(value: ArrayValue, axis: str) -> bool:
     return state(value, axis) == "replicated" or (axis, "mapped") in value.marks
 
 
-def applied(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def applied(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``x.at[index].apply(f)``: what the function does is not followed."""
     index: Value = op.call["index"]
-    items = index.items if isinstance(index, SequenceValue) else (index,)
-    whole = all(isinstance(item, SliceValue) and is_full(item) for item in items)
-    return replace(unknown(out), dims=op.operands[0].dims) if whole else unknown(out)
+    cuts = (isinstance(one, SliceValue) and is_full(one) for one in items_of(index))
+    if all(cuts):
+        return replace(unknown(out), dims=op.operands[0].dims)
+    return unknown(out)
 
 
-def segments(op: Op, out: ArrayValue, origins: list[Origin]) -> ArrayValue:
+def segments(op: Op, out: ArrayValue, origins: Origins) -> ArrayValue:
     """``segment_sum`` and its relatives: rows of the data, written into an array of as many rows as segments."""
     if len(op.operands) < 2 or out.dims is None:
         return unknown(out)
     data, ids = op.operands[:2]
-    split = ids.dims[0].axes if ids.dims is not None and len(ids.dims) == 1 else None
+    if ids.dims is not None and len(ids.dims) == 1:
+        split = ids.dims[0].axes
+    else:
+        split = None
     if split is None or data.dims is None or len(out.dims) != len(data.dims):
         return unknown(out)
     dims = tuple(Dimension(dim.size, ()) for dim in out.dims)

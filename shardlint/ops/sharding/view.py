@@ -46,7 +46,9 @@ class View:
         if axis in self.mapped:
             return self.mapped[axis][0]
         number = dict(self.axes).get(axis) or self.known.get(axis)
-        return Size.const(number) if number else Size.symbol(f"|{axis}|")
+        if number:
+            return Size.const(number)
+        return Size.symbol(f"|{axis}|")
 
     def count(self, axes: Iterable[str]) -> Size:
         total = Size.const(1)
@@ -56,15 +58,21 @@ class View:
 
     def binds(self, axis: str) -> bool | None:
         """Whether the axis is bound; None where that is not known."""
-        return True if axis in dict(self.axes) else (False if self.complete else None)
+        if axis in dict(self.axes):
+            return True
+        return False if self.complete else None
 
     def local_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
         count = self.count(axes)
         if size is None or size.constant is None:
-            return None if size is None else size // count
+            if size is None:
+                return None
+            return size // count
         if count.constant is None:
             return _part(size, count)
-        return None if size.constant % count.constant else size // count
+        if size.constant % count.constant:
+            return None
+        return size // count
 
     def splitting(self, axes: tuple[str, ...]) -> tuple[str, ...]:
         """The axes that split anything: those of more than one device."""
@@ -81,7 +89,8 @@ class View:
     def global_size(self, size: Size | None, axes: Iterable[str]) -> Size | None:
         """What ``local_size`` was made from."""
         for axis in axes:
-            size = None if size is None else _times(size, self.size(axis))
+            if size is not None:
+                size = _times(size, self.size(axis))
         return size
 
     def enter(self, value: ArrayValue) -> ArrayValue:
@@ -144,11 +153,10 @@ class View:
 
 def replicated(value: ArrayValue, constant: bool = False) -> ArrayValue:
     """The array, the same on every device."""
-    dims = (
-        None
-        if value.dims is None
-        else tuple(Dimension(dim.size, (), dim.label) for dim in value.dims)
-    )
+    if value.dims is None:
+        dims = None
+    else:
+        dims = tuple(Dimension(dim.size, (), dim.label) for dim in value.dims)
     return replace(
         value,
         dims=dims,
@@ -181,18 +189,21 @@ def _times(size: Size, count: Size) -> Size:
     for monomial, coefficient in size.terms:
         product = Size({monomial: coefficient}) * count
         for atom in monomial:
-            whole, divisor = (
-                atom.args if atom.op == "//" else parted(atom.name) or (None, None)
-            )
-            rest = None if divisor is None else divisor.divides_exactly(count)
-            if rest is not None and whole is not None:
+            if atom.op == "//":
+                whole, divisor = atom.args
+            else:
+                division = parted(atom.name)
+                if division is None:
+                    continue
+                whole, divisor = division
+            rest = divisor.divides_exactly(count)
+            if rest is not None:
                 others = list(monomial)
                 others.remove(atom)
-                part = (
-                    whole // rest
-                    if whole.constant is None or rest.constant
-                    else _part(whole, rest)
-                )
+                if whole.constant is None or rest.constant:
+                    part = whole // rest
+                else:
+                    part = _part(whole, rest)
                 product = Size({tuple(others): coefficient}) * part
                 break
         total = total + product

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any, TypeAlias
 
@@ -44,18 +44,17 @@ class Exactly:
     """One run, with one choice of what opaque functions are; ``left`` entries may still be computed."""
 
     def __init__(self, seed: int, left: list[int]) -> None:
-        self.seed, self.left = seed, left
+        self.seed = seed
+        self.left = left
 
     def program(self, program: Program, given: Sequence[Number]) -> list[Number]:
         """The results. Raises ``NotExact``."""
         known: dict[Name, Number] = dict(zip(program.inputs, given, strict=True))
 
         def value(operand: Operand) -> Number:
-            return (
-                Held(constant(operand))
-                if isinstance(operand, Constant)
-                else known[operand]
-            )
+            if isinstance(operand, Constant):
+                return Held(constant(operand))
+            return known[operand]
 
         for step in program.steps:
             results = self.step(
@@ -112,17 +111,14 @@ class Exactly:
     def _scan(
         self, step: Step, operands: list[Number], program: Program
     ) -> list[Number]:
-        params, body = step.params, step.inside[0]
-        fixed, carried, length = (
-            params["num_consts"],
-            params["num_carry"],
-            params["length"],
-        )
-        consts, carry, rows = (
-            operands[:fixed],
-            operands[fixed : fixed + carried],
-            operands[fixed + carried :],
-        )
+        params = step.params
+        body = step.inside[0]
+        fixed = params["num_consts"]
+        carried = params["num_carry"]
+        length = params["length"]
+        consts = operands[:fixed]
+        carry = operands[fixed : fixed + carried]
+        rows = operands[fixed + carried :]
         if not length:
             raise NotExact("a loop without rounds")
         stacked: list[list[Number]] = []
@@ -144,12 +140,11 @@ class Exactly:
     def _while(
         self, step: Step, operands: list[Number], program: Program
     ) -> list[Number]:
-        asked, done = step.params["cond_nconsts"], step.params["body_nconsts"]
-        cond, body, carry = (
-            operands[:asked],
-            operands[asked : asked + done],
-            operands[asked + done :],
-        )
+        asked = step.params["cond_nconsts"]
+        done = step.params["body_nconsts"]
+        cond = operands[:asked]
+        body = operands[asked : asked + done]
+        carry = operands[asked + done :]
         for _ in range(_MOST_ROUNDS):
             (wanted,) = self.program(step.inside[0], [*cond, *carry])
             if isinstance(wanted.array, Residues) or np.size(wanted.array) != 1:
@@ -164,7 +159,8 @@ class Exactly:
     ) -> list[Number]:
         which, *given = operands
         if not isinstance(which.array, Residues) and np.size(which.array) == 1:
-            index = int(np.clip(int(np.ravel(which.array)[0]), 0, len(step.inside) - 1))
+            (number,) = np.ravel(which.array)
+            index = min(max(int(number), 0), len(step.inside) - 1)
             return self.program(step.inside[index], given)
         if len(step.inside) != 2 or not _is_choice(step, program):
             raise NotExact("which branch is taken is not known")
@@ -213,16 +209,18 @@ def _is_truth(operand: Operand, program: Program) -> bool:
 
 
 def _dtype(operand: Operand, program: Program) -> Any:
-    return (
-        operand.dtype if isinstance(operand, Constant) else program.types[operand].dtype
-    )
+    if isinstance(operand, Constant):
+        return operand.dtype
+    return program.types[operand].dtype
 
 
 # --- arrays of devices ----------------------------------------------------------------------------------------------
 
 
 def _first(array: Any) -> Any:
-    return array.p if isinstance(array, Residues) else array
+    if isinstance(array, Residues):
+        return array.p
+    return array
 
 
 def exact(held: Number) -> Number:
@@ -267,7 +265,9 @@ class _Site:
     """An operation, with the run that it is in."""
 
     def __init__(self, run: Exactly, step: Step, program: Program) -> None:
-        self.run, self.step, self.program = run, step, program
+        self.run = run
+        self.step = step
+        self.program = program
 
     @property
     def tag(self) -> str:
@@ -339,11 +339,7 @@ def _linear(site: _Site, operands: list[Number]) -> list[Number]:
     values = {number: exact(operands[number]) for number in places}
     axes = [one.axes for one in operands]
     found: list[list[Held]] = []
-    parts = (
-        ("p",)
-        if any(value.array.q is None for value in values.values())
-        else ("p", "q")
-    )
+    parts = _parts(values.values())
     for part in parts:
         arrays = [
             getattr(values[number].array, part)
@@ -366,7 +362,10 @@ def _linear(site: _Site, operands: list[Number]) -> list[Number]:
             found.append(site.applied(arrays, axes))
     results = []
     for number, one in enumerate(found[0]):
-        q = _whole_numbers(found[1][number].array) % field.Q if len(found) > 1 else None
+        if len(found) > 1:
+            q = _whole_numbers(found[1][number].array) % field.Q
+        else:
+            q = None
         results.append(Held(Residues(_whole_numbers(one.array) % field.P, q), one.axes))
     return results
 
@@ -413,7 +412,9 @@ def _controls(primitive: str, count: int) -> set[int]:
         return {1}
     if primitive == "dynamic_slice":
         return set(range(1, count))
-    return set(range(2, count)) if primitive == "dynamic_update_slice" else set()
+    if primitive == "dynamic_update_slice":
+        return set(range(2, count))
+    return set()
 
 
 def _product(site: _Site, operands: list[Number]) -> list[Number]:
@@ -442,6 +443,13 @@ def _quotient(site: _Site, operands: list[Number]) -> list[Number]:
     return [Held(field.times(a, field.inverse(b)), present)]
 
 
+def _parts(numbers: Iterable[Held]) -> tuple[str, ...]:
+    """The residues that all of them have."""
+    if any(one.array.q is None for one in numbers):
+        return ("p",)
+    return ("p", "q")
+
+
 def _opaque(site: _Site, operands: list[Number]) -> list[Number]:
     values, present = _beside(operands, site.step)
     return [Held(field.opaque(site.tag, site.run.seed, values), present)]
@@ -460,7 +468,8 @@ def _declared(primitive: str) -> _Rule | None:
     found = PRIMITIVES.get(primitive)
     if found is None or not isinstance(found.values, Values):
         return None
-    values, entrywise = found.values, found.letters is broadcast_letters
+    values = found.values
+    entrywise = found.letters is broadcast_letters
     if values.jointly and not values.controls and values.degrees == ():
         return _linear
     if values.each == frozenset({0, 1}):
@@ -473,7 +482,9 @@ def _declared(primitive: str) -> _Rule | None:
 
 def _exponential(site: _Site, operands: list[Number]) -> list[Number]:
     found = field.exponential(operands[0].array)
-    return _opaque(site, operands) if found is None else [Held(found, operands[0].axes)]
+    if found is None:
+        return _opaque(site, operands)
+    return [Held(found, operands[0].axes)]
 
 
 def _power(site: _Site, operands: list[Number]) -> list[Number]:
@@ -514,27 +525,17 @@ def _unequal(site: _Site, held: Number) -> Number:
 
 def _equal(site: _Site, held: Number) -> Number:
     value = held.array
-    opposite = Residues(
-        -value.p % field.P, None if value.q is None else -value.q % field.Q
-    )
+    opposite = field.minus(0, value)
     return Held(field.symmetric("is zero", site.run.seed, [value, opposite]), held.axes)
 
 
 def _minus(number: int, held: Number) -> Number:
-    value = held.array
-    return Held(
-        Residues(
-            (number - value.p) % field.P,
-            None if value.q is None else (number - value.q) % field.Q,
-        ),
-        held.axes,
-    )
+    return Held(field.minus(number, held.array), held.axes)
 
 
 def _difference(site: _Site, operands: list[Number], turned: bool = False) -> Number:
     (a, b), present = _beside(operands[::-1] if turned else operands, site.step)
-    q = None if a.q is None or b.q is None else (a.q - b.q) % field.Q
-    return Held(Residues((a.p - b.p) % field.P, q), present)
+    return Held(field.difference(a, b), present)
 
 
 def _compared(site: _Site, operands: list[Number]) -> list[Number]:
@@ -567,13 +568,11 @@ def _logical(site: _Site, operands: list[Number]) -> list[Number]:
     if name == "and":
         return [Held(both, present)]
     times = 1 if name == "or" else 2
-    p = (a.p + b.p - times * both.p) % field.P
-    q = (
-        None
-        if both.q is None or a.q is None or b.q is None
-        else (a.q + b.q - times * both.q) % field.Q
-    )
-    return [Held(Residues(p, q), present)]
+
+    def found(x: Any, y: Any, product: Any, prime: int) -> Any:
+        return (x + y - times * product) % prime
+
+    return [Held(field.on_both(found, a, b, both), present)]
 
 
 def _selected(site: _Site, operands: list[Number]) -> list[Number]:
@@ -589,7 +588,7 @@ def _picked(site: _Site, which: Number, cases: list[Number]) -> Number:
     """By a number that is known."""
     values = [exact(one) for one in cases]
     axes = [which.axes, *(one.axes for one in values)]
-    parts = ("p",) if any(one.array.q is None for one in values) else ("p", "q")
+    parts = _parts(values)
     found = [
         site.applied(
             [which.array, *(getattr(one.array, part) for one in values)], axes
@@ -605,12 +604,12 @@ def _picked(site: _Site, which: Number, cases: list[Number]) -> Number:
 def _chosen(site: _Site, which: Number, cases: list[Number]) -> Number:
     """The first of two, and their difference so many times."""
     (mask, off, on), present = _beside([which, *cases], site.step)
-    p = (off.p + mask.p * ((on.p - off.p) % field.P)) % field.P
-    if mask.q is None or off.q is None or on.q is None:
-        return Held(Residues(p, None), present)
-    return Held(
-        Residues(p, (off.q + mask.q * ((on.q - off.q) % field.Q)) % field.Q), present
-    )
+
+    def found(times: Any, first: Any, second: Any, prime: int) -> Any:
+        difference = (second - first) % prime
+        return (first + times * difference) % prime
+
+    return Held(field.on_both(found, mask, off, on), present)
 
 
 def _reduced(site: _Site, operands: list[Number]) -> list[Number]:
@@ -698,10 +697,8 @@ def _extreme(site: _Site, operands: list[Number]) -> list[Number]:
         held = exact(one)
         seen = field.signature(site.tag, site.run.seed, held.array)
         # A sum of these over the devices, in two halves, as whole numbers may be added in any width.
-        low, high = (
-            (seen & np.uint64(0xFFFFFFFF)).astype(np.int64),
-            (seen >> np.uint64(32)).astype(np.int64),
-        )
+        low = (seen & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        high = (seen >> np.uint64(32)).astype(np.int64)
         low_sum, high_sum = (
             summed(site.step, Held(part, held.axes)) for part in (low, high)
         )

@@ -9,8 +9,10 @@ function is opaque: its value is a number drawn for it and its arguments, always
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,37 +94,49 @@ def scalar(value: Fraction) -> tuple[int, int]:
     )  # type: ignore[return-value]
 
 
+def on_both(function: Callable[..., Host], *arguments: Residues) -> Residues:
+    """A function of residues and their prime, modulo P; modulo Q as well, where all arguments have that."""
+    p = function(*[one.p for one in arguments], P)
+    if any(one.q is None for one in arguments):
+        return Residues(p, None)
+    q = function(*[one.q for one in arguments], Q)
+    return Residues(p, q)
+
+
 def times(a: Residues, b: Residues) -> Residues:
-    return Residues(
-        a.p * b.p % P, None if a.q is None or b.q is None else a.q * b.q % Q
-    )
+    return on_both(lambda x, y, prime: x * y % prime, a, b)
 
 
 def one_minus(a: Residues) -> Residues:
-    return Residues((1 - a.p) % P, None if a.q is None else (1 - a.q) % Q)
+    return minus(1, a)
+
+
+def minus(number: int, a: Residues) -> Residues:
+    """A number minus others."""
+    return on_both(lambda x, prime: (number - x) % prime, a)
+
+
+def difference(a: Residues, b: Residues) -> Residues:
+    return on_both(lambda x, y, prime: (x - y) % prime, a, b)
 
 
 def scaled(a: Residues, factor: Fraction) -> Residues:
     by_p, by_q = scalar(factor)
-    return Residues(a.p * by_p % P, None if a.q is None else a.q * by_q % Q)
+    return times(a, Residues(by_p, by_q))
 
 
 def inverse(a: Residues) -> Residues:
     """Raises ``NotExact`` where an entry is zero."""
     if not a.p.all() or (a.q is not None and not a.q.all()):
         raise NotExact("a division by zero")
-    return Residues(
-        _power(a.p, P - 2, P), None if a.q is None else _power(a.q, Q - 2, Q)
-    )
+    return on_both(lambda x, prime: _power(x, prime - 2, prime), a)
 
 
 def power(a: Residues, exponent: int) -> Residues:
     """To a whole power."""
     if exponent < 0:
         return power(inverse(a), -exponent)
-    return Residues(
-        _power(a.p, exponent, P), None if a.q is None else _power(a.q, exponent, Q)
-    )
+    return on_both(lambda x, prime: _power(x, exponent, prime), a)
 
 
 def _power(array: Host, exponent: int, prime: int) -> Host:
@@ -142,7 +156,9 @@ def exponential(a: Residues) -> Residues | None:
     if "low" not in _tables:
         _tables["low"] = _run_of_powers(_BASE)
         _tables["high"] = _run_of_powers(pow(_BASE, 1 << 15, P))
-    return Residues(_tables["low"][a.q & 0x7FFF] * _tables["high"][a.q >> 15] % P, None)
+    low = _tables["low"][a.q & 0x7FFF]
+    high = _tables["high"][a.q >> 15]
+    return Residues(low * high % P, None)
 
 
 def _run_of_powers(base: int) -> Host:
@@ -163,15 +179,12 @@ def linear(function: Any, arguments: list[Residues]) -> list[Residues]:
 
 def bilinear(function: Any, a: Residues, b: Residues) -> Residues:
     """A sum of products of two operands; ``function`` takes it of floats that are small enough to be exact."""
-    p = _in_halves(function, a.p, b.p, P)
-    return Residues(
-        p, None if a.q is None or b.q is None else _in_halves(function, a.q, b.q, Q)
-    )
+    return on_both(partial(_in_halves, function), a, b)
 
 
 def _in_halves(function: Any, a: Host, b: Host, prime: int) -> Host:
-    left = [(a >> 16).astype(np.float64), (a & 0xFFFF).astype(np.float64)]
-    right = [(b >> 16).astype(np.float64), (b & 0xFFFF).astype(np.float64)]
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
 
     def part(x: Host, y: Host) -> Host:
         found = np.asarray(function(x, y))
@@ -179,9 +192,18 @@ def _in_halves(function: Any, a: Host, b: Host, prime: int) -> Host:
             raise NotExact("a sum of too many products")
         return found.astype(np.int64) % prime
 
-    high, low = part(left[0], right[0]), part(left[1], right[1])
-    middle = (part(left[0], right[1]) + part(left[1], right[0])) % prime
-    return ((high * 65536 + middle) % prime * 65536 + low) % prime
+    high = part(a_high, b_high)
+    low = part(a_low, b_low)
+    middle = (part(a_high, b_low) + part(a_low, b_high)) % prime
+    upper = (high * 65536 + middle) % prime
+    return (upper * 65536 + low) % prime
+
+
+def _halves(array: Host) -> tuple[Host, Host]:
+    """The upper and the lower sixteen bits."""
+    high = array >> 16
+    low = array & 0xFFFF
+    return high.astype(np.float64), low.astype(np.float64)
 
 
 # --- opaque functions -------------------------------------------------------------------------------------------
@@ -213,7 +235,8 @@ def signature(tag: str, seed: int, one: Residues, place: Host | None = None) -> 
 
 
 def drawn_from(state: Host) -> Residues:
-    first, second = _mixed(state), _mixed(state ^ _MIX[0])
+    first = _mixed(state)
+    second = _mixed(state ^ _MIX[0])
     return Residues(
         (first % np.uint64(P)).astype(np.int64),
         (second % np.uint64(Q)).astype(np.int64),
@@ -229,8 +252,12 @@ def fresh(shape: tuple[int, ...], seed: int, whose: tuple[int, int]) -> Residues
 
 
 def _seeded(tag: str, seed: int) -> Host:
-    code = zlib.crc32(tag.encode()) | zlib.crc32(tag.encode()[::-1]) << 32
-    return _mixed(np.array((code + seed * 0x632BE59BD9B4E019) & (2**64 - 1), np.uint64))
+    text = tag.encode()
+    low = zlib.crc32(text)
+    high = zlib.crc32(text[::-1])
+    code = low | high << 32
+    number = (code + seed * 0x632BE59BD9B4E019) & (2**64 - 1)
+    return _mixed(np.array(number, np.uint64))
 
 
 def _mixed(state: Host) -> Host:

@@ -42,13 +42,11 @@ class Region:
         sizes: Mapping[str, int],
         left: list[int],
     ) -> None:
-        self.many, self.one, self.single, self.sizes, self.left = (
-            many,
-            one,
-            single,
-            sizes,
-            left,
-        )
+        self.many = many
+        self.one = one
+        self.single = single
+        self.sizes = sizes
+        self.left = left
         self.devices: dict[Name, list[Number]] = {}
         self.alone: dict[Name, list[Number]] = {}
         self.rests: dict[Name, frozenset[Step]] = {}
@@ -133,7 +131,10 @@ class Region:
         if state is not None and state.zero:
             zeros = np.zeros(shape, np.int64)
             return [Held(Residues(zeros, zeros))] * DRAWS
-        uniform = state.uniform if state is not None else frozenset()
+        if state is not None:
+            uniform = state.uniform
+        else:
+            uniform = frozenset()
         small = tuple(1 if dim in uniform else size for dim, size in enumerate(shape))
         drawn = [field.fresh(small, seed, (0, name)) for seed in range(DRAWS)]
         return [Held(_each(one, shape)) for one in drawn]
@@ -196,13 +197,17 @@ class Region:
             axis for axis in self.sizes if axis in state.axes or axis in state.over
         )
         p = self._shards(whole.p, state, local)
-        q = None if whole.q is None else self._shards(whole.q, state, local)
+        if whole.q is None:
+            q = None
+        else:
+            q = self._shards(whole.q, state, local)
         if state.over:
             drawn = field.fresh(
                 (*(self.sizes[a] for a in axes), *local), seed, (1, name)
             )
             p = self._parts(p, drawn.p, state, axes, field.P)
-            q = None if q is None else self._parts(q, drawn.q, state, axes, field.Q)
+            if q is not None:
+                q = self._parts(q, drawn.q, state, axes, field.Q)
         return Held(Residues(p, q), axes)
 
     def _shards(self, array: Any, state: State, local: tuple[int, ...]) -> Any:
@@ -260,13 +265,12 @@ class Region:
 
     def observed(self, name: Name, partner: Operand) -> State | None:
         """How a value on devices is related to one of one device; None if no relation holds. Raises ``NotExact``."""
-        held, wholes = (
-            [exact(one) for one in self.devices[name]],
-            [exact(one) for one in self.whole(partner)],
-        )
+        held = [exact(one) for one in self.devices[name]]
+        wholes = [exact(one) for one in self.whole(partner)]
         arrays, axes = self._unlike(held)
         singles = [one.array.p for one in wholes]
-        local, whole = arrays[0].shape[len(axes) :], singles[0].shape
+        local = arrays[0].shape[len(axes) :]
+        whole = singles[0].shape
         if len(local) != len(whole) or not math.prod(whole) or not math.prod(local):
             return None
         if any(not few or many % few for few, many in zip(local, whole, strict=True)):
@@ -346,11 +350,9 @@ class Region:
 
 
 def _shape_of(held: Number) -> tuple[int, ...]:
-    return (
-        tuple(held.array.shape)
-        if isinstance(held.array, Residues)
-        else tuple(np.shape(held.array))
-    )
+    if isinstance(held.array, Residues):
+        return tuple(held.array.shape)
+    return tuple(np.shape(held.array))
 
 
 def _each(one: Residues, shape: tuple[int, ...]) -> Residues:

@@ -62,13 +62,15 @@ def diff(
         for one in (_edge(prepend, array, at), array, _edge(append, array, at))
         if one is not None
     ]
-    array = concatenate(items, at) if len(items) > 1 else array
+    if len(items) > 1:
+        array = concatenate(items, at)
     for _ in range(int(n)):
-        later, earlier = (
-            slice_in_dim(array, 1, None, axis=at),
-            slice_in_dim(array, None, -1, axis=at),
-        )
-        array = e.ne(later, earlier) if array.dtype == "bool" else e.sub(later, earlier)
+        later = slice_in_dim(array, 1, None, axis=at)
+        earlier = slice_in_dim(array, None, -1, axis=at)
+        if array.dtype == "bool":
+            array = e.ne(later, earlier)
+        else:
+            array = e.sub(later, earlier)
     return array
 
 
@@ -111,9 +113,9 @@ def gradient(
     found = [
         _slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)
     ]
-    return (
-        found[0] if len(found) == 1 and not isinstance(axis, (tuple, list)) else found
-    )
+    if len(found) == 1 and not isinstance(axis, (tuple, list)):
+        return found[0]
+    return found
 
 
 def _slope(array: Array, spacing: Array, axis: int) -> Array:
@@ -132,7 +134,8 @@ def _slope(array: Array, spacing: Array, axis: int) -> Array:
 def _uneven(steps: Array, widths: Array) -> Array:
     """Each neighbour's slope counts by the distance of the other one."""
     slopes = divide(steps, widths)
-    left, right = widths[:-1], widths[1:]
+    left = widths[:-1]
+    right = widths[1:]
     total = left + right
     middle = divide(slopes[..., :-1] * right + slopes[..., 1:] * left, total)
     return concatenate([slopes[..., :1], middle, slopes[..., -1:]], -1)
@@ -199,7 +202,10 @@ def cumulative_sum(
     include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
-    at = 0 if axis is None else axis_of(axis, array.rank)
+    if axis is None:
+        at = 0
+    else:
+        at = axis_of(axis, array.rank)
     return _with_initial(cumsum(array, at, dtype), at, 0, include_initial)
 
 
@@ -213,7 +219,10 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     array = asarray(x)
-    at = 0 if axis is None else axis_of(axis, array.rank)
+    if axis is None:
+        at = 0
+    else:
+        at = axis_of(axis, array.rank)
     return _with_initial(cumprod(array, at, dtype), at, 1, include_initial)
 
 
@@ -247,11 +256,13 @@ def interp(
     if period is not None:
         return _periodic(places, known, heights, period)
     after = _clipped(searchsorted(known, places, "right"), 1, sizes_of(known)[0] - 1)
-    low, high = take(known, after - 1), take(known, after)
+    low = take(known, after - 1)
+    high = take(known, after)
     width = subtract(high, low)
     empty = width == 0
     fraction = divide(subtract(places, low), where(empty, 1, width))
-    start, end = take(heights, after - 1), take(heights, after)
+    start = take(heights, after - 1)
+    end = take(heights, after)
     inside = where(empty, start, start + fraction * (end - start))
     return _beyond(places, known, heights, inside, left, right)
 
@@ -274,9 +285,11 @@ def _beyond(
 
 
 def _periodic(places: Array, known: Array, heights: Array, period: ArrayLike) -> Array:
-    known, places = remainder(known, period), remainder(places, period)
+    known = remainder(known, period)
+    places = remainder(places, period)
     order = argsort(known)
-    known, heights = take(known, order), take(heights, order)
+    known = take(known, order)
+    heights = take(heights, order)
     known = concatenate([known[-1:] - period, known, known[:1] + period])
     return interp(places, known, concatenate([heights[-1:], heights, heights[:1]]))
 
@@ -374,8 +387,14 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 @lowering(f"{_JNP}.vander")
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     array = asarray(x)
-    count = sizes_of(array)[0] if N is None else int(N)
-    powers = range(count) if increasing else range(count - 1, -1, -1)
+    if N is None:
+        count = sizes_of(array)[0]
+    else:
+        count = int(N)
+    if increasing:
+        powers = range(count)
+    else:
+        powers = range(count - 1, -1, -1)
     return concatenate(
         [expand_dims(e.integer_pow(array, y=power), -1) for power in powers], -1
     )

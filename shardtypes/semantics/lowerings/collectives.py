@@ -72,7 +72,10 @@ def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
 
 def axes_named(axis_name: Any) -> tuple[Axis, ...]:
     """The simulated axes of an ``axis_name`` argument, major to minor. Raises UnboundAxis as JAX does."""
-    names = axis_name if isinstance(axis_name, (tuple, list)) else (axis_name,)
+    if isinstance(axis_name, (tuple, list)):
+        names = axis_name
+    else:
+        names = (axis_name,)
     found: list[Axis] = []
     for name in names:
         if isinstance(name, (tuple, list)):
@@ -85,11 +88,9 @@ def axes_named(axis_name: Any) -> tuple[Axis, ...]:
 
 
 def _groups(given: Any) -> Any:
-    return (
-        None
-        if given is None
-        else tuple(tuple(int(i) for i in group) for group in given)
-    )
+    if given is None:
+        return None
+    return tuple(tuple(int(i) for i in group) for group in given)
 
 
 def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
@@ -108,7 +109,8 @@ def size_of(axis_name: Any) -> int:
 
 def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
     def function(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-        axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+        axes = axes_named(axis_name)
+        groups = _groups(axis_index_groups)
         if (
             isinstance(x, (int, float))
             and not isinstance(x, bool)
@@ -128,9 +130,10 @@ pmin = collective("pmin", "combines")(_reduction(p.pmin))
 
 @collective("pmean", "combines")
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    count = (
-        size_of(axis_name) if axis_index_groups is None else len(axis_index_groups[0])
-    )
+    if axis_index_groups is None:
+        count = size_of(axis_name)
+    else:
+        count = len(axis_index_groups[0])
     total = psum(
         _mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups
     )
@@ -155,7 +158,8 @@ def all_gather(
     tiled: bool = False,
     **options: Any,
 ) -> Any:
-    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+    axes = axes_named(axis_name)
+    groups = _groups(axis_index_groups)
 
     def gather(leaf: Array) -> Array:
         at = axis_of(axis, leaf.rank + (not tiled))
@@ -175,7 +179,8 @@ def psum_scatter(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+    axes = axes_named(axis_name)
+    groups = _groups(axis_index_groups)
 
     def scatter(leaf: Array) -> Array:
         at = axis_of(scatter_dimension, leaf.rank)
@@ -196,13 +201,12 @@ def all_to_all(
     axis_index_groups: Any = None,
     tiled: bool = False,
 ) -> Any:
-    axes, groups = axes_named(axis_name), _groups(axis_index_groups)
+    axes = axes_named(axis_name)
+    groups = _groups(axis_index_groups)
 
     def exchange(leaf: Array) -> Array:
-        apart, together = (
-            axis_of(split_axis, leaf.rank),
-            axis_of(concat_axis, leaf.rank),
-        )
+        apart = axis_of(split_axis, leaf.rank)
+        together = axis_of(concat_axis, leaf.rank)
         if tiled:
             return p.all_to_all(
                 leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups
@@ -212,9 +216,10 @@ def all_to_all(
             return p.all_to_all(
                 leaf, axes=axes, split_axis=apart, concat_axis=together, groups=groups
             )
-        together, apart = (
-            (together + 1, apart) if apart < together else (together, apart + 1)
-        )
+        if apart < together:
+            together += 1
+        else:
+            apart += 1
         wide = s.expand_dims(leaf, axes=(together,))
         found = p.all_to_all(
             wide, axes=axes, split_axis=apart, concat_axis=together, groups=groups

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, axis_of, promoted
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    axis_of,
+    promoted,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.contractions import dot_general
@@ -16,10 +22,6 @@ from shardtypes.semantics.primitives.structure import squeeze, transpose
 from shardtypes.semantics.registry import Unsupported, lowering
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
-
-
-def _as(array: Array, dtype: Any) -> Array:
-    return array if dtype is None else asarray(array, dtype)
 
 
 # --- einsum -------------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ def einsum(
         raise Unsupported("an einsum in the form of lists")
     arrays = promoted(*[asarray(x) for x in operands])
     inputs, output = parsed(subscripts, [array.rank for array in arrays])
-    return _as(contracted(arrays, inputs, output), preferred_element_type)
+    return asarray(contracted(arrays, inputs, output), preferred_element_type)
 
 
 def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> Array:
@@ -83,11 +85,9 @@ def contracted(arrays: Sequence[Array], inputs: Sequence[str], output: str) -> A
     array = reduce_sum(array, axes=gone) if gone else array
     letters = "".join(letter for letter in letters if letter in output)
     order = tuple(letters.index(letter) for letter in output)
-    return (
-        array
-        if order == tuple(range(len(order)))
-        else transpose(array, permutation=order)
-    )
+    if order == tuple(range(len(order))):
+        return array
+    return transpose(array, permutation=order)
 
 
 def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
@@ -96,7 +96,8 @@ def _diagonal(array: Array, letters: str) -> tuple[Array, str]:
 
     for letter in letters:
         if letters.count(letter) > 1:
-            first, second = letters.index(letter), letters.rindex(letter)
+            first = letters.index(letter)
+            second = letters.rindex(letter)
             rows = iota(shape=array.dims, dimension=first, dtype="int32")
             columns = iota(shape=array.dims, dimension=second, dtype="int32")
             mask = e.convert_element_type(e.eq(rows, columns), new_dtype=array.dtype)
@@ -114,10 +115,9 @@ def _pair(
     shared = [letter for letter in first if letter in second]
     batch = [letter for letter in shared if letter in kept]
     summed = [letter for letter in shared if letter not in kept]
-    numbers = (
-        (tuple(map(first.index, summed)), tuple(map(second.index, summed))),
-        (tuple(map(first.index, batch)), tuple(map(second.index, batch))),
-    )
+    contracting = tuple(map(first.index, summed)), tuple(map(second.index, summed))
+    batching = tuple(map(first.index, batch)), tuple(map(second.index, batch))
+    numbers = contracting, batching
     letters = [
         *batch,
         *(x for x in first if x not in shared),
@@ -143,11 +143,14 @@ def _stretched(
     for letter in list(first):
         if letter not in second:
             continue
-        i, j = first.index(letter), second.index(letter)
+        i = first.index(letter)
+        j = second.index(letter)
         if a.dims[i] == 1 and b.dims[j] != 1:
-            a, first = squeeze(a, axes=(i,)), first[:i] + first[i + 1 :]
+            a = squeeze(a, axes=(i,))
+            first = first[:i] + first[i + 1 :]
         elif b.dims[j] == 1 and a.dims[i] != 1:
-            b, second = squeeze(b, axes=(j,)), second[:j] + second[j + 1 :]
+            b = squeeze(b, axes=(j,))
+            second = second[:j] + second[j + 1 :]
     return a, first, b, second
 
 
@@ -165,12 +168,12 @@ def matmul(
 ) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
-    left = batch[len(batch) - max(x.rank - 2, 0) :] + ("ik" if x.rank > 1 else "k")
-    right = batch[len(batch) - max(y.rank - 2, 0) :] + ("kj" if y.rank > 1 else "k")
-    output = batch + ("i" if x.rank > 1 else "") + ("j" if y.rank > 1 else "")
-    if x.rank == 1 == y.rank:
-        output = ""
-    return _as(contracted([x, y], [left, right], output), preferred_element_type)
+    rows = "i" if x.rank > 1 else ""
+    columns = "j" if y.rank > 1 else ""
+    left = batch[len(batch) - max(x.rank - 2, 0) :] + rows + "k"
+    right = batch[len(batch) - max(y.rank - 2, 0) :] + "k" + columns
+    product = contracted([x, y], [left, right], batch + rows + columns)
+    return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_JNP}.dot")
@@ -184,10 +187,13 @@ def dot(
 ) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     if not x.rank or not y.rank:
-        return _as(e.mul(x, y), preferred_element_type)
-    summed = y.rank - 2 if y.rank > 1 else 0
+        return asarray(e.mul(x, y), preferred_element_type)
+    if y.rank > 1:
+        summed = y.rank - 2
+    else:
+        summed = 0
     found = dot_general(x, y, dimension_numbers=(((x.rank - 1,), (summed,)), ((), ())))
-    return _as(found, preferred_element_type)
+    return asarray(found, preferred_element_type)
 
 
 @lowering(f"{_LAX}.dot")
@@ -215,7 +221,8 @@ def lax_dot_general(
         for pair in dimension_numbers
     )
     x, y = promoted(asarray(lhs), asarray(rhs))
-    return _as(dot_general(x, y, dimension_numbers=numbers), preferred_element_type)
+    product = dot_general(x, y, dimension_numbers=numbers)
+    return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_LAX}.batch_matmul")
@@ -256,7 +263,8 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **options: Any) -
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Array:
     x, y = promoted(asarray(a), asarray(b))
     if isinstance(axes, int):
-        left, right = tuple(range(x.rank - axes, x.rank)), tuple(range(axes))
+        left = tuple(range(x.rank - axes, x.rank))
+        right = tuple(range(axes))
     else:
         first, second = (
             one if isinstance(one, (tuple, list)) else (one,) for one in axes
@@ -276,8 +284,9 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     y = expand_dims(y, axes=tuple(range(rank - y.rank)))
     left = expand_dims(x, axes=tuple(range(1, 2 * rank, 2)))
     right = expand_dims(y, axes=tuple(range(0, 2 * rank, 2)))
-    sizes = tuple(int(m) * int(n) for m, n in zip(x.dims, y.dims, strict=True))  # type: ignore[arg-type]
-    return reshape(e.mul(left, right), new_sizes=sizes)
+    product = e.mul(left, right)
+    sizes = [int(m) * int(n) for m, n in zip(sizes_of(x), sizes_of(y), strict=True)]
+    return reshape(product, new_sizes=tuple(sizes))
 
 
 @lowering(f"{_JNP}.trace", f"{_JNP}.linalg.trace")
@@ -299,7 +308,9 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     from shardtypes.semantics.lowerings.indexing import indexed
 
     array = moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = (int(size) for size in array.dims[-2:])  # type: ignore[arg-type]  # numbers, as values are
-    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    rows, columns = map(int, sizes_of(array)[-2:])
+    below = max(-offset, 0)
+    right = max(offset, 0)
+    length = max(0, min(rows - below, columns - right))
     places = np.arange(length)
-    return indexed(array, (..., places + max(-offset, 0), places + max(offset, 0)))
+    return indexed(array, (..., places + below, places + right))

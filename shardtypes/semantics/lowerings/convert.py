@@ -69,11 +69,9 @@ def dtype_name(given: Any) -> str:
         return given.name
     if isinstance(given, type) and given in _PYTHON:
         return _PYTHON[given]
-    text = (
-        given
-        if isinstance(given, str)
-        else getattr(given, "name", None) or getattr(given, "__name__", "")
-    )
+    text = given
+    if not isinstance(given, str):
+        text = getattr(given, "name", None) or getattr(given, "__name__", "")
     found = dtypes.dtype_from_name(str(text))
     if found is None:
         raise Unsupported(f"the dtype {given!r}")
@@ -83,7 +81,9 @@ def dtype_name(given: Any) -> str:
 def asarray(x: ArrayLike, dtype: Any = None) -> Array:
     """What JAX makes of an argument. Raises Unsupported for anything that is no array, number or nest of these."""
     found = _array_of(x)
-    return found if dtype is None else cast(found, dtype_name(dtype))
+    if dtype is None:
+        return found
+    return cast(found, dtype_name(dtype))
 
 
 def _array_of(x: Any) -> Array:
@@ -131,11 +131,10 @@ def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
 
 def like(value: complex, array: Array) -> Array:
     """A number as an array of rank 0, of another array's dtype."""
-    numbers = (
-        np.asarray(value)
-        if array.dtype is None
-        else held(np.asarray(value), array.dtype)
-    )
+    if array.dtype is None:
+        numbers = np.asarray(value)
+    else:
+        numbers = held(np.asarray(value), array.dtype)
     return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
 
 
@@ -154,7 +153,9 @@ def cast(array: Array, dtype: str) -> Array:
 
 def strong(array: Array) -> Array:
     """The array with a dtype of its own, which does not give way to others."""
-    return replace(array, weak=False) if array.weak else array
+    if array.weak:
+        return replace(array, weak=False)
+    return array
 
 
 def promoted(*arrays: Array) -> list[Array]:
@@ -204,7 +205,10 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Non-negative axes, in order: all of them for None."""
     if axis is None:
         return tuple(range(rank))
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if isinstance(axis, (tuple, list)):
+        given = axis
+    else:
+        given = (axis,)
     return tuple(sorted(axis_of(one, rank) for one in given))
 
 

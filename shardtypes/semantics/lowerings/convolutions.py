@@ -85,9 +85,15 @@ def _paddings(
         raise Unsupported(f"padding {padding}")
     found = []
     for size, window, stride in zip(sizes, windows, strides, strict=True):
-        total = max((math.ceil(size / stride) - 1) * stride + window - size, 0)
-        less, more = total // 2, total - total // 2
-        found.append((more, less) if padding.upper() == "SAME_LOWER" else (less, more))
+        places = math.ceil(size / stride)
+        covered = (places - 1) * stride + window
+        total = max(covered - size, 0)
+        less = total // 2
+        more = total - less
+        if padding.upper() == "SAME_LOWER":
+            found.append((more, less))
+        else:
+            found.append((less, more))
     return found
 
 
@@ -95,23 +101,21 @@ def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -
     """The windows along one dimension, with a dimension for the places in each behind it."""
     if window == 1 and stride == 1:
         return expand_dims(array, axis + 1)
-    count = (sizes_of(array)[axis] - (window - 1) * dilation - 1) // stride + 1
-    places = (
-        np.arange(max(count, 0))[:, None] * stride
-        + np.arange(window)[None, :] * dilation
-    )
-    return indexed(array, (*(slice(None),) * axis, places))
+    last = (window - 1) * dilation
+    count = (sizes_of(array)[axis] - last - 1) // stride + 1
+    starts = np.arange(max(count, 0))[:, None] * stride
+    offsets = np.arange(window)[None, :] * dilation
+    before = (slice(None),) * axis
+    return indexed(array, (*before, starts + offsets))
 
 
 def per_dimension(given: Any, count: int) -> tuple[int, ...]:
     """A number for each of ``count`` dimensions, of one number or several; ones of None."""
     if given is None:
         return (1,) * count
-    return (
-        tuple(int(one) for one in given)
-        if isinstance(given, (tuple, list))
-        else (int(given),) * count
-    )
+    if isinstance(given, (tuple, list)):
+        return tuple(int(one) for one in given)
+    return (int(given),) * count
 
 
 @lowering(f"{_LAX}.conv_general_dilated")
@@ -131,7 +135,8 @@ def conv_general_dilated(
 ) -> Array:
     left, right = promoted(asarray(lhs), asarray(rhs))
     numbers = _dimension_numbers(dimension_numbers, left.rank)
-    x, kernel = transpose(left, numbers.lhs_spec), transpose(right, numbers.rhs_spec)
+    x = transpose(left, numbers.lhs_spec)
+    kernel = transpose(right, numbers.rhs_spec)
     count = left.rank - 2
     strides, spread, dilation = (
         per_dimension(one, count)
@@ -144,11 +149,9 @@ def conv_general_dilated(
     found = transpose(
         found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))
     )
-    return (
-        found
-        if preferred_element_type is None
-        else asarray(found, preferred_element_type)
-    )
+    if preferred_element_type is None:
+        return found
+    return asarray(found, preferred_element_type)
 
 
 def _padded_places(
@@ -177,15 +180,16 @@ def _product(x: Array, kernel: Array, groups: int, batches: int) -> Array:
     """Of windows ``(N, C, place, in window, …)`` and a kernel ``(O, I, in window, …)``."""
     outputs, inputs = sizes_of(kernel)[:2]
     batch = sizes_of(x)[0]
-    x = reshape(x, (batches, batch // batches, groups, inputs, *x.dims[2:]))
-    kernel = reshape(
-        kernel, (batches, groups, outputs // (groups * batches), *kernel.dims[1:])
-    )
+    examples = batch // batches
+    outputs_of_group = outputs // (groups * batches)
+    x = reshape(x, (batches, examples, groups, inputs, *x.dims[2:]))
+    kernel = reshape(kernel, (batches, groups, outputs_of_group, *kernel.dims[1:]))
     count = kernel.rank - 4
-    places, inside = string.ascii_lowercase[:count], string.ascii_uppercase[:count]
+    places = string.ascii_lowercase[:count]
+    inside = string.ascii_uppercase[:count]
     both = "".join(a + b for a, b in zip(places, inside, strict=True))
     found = einsum(f"xnyz{both},xywz{inside}->nxyw{places}", x, kernel)
-    return reshape(found, (batch // batches, outputs, *found.dims[4:]))
+    return reshape(found, (examples, outputs, *found.dims[4:]))
 
 
 @lowering(f"{_LAX}.conv")
@@ -227,7 +231,8 @@ def conv_transpose(
     transpose_kernel: bool = False,
     **options: Any,
 ) -> Array:
-    left, right = asarray(lhs), asarray(rhs)
+    left = asarray(lhs)
+    right = asarray(rhs)
     if transpose_kernel:
         raise Unsupported("a transposed convolution with its kernel turned round")
     if dimension_numbers is None:
@@ -237,10 +242,8 @@ def conv_transpose(
             5: ("NHWDC", "HWDIO", "NHWDC"),
         }[left.rank]
     numbers = _dimension_numbers(dimension_numbers, left.rank)
-    steps, dilation = (
-        per_dimension(strides, left.rank - 2),
-        per_dimension(rhs_dilation, left.rank - 2),
-    )
+    steps = per_dimension(strides, left.rank - 2)
+    dilation = per_dimension(rhs_dilation, left.rank - 2)
     if isinstance(padding, str):
         sizes = [sizes_of(right)[k] for k in numbers.rhs_spec[2:]]
         reach = [
@@ -257,7 +260,10 @@ def conv_transpose(
 def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
     if padding == "SAME":
         total = window + stride - 2
-        low = window - 1 if stride > window - 1 else math.ceil(total / 2)
+        if stride > window - 1:
+            low = window - 1
+        else:
+            low = math.ceil(total / 2)
     else:
         total = window + stride - 2 + max(window - stride, 0)
         low = window - 1
@@ -284,8 +290,12 @@ def _part(
     if mode not in ("same", "valid"):
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
     for k, (m, n) in enumerate(zip(first, second, strict=True)):
-        size = m if mode == "same" else abs(m - n) + 1
-        start = (n - 1) // 2 if mode == "same" else min(m, n) - 1
+        if mode == "same":
+            size = m
+            start = (n - 1) // 2
+        else:
+            size = abs(m - n) + 1
+            start = min(m, n) - 1
         whole = slice_in_dim(whole, start, start + size, axis=k)
     return whole
 
@@ -324,7 +334,8 @@ def correlate(
 
 def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
     x, kernel = inexact(asarray(in1), asarray(in2))
-    kernel = flip(e.conj(kernel)) if turned else kernel
+    if turned:
+        kernel = flip(e.conj(kernel))
     if mode == "valid" and any(
         m < n for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
     ):
@@ -393,7 +404,8 @@ def correlate2d(
     _filled(boundary, fillvalue)
     if mode != "same":
         return _signal(in1, in2, mode, True)
-    whole, sizes = _signal(in1, in2, "full", True), sizes_of(asarray(in2))
+    whole = _signal(in1, in2, "full", True)
+    sizes = sizes_of(asarray(in2))
     for k, size in enumerate(sizes_of(asarray(in1))):
         whole = slice_in_dim(whole, sizes[k] // 2, sizes[k] // 2 + size, axis=k)
     return whole
@@ -442,11 +454,10 @@ def reduce_window(
         for (low, high), between in zip(edges, spread, strict=True)
     )
     first = cast(asarray(init_value), array.dtype or "float32")
-    wide = (
-        s.pad(array, first, padding_config=config)
-        if any(one != (0, 0, 0) for one in config)
-        else array
-    )
+    if any(one != (0, 0, 0) for one in config):
+        wide = s.pad(array, first, padding_config=config)
+    else:
+        wide = array
     counts = [
         (n - r) // step + 1
         for n, r, step in zip(sizes_of(wide), reach, strides, strict=True)

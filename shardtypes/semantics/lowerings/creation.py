@@ -32,7 +32,9 @@ _JNP, _LAX = "jax.numpy", "jax.lax"
 @lowering(f"{_JNP}.array", f"{_JNP}.asarray")
 def array(object: ArrayLike, dtype: Any = None, **options: Any) -> Array:
     made = asarray(object, dtype)
-    return e.copy(made) if made.weak and made.rank else made
+    if made.weak and made.rank:
+        return e.copy(made)
+    return made
 
 
 @lowering(f"{_JNP}.zeros", f"{_JNP}.empty")
@@ -74,7 +76,10 @@ def full_like(
     **options: Any,
 ) -> Array:
     like = asarray(a)
-    sizes = like.dims if shape is None else shape_of(shape)
+    if shape is None:
+        sizes = like.dims
+    else:
+        sizes = shape_of(shape)
     return broadcast_to(asarray(fill_value, dtype or like.dtype), sizes)
 
 
@@ -82,14 +87,22 @@ def full_like(
 def arange(
     start: Any, stop: Any = None, step: Any = None, dtype: Any = None, **options: Any
 ) -> Array:
-    low, high = (0, start) if stop is None else (start, stop)
+    if stop is None:
+        low = 0
+        high = start
+    else:
+        low = start
+        high = stop
     by = 1 if step is None else step
     bounds = [
         one if isinstance(one, (int, float)) else _number(one)
         for one in (low, high, by)
     ]
     made = np.arange(*bounds)
-    name = dtype_name(dtype) if dtype is not None else dtypes.canonical(made.dtype.name)
+    if dtype is not None:
+        name = dtype_name(dtype)
+    else:
+        name = dtypes.canonical(made.dtype.name)
     return Array(made.shape, name, value=Simulated.everywhere(held(made, name)))
 
 
@@ -126,14 +139,18 @@ def linspace(
 ) -> Array:
     if retstep or axis:
         raise Unsupported("linspace with its step, or along another axis")
-    low, high = asarray(start, float), asarray(stop, float)
-    parts = max(num - 1, 1) if endpoint else num
+    low = asarray(start, float)
+    high = asarray(stop, float)
+    if endpoint:
+        parts = max(num - 1, 1)
+    else:
+        parts = num
     fractions = multiply(
         iota(shape=(whole(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1)
     )
     wide = expand_dims(fractions, axes=tuple(range(1, 1 + max(low.rank, high.rank))))
     made = add(low, multiply(high - low, wide))
-    return made if dtype is None else asarray(made, dtype)
+    return asarray(made, dtype)
 
 
 @lowering(f"{_JNP}.eye", f"{_LAX}.eye")
@@ -179,7 +196,9 @@ def meshgrid(
 ) -> list[Array]:
     arrays = [asarray(x) for x in xi]
     swap = indexing == "xy" and len(arrays) > 1
-    order = [1, 0, *range(2, len(arrays))] if swap else list(range(len(arrays)))
+    order = list(range(len(arrays)))
+    if swap:
+        order[:2] = [1, 0]
     shape = [int(arrays[k].dims[0]) for k in order]  # type: ignore[arg-type]  # a number, as values are
     found = []
     for place, given in zip(order, arrays, strict=True):

@@ -64,7 +64,9 @@ def _standardised(function: Function, shapes: str, density: bool) -> Function:
             x, *(given_by_name[name] for name in names)
         )
         found = function(e.div(e.sub(array, middle), width), *given)
-        return e.sub(found, e.log(width)) if density else found
+        if density:
+            return e.sub(found, e.log(width))
+        return found
 
     return made
 
@@ -171,17 +173,14 @@ def _gumbel(sign: int) -> dict[str, Function]:
         return e.neg(e.exp(x if sign < 0 else e.neg(x)))
 
     def quantile(q: Array) -> Array:
-        return (
-            e.neg(e.log(e.neg(e.log(q))))
-            if sign > 0
-            else e.log(e.neg(e.log1p(e.neg(q))))
-        )
+        if sign > 0:
+            return e.neg(e.log(e.neg(e.log(q))))
+        return e.log(e.neg(e.log1p(e.neg(q))))
 
-    far = (
-        ("logcdf", "cdf", "logsf", "sf")
-        if sign > 0
-        else ("logsf", "sf", "logcdf", "cdf")
-    )
+    if sign > 0:
+        far = ("logcdf", "cdf", "logsf", "sf")
+    else:
+        far = ("logsf", "sf", "logcdf", "cdf")
     own = (
         tail,
         _exponential(tail),
@@ -335,7 +334,8 @@ def uniform_ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array
 def _between(a: Array, b: Array) -> Array:
     """``log(Φ(b) - Φ(a))``, from the side on which both are small."""
     right = e.gt(a, like(0.0, a))
-    low, high = where(right, e.neg(b), a), where(right, e.neg(a), b)
+    low = where(right, e.neg(b), a)
+    high = where(right, e.neg(a), b)
     top = log_ndtr(high)
     return top + _log_of_rest(log_ndtr(low) - top)
 
@@ -409,7 +409,8 @@ def _choices(n: Array, k: Array) -> Array:
 def bernoulli_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, chance, middle = _floats(k, p, loc)
     x = array - middle
-    one, zero = like(1.0, x), like(0.0, x)
+    one = like(1.0, x)
+    zero = like(0.0, x)
     known = e.or_(e.eq(x, zero), e.eq(x, one))
     return _inside(known, xlogy(x, chance) + xlog1py(1.0 - x, e.neg(chance)))
 

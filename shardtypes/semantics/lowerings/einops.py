@@ -69,15 +69,21 @@ def _prepared(
     tensor: Any, pattern: str, given: dict[str, Any]
 ) -> tuple[Array, list[str], Groups, dict[str, int]]:
     """The array with a dimension for each name of the left side, these names, the right side, and the sizes."""
-    array = stack(tensor) if isinstance(tensor, (list, tuple)) else asarray(tensor)
+    if isinstance(tensor, (list, tuple)):
+        array = stack(tensor)
+    else:
+        array = asarray(tensor)
     left, arrow, right = pattern.partition("->")
     if not arrow:
         raise Unsupported("a pattern without an arrow")
-    before, after = _side(left), _side(right)
+    before = _side(left)
+    after = _side(right)
     hidden = array.rank - len([group for group in before if group != ["..."]])
     dots = [f"…{k}" for k in range(hidden)]
-    before, after = _dotted(before, dots), _dotted(after, dots)
-    sizes = _sizes(before, array, {name: int(size) for name, size in given.items()})
+    before = _dotted(before, dots)
+    after = _dotted(after, dots)
+    numbers = {name: int(size) for name, size in given.items()}
+    sizes = _sizes(before, array, numbers)
     names = [name for group in before for name in group]
     flat = s.reshape(array, new_sizes=tuple(sizes[name] for name in names))
     return flat, names, after, sizes
@@ -116,7 +122,10 @@ def reduce(tensor: Any, pattern: str, reduction: Any, **axes_lengths: Any) -> Ar
         "min": reductions.min_,
         "prod": reductions.prod,
     }
-    function = functions[reduction] if isinstance(reduction, str) else reduction
+    if isinstance(reduction, str):
+        function = functions[reduction]
+    else:
+        function = reduction
     return _made(
         function(array, gone), [name for name in names if name in kept], after, sizes
     )

@@ -205,7 +205,9 @@ def _rounding(primitive: Primitive) -> Callable[[ArrayLike], Array]:
     def function(x: ArrayLike) -> Array:
         array = asarray(x)
         whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
-        return array if whole or is_left_out() else primitive(array)
+        if whole or is_left_out():
+            return array
+        return primitive(array)
 
     return function
 
@@ -234,14 +236,18 @@ def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 @lowering(f"{_JNP}.rint")
 def rint(x: ArrayLike) -> Array:
     (array,) = inexact(asarray(x))
-    return array if is_left_out() else e.round_(array, rounding_method=1)
+    if is_left_out():
+        return array
+    return e.round_(array, rounding_method=1)
 
 
 @lowering(f"{_LAX}.round")
 def lax_round(x: ArrayLike, rounding_method: Any = 0) -> Array:
     array = asarray(x)
     method = int(getattr(rounding_method, "value", rounding_method))
-    return array if is_left_out() else e.round_(array, rounding_method=method)
+    if is_left_out():
+        return array
+    return e.round_(array, rounding_method=method)
 
 
 @lowering(f"{_LAX}.integer_pow")
@@ -277,7 +283,8 @@ def clip(
     **names: Any,
 ) -> Array:
     array = asarray(arr)
-    low, high = names.get("a_min", min), names.get("a_max", max)
+    low = names.get("a_min", min)
+    high = names.get("a_max", max)
     if low is not None:
         array = e.max_(*promoted(array, asarray(low)))
     if high is not None:
@@ -288,7 +295,10 @@ def clip(
 @lowering(f"{_JNP}.where")
 def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, **options: Any) -> Array:
     chosen = asarray(condition)
-    mask = chosen if chosen.dtype == "bool" else e.ne(chosen, like(0, chosen))
+    if chosen.dtype == "bool":
+        mask = chosen
+    else:
+        mask = e.ne(chosen, like(0, chosen))
     a, b = promoted(asarray(x), asarray(y))
     return e.select_n(mask, b, a, cases=2)
 
@@ -308,7 +318,9 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 def truth(x: ArrayLike) -> Array:
     """The array as booleans: what is not zero is true."""
     array = asarray(x)
-    return array if array.dtype == "bool" else e.ne(array, like(0, array))
+    if array.dtype == "bool":
+        return array
+    return e.ne(array, like(0, array))
 
 
 @lowering(f"{_JNP}.logical_not")
@@ -582,7 +594,9 @@ def one_hot(
         array.dtype or "int32",
     )
     made = asarray(e.eq(wide, classes), dtype)
-    return made if axis in (-1, array.rank) else moveaxis(made, -1, axis)
+    if axis in (-1, array.rank):
+        return made
+    return moveaxis(made, -1, axis)
 
 
 def _is_whole(array: Array) -> bool:
@@ -595,7 +609,10 @@ def _is_whole(array: Array) -> bool:
 
 
 def _flat(part: Any) -> list[Any]:
-    found: list[Any] = part.ravel().tolist() if hasattr(part, "ravel") else [part]
+    if hasattr(part, "ravel"):
+        found: list[Any] = part.ravel().tolist()
+    else:
+        found = [part]
     return found
 
 

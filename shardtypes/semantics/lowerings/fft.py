@@ -31,7 +31,9 @@ _FFT = "jax.numpy.fft"
 
 def _complex(a: ArrayLike) -> Array:
     (array,) = inexact(asarray(a))
-    return array if dtypes.is_kind(array.dtype, "complex") else cast(array, "complex64")
+    if dtypes.is_kind(array.dtype, "complex"):
+        return array
+    return cast(array, "complex64")
 
 
 def _resized(array: Array, axis: int, size: int | None) -> Array:
@@ -60,12 +62,17 @@ def _scale(sizes: Sequence[int], norm: str | None, inverse: bool) -> float:
 def _transformed(
     array: Array, axes: Sequence[int], sizes: Any, norm: str | None, inverse: bool
 ) -> Array:
-    given = [None] * len(axes) if sizes is None else list(sizes)
+    if sizes is None:
+        given = [None] * len(axes)
+    else:
+        given = list(sizes)
     for axis, size in zip(axes, given, strict=True):
         array = _resized(array, axis, None if size is None else int_of(size))
     scale = _scale([sizes_of(array)[axis] for axis in axes], norm, inverse)
     found = p.fft(array, axes=tuple(axes), inverse=inverse)
-    return found if scale == 1.0 else found * scale
+    if scale == 1.0:
+        return found
+    return found * scale
 
 
 def _half(array: Array, axis: int) -> Array:
@@ -74,7 +81,10 @@ def _half(array: Array, axis: int) -> Array:
 
 def _mirrored(array: Array, axis: int, size: int | None) -> Array:
     """The whole of a transform of real numbers, from its half."""
-    wanted = 2 * (sizes_of(array)[axis] - 1) if size is None else int_of(size)
+    if size is None:
+        wanted = 2 * (sizes_of(array)[axis] - 1)
+    else:
+        wanted = int_of(size)
     half = _resized(array, axis, wanted // 2 + 1)
     rest = flip(e.conj(slice_in_dim(half, 1, (wanted + 1) // 2, axis=axis)), axis)
     return concatenate([half, rest], axis)
@@ -151,11 +161,9 @@ def ihfft(
 def _ordered(array: Array, axes: Any, s: Any) -> tuple[int, ...]:
     if axes is not None:
         return tuple(axis_of(axis, array.rank) for axis in axes)
-    return (
-        tuple(range(array.rank))
-        if s is None
-        else tuple(range(array.rank - len(s), array.rank))
-    )
+    if s is None:
+        return tuple(range(array.rank))
+    return tuple(range(array.rank - len(s), array.rank))
 
 
 def _several(inverse: bool, default: Any) -> Callable[..., Array]:

@@ -38,7 +38,9 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     else:
         zero = like(0.0, array)
         found = where(e.lt(array, zero), like(math.pi, array), zero)
-    return multiply(found, 180 / math.pi) if deg else found
+    if deg:
+        return multiply(found, 180 / math.pi)
+    return found
 
 
 @lowering(f"{_JNP}.bitwise_count")
@@ -198,4 +200,6 @@ def isin(
 
     x, y = promoted(asarray(element), ravel(test_elements))
     found = any_(e.eq(expand_dims(x, -1), y), axis=-1)
-    return e.not_(found) if invert else truth(found)
+    if invert:
+        return e.not_(found)
+    return truth(found)

@@ -45,7 +45,10 @@ class _Parsed:
 
 def _parts(index: Any, rank: int) -> list[Any]:
     """The entries of an index, the ellipsis written out, masks as positions."""
-    given = list(index) if isinstance(index, tuple) else [index]
+    if isinstance(index, tuple):
+        given = list(index)
+    else:
+        given = [index]
     items: list[Any] = []
     for one in given:
         items.extend(_of_mask(one) if _is_mask(one) else [one])
@@ -64,11 +67,9 @@ def _is_mask(one: Any) -> bool:
         raise Unsupported("a bool as an index")
     if isinstance(one, Array):
         return one.dtype == "bool"
-    return (
-        isinstance(one, (list, np.ndarray)) and np.asarray(one).dtype == bool
-        if _is_numbers(one)
-        else False
-    )
+    if _is_numbers(one):
+        return isinstance(one, (list, np.ndarray)) and np.asarray(one).dtype == bool
+    return False
 
 
 def _is_numbers(one: Any) -> bool:
@@ -194,7 +195,8 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
     for one, is_position in zip(entries, advanced, strict=True):
         if is_position:
             apart = apart or closed
-            at = len(dims) if at is None else at
+            if at is None:
+                at = len(dims)
             k += 1
             continue
         closed = at is not None
@@ -208,7 +210,10 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
             kept = len(range(size)[one])
             # it still is the size of a sharded dimension, or another one
             dims.append(whole if kept == size else kept)
-    place = 0 if apart or at is None else at
+    if apart or at is None:
+        place = 0
+    else:
+        place = at
     dims[place:place] = spread
     return _Parsed(tuple(entries), tuple(arrays), tuple(dims), place)
 
@@ -221,12 +226,17 @@ def indexed(array: Array, index: Any) -> Array:
         array, *parsed.arrays, index=parsed.entries, at=parsed.at, shape=parsed.shape
     )
     axes = _capacities(index)
-    return replace(found, own=found.own | axes) if axes else found
+    if axes:
+        return replace(found, own=found.own | axes)
+    return found
 
 
 def _capacities(index: Any) -> frozenset[str]:
     """The mesh axes on which those capacities depend that slices end at."""
-    parts = index if isinstance(index, tuple) else (index,)
+    if isinstance(index, tuple):
+        parts = index
+    else:
+        parts = (index,)
     slices = [part for part in parts if isinstance(part, slice)]
     return capacity_axes(*(bound for one in slices for bound in (one.start, one.stop)))
 
@@ -276,16 +286,17 @@ def _fill(array: Array, fill_value: Any) -> Any:
         return int(np.iinfo(dtype).min)
     if dtypes.is_kind(dtype, "unsigned"):
         return int(np.iinfo(dtype).max)
-    return True if dtype == "bool" else float("nan")
+    if dtype == "bool":
+        return True
+    return float("nan")
 
 
 def _name(mode: Any) -> str:
     """How positions out of range are read: a name, or a member of ``jax.lax.GatherScatterMode``."""
-    text = (
-        mode
-        if isinstance(mode, str)
-        else str(getattr(mode, "qualname", mode)).rpartition(".")[2]
-    )
+    if isinstance(mode, str):
+        text = mode
+    else:
+        text = str(getattr(mode, "qualname", mode)).rpartition(".")[2]
     return _MODES.get(text.lower(), text.lower())
 
 
@@ -412,7 +423,8 @@ def take(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = ravel(array), 0
+        array = ravel(array)
+        axis = 0
     before = (slice(None),) * axis_of(axis, array.rank)
     size = int(array.dims[len(before)])  # type: ignore[arg-type]  # a number, as values are
     if isinstance(indices, int) and -size <= indices < size:
@@ -437,9 +449,11 @@ def take_along_axis(
     mode: Any = "fill",
     fill_value: Any = None,
 ) -> Array:
-    array, places = asarray(arr), asarray(indices)
+    array = asarray(arr)
+    places = asarray(indices)
     if axis is None:
-        array, axis = ravel(array), 0
+        array = ravel(array)
+        axis = 0
     at = axis_of(axis, array.rank)
     size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
     found = _taken_along(array, _in_range(places, size), at)
@@ -458,7 +472,8 @@ def take_along_axis(
 def _taken_along(array: Array, places: Array, at: int) -> Array:
     """The entries at positions that are in range."""
     shape = [max(int(m), int(n)) for m, n in zip(array.dims, places.dims, strict=True)]  # type: ignore[arg-type]
-    whole, sizes = list(shape), list(shape)
+    whole = list(shape)
+    sizes = list(shape)
     whole[at] = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
     sizes[at] = int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
     return p.take_along(
@@ -474,7 +489,8 @@ def put_along_axis(
     axis: int | None,
     **options: Any,
 ) -> Array:
-    array, places = asarray(arr), asarray(indices)
+    array = asarray(arr)
+    places = asarray(indices)
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
     at = axis_of(axis, array.rank)
@@ -512,7 +528,10 @@ def searchsorted(
 
     sorted_, values = promoted(asarray(a), asarray(v))
     wide = expand_dims(values, axes=(values.rank,))
-    below = e.lt(sorted_, wide) if side == "left" else e.le(sorted_, wide)
+    if side == "left":
+        below = e.lt(sorted_, wide)
+    else:
+        below = e.le(sorted_, wide)
     return sum_(below, axis=-1)
 
 
@@ -529,7 +548,8 @@ def bincount(
         if array.value is None or array.value.axes:
             raise Unsupported("bincount without a length")
         length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
-    given = (
-        broadcast_to(asarray(1), array.dims) if weights is None else asarray(weights)
-    )
+    if weights is None:
+        given = broadcast_to(asarray(1), array.dims)
+    else:
+        given = asarray(weights)
     return segment_sum(given, array, length)

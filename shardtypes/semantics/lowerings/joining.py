@@ -36,11 +36,12 @@ def _items(arrays: Any) -> list[Array]:
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     items = promoted(*_items(arrays))
     if axis is None:
-        items, axis = [ravel(item) for item in items], 0
+        items = [ravel(item) for item in items]
+        axis = 0
     found = s.concatenate(
         *items, dimension=axis_of(axis, items[0].rank), count=len(items)
     )
-    return found if dtype is None else asarray(found, dtype)
+    return asarray(found, dtype)
 
 
 @lowering(f"{_LAX}.concatenate")
@@ -54,7 +55,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     at = axis_of(axis, items[0].rank + 1)
     widened = [s.expand_dims(item, axes=(at,)) for item in items]
     found = s.concatenate(*widened, dimension=at, count=len(widened))
-    return found if dtype is None else asarray(found, dtype)
+    return asarray(found, dtype)
 
 
 @lowering(f"{_JNP}.hstack")
@@ -134,7 +135,8 @@ def repeat(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = ravel(array), 0
+        array = ravel(array)
+        axis = 0
     at = axis_of(axis, array.rank)
     if isinstance(repeats, (tuple, list)) or (
         isinstance(repeats, Array) and repeats.rank
@@ -154,15 +156,15 @@ def repeat(
 
 @lowering(f"{_JNP}.tile")
 def tile(A: ArrayLike, reps: Any) -> Array:
-    array, times = asarray(A), shape_of(reps)
+    array = asarray(A)
+    times = shape_of(reps)
     rank = max(array.rank, len(times))
     array = s.expand_dims(array, axes=tuple(range(rank - array.rank)))
     times = (1,) * (rank - len(times)) + times
     for k, number in enumerate(times):
         if number != 1:
-            array = (
-                concatenate([array] * number, k)
-                if number
-                else slice_in_dim(array, 0, 0, axis=k)
-            )
+            if number:
+                array = concatenate([array] * number, k)
+            else:
+                array = slice_in_dim(array, 0, 0, axis=k)
     return array

@@ -51,22 +51,24 @@ def ndim(a: ArrayLike) -> int:
 @lowering(f"{_JNP}.size")
 def size(a: ArrayLike, axis: int | None = None) -> Any:
     array = asarray(a)
-    return (
-        entries_of(array)
-        if axis is None
-        else plain(array.dims[axis_of(axis, array.rank)])
-    )
+    if axis is None:
+        return entries_of(array)
+    return plain(array.dims[axis_of(axis, array.rank)])
 
 
 @lowering(f"{_JNP}.atleast_3d")
 def atleast_3d(*arys: ArrayLike) -> Any:
     found = [_three(asarray(x)) for x in arys]
-    return found[0] if len(found) == 1 else found
+    if len(found) == 1:
+        return found[0]
+    return found
 
 
 def _three(array: Array) -> Array:
     added: tuple[int, ...] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(array.rank, ())
-    return expand_dims(array, added) if added else array
+    if added:
+        return expand_dims(array, added)
+    return array
 
 
 @lowering(f"{_JNP}.dstack")
@@ -103,11 +105,9 @@ def lax_tile(operand: ArrayLike, reps: Any) -> Array:
 @lowering(f"{_LAX}.broadcast_to_rank")
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     array = asarray(x)
-    return (
-        expand_dims(array, tuple(range(rank - array.rank)))
-        if rank > array.rank
-        else array
-    )
+    if rank > array.rank:
+        return expand_dims(array, tuple(range(rank - array.rank)))
+    return array
 
 
 @lowering(f"{_JNP}.block")
@@ -118,7 +118,9 @@ def block(arrays: Any) -> Array:
 
 
 def _depth(arrays: Any) -> int:
-    return 1 + max(_depth(one) for one in arrays) if isinstance(arrays, list) else 0
+    if isinstance(arrays, list):
+        return 1 + max(_depth(one) for one in arrays)
+    return 0
 
 
 def _block(arrays: Any, depth: int) -> tuple[Array, int]:
@@ -192,7 +194,12 @@ def delete(
     *,
     assume_unique_indices: bool = False,
 ) -> Array:
-    array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
+    if axis is None:
+        array = ravel(arr)
+        at = 0
+    else:
+        array = asarray(arr)
+        at = axis
     at = axis_of(at, array.rank)
     places = np.arange(sizes_of(array)[at])
     return take(array, np.delete(places, _static(obj, len(places), "delete")), at)
@@ -202,7 +209,12 @@ def delete(
 def insert(
     arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
 ) -> Array:
-    array, at = (ravel(arr), 0) if axis is None else (asarray(arr), axis)
+    if axis is None:
+        array = ravel(arr)
+        at = 0
+    else:
+        array = asarray(arr)
+        at = axis
     at = axis_of(at, array.rank)
     count = sizes_of(array)[at]
     index = _static(obj, count, "insert")
@@ -210,15 +222,20 @@ def insert(
         raise Unsupported("one value inserted at several places")
     order = np.insert(np.arange(count), index, count + np.arange(index.size))
     new = cast(asarray(values), array.dtype or "float32")
-    new = moveaxis(new, 0, at) if index.ndim == 0 and new.rank == array.rank else new
-    new = expand_dims(new, at) if index.ndim == 0 and 0 < new.rank < array.rank else new
-    shape = [index.size if k == at else n for k, n in enumerate(sizes_of(array))]
-    return take(concatenate([array, broadcast_to(new, shape)], at), order, at)
+    if index.ndim == 0 and new.rank == array.rank:
+        new = moveaxis(new, 0, at)
+    if index.ndim == 0 and 0 < new.rank < array.rank:
+        new = expand_dims(new, at)
+    shape = list(sizes_of(array))
+    shape[at] = index.size
+    both = concatenate([array, broadcast_to(new, shape)], at)
+    return take(both, order, at)
 
 
 @lowering(f"{_JNP}.resize")
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    array, wanted = ravel(a), shape_of(new_shape)
+    array = ravel(a)
+    wanted = shape_of(new_shape)
     total = int(np.prod(wanted))
     if not size_of(array):
         return zeros(wanted, array.dtype)
@@ -233,9 +250,15 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
             "trim_zeros of what differs between devices, or has several dimensions"
         )
     (there,) = np.nonzero(np.asarray(array.numbers()))
-    start = int(there[0]) if len(there) and "f" in trim.lower() else 0
-    stop = int(there[-1]) + 1 if len(there) and "b" in trim.lower() else size_of(array)
-    return array[start:stop] if len(there) else array[:0]
+    if not len(there):
+        return array[:0]
+    start = 0
+    stop = size_of(array)
+    if "f" in trim.lower():
+        start = int(there[0])
+    if "b" in trim.lower():
+        stop = int(there[-1]) + 1
+    return array[start:stop]
 
 
 # --- positions ------------------------------------------------------------------------------------------------------
@@ -278,7 +301,10 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 @lowering(f"{_JNP}.indices")
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    name = "int32" if dtype is None else dtype_name(dtype)
+    if dtype is None:
+        name = "int32"
+    else:
+        name = dtype_name(dtype)
     if sparse:
         return tuple(
             cast(_numbers(one), name)
@@ -327,7 +353,7 @@ def logspace(
     axis: int = 0,
 ) -> Array:
     made = power(asarray(base, float), linspace(start, stop, num, endpoint, axis=axis))
-    return made if dtype is None else asarray(made, dtype)
+    return asarray(made, dtype)
 
 
 @lowering(f"{_JNP}.geomspace")
@@ -346,7 +372,7 @@ def geomspace(
     made = sign * e.exp(
         linspace(e.log(low * sign), e.log(high * sign), num, endpoint, axis=axis)
     )
-    return made if dtype is None else asarray(made, dtype)
+    return asarray(made, dtype)
 
 
 def _window(function: str) -> Callable[..., Array]:

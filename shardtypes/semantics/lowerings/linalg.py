@@ -81,21 +81,23 @@ def _matrix_norm(
     if ord in (None, "fro"):
         return _entries_norm(array, None, axes, keepdims)
     found = _of_matrices(moveaxis(array, axes, (-2, -1)), ord)
-    return expand_dims(found, axes) if keepdims else found
+    if keepdims:
+        return expand_dims(found, axes)
+    return found
 
 
 def _of_matrices(matrices: Array, ord: Any) -> Array:
     if ord in ("nuc", 2, -2):
         values = svdvals(matrices)
-        return (
-            sum_(values, axis=-1)
-            if ord == "nuc"
-            else values[..., 0 if ord == 2 else -1]
-        )
+        if ord == "nuc":
+            return sum_(values, axis=-1)
+        return values[..., 0 if ord == 2 else -1]
     if ord not in (1, -1, math.inf, -math.inf):
         raise ValueError(f"Invalid order '{ord}' for matrix norm.")
     sums = sum_(e.abs_(matrices), axis=-2 if abs(ord) == 1 else -1)
-    return max_(sums, axis=-1) if ord > 0 else min_(sums, axis=-1)
+    if ord > 0:
+        return max_(sums, axis=-1)
+    return min_(sums, axis=-1)
 
 
 @lowering(f"{_LINALG}.norm")
@@ -105,7 +107,10 @@ def norm(
     (array,) = inexact(asarray(x))
     if axis is None and ord is None:
         return _entries_norm(array, None, axes_of(None, array.rank), keepdims)
-    given = tuple(range(array.rank)) if axis is None else axis
+    if axis is None:
+        given = tuple(range(array.rank))
+    else:
+        given = axis
     axes = tuple(
         axis_of(one, array.rank)
         for one in (given if isinstance(given, (tuple, list)) else (given,))
@@ -136,7 +141,9 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
     if p in (None, 2, -2):
         values = svdvals(array)
         ratio = divide(values[..., 0], values[..., -1])
-        return divide(1.0, ratio) if p == -2 else ratio
+        if p == -2:
+            return divide(1.0, ratio)
+        return ratio
     return norm(array, p, (-2, -1)) * norm(inv(array), p, (-2, -1))
 
 
@@ -154,13 +161,20 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 @lowering(f"{_LINALG}.matrix_power")
 def matrix_power(a: ArrayLike, n: int) -> Array:
     array = _matrix(a)
-    base = inv(array) if n < 0 else array
+    if n < 0:
+        base = inv(array)
+    else:
+        base = array
     if n == 0:
         return broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
     found: Array | None = None
     for bit in bin(abs(int(n)))[2:]:
-        found = base if found is None else matmul(found, found)
-        found = matmul(found, base) if bit == "1" and found is not base else found
+        if found is None:
+            found = base
+        else:
+            found = matmul(found, found)
+        if bit == "1" and found is not base:
+            found = matmul(found, base)
     assert found is not None
     return found
 
@@ -192,11 +206,14 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     matrix, right = inexact(asarray(a), asarray(b))
     vector = right.rank == 1
-    right = expand_dims(right, -1) if vector else right
+    if vector:
+        right = expand_dims(right, -1)
     batch = common_shape([matrix.dims[:-2], right.dims[:-2]])
     matrix = broadcast_to(matrix, (*batch, *matrix.dims[-2:]))
     found = p.solve(matrix, broadcast_to(right, (*batch, *right.dims[-2:])))
-    return squeeze(found, -1) if vector else found
+    if vector:
+        return squeeze(found, -1)
+    return found
 
 
 @lowering(f"{_SCIPY}.solve")
@@ -224,11 +241,15 @@ def solve_triangular(
     **options: Any,
 ) -> Array:
     matrix = _matrix(a)
-    kept = tril(matrix) if lower else triu(matrix)
+    if lower:
+        kept = tril(matrix)
+    else:
+        kept = triu(matrix)
     if unit_diagonal:
         one = eye(sizes_of(matrix)[-1], dtype=bool)
         kept = where(one, like(1, matrix), kept)
-    kept = swapaxes(kept, -1, -2) if trans in (1, "T", 2, "C") else kept
+    if trans in (1, "T", 2, "C"):
+        kept = swapaxes(kept, -1, -2)
     return solve(e.conj(kept) if trans in (2, "C") else kept, b)
 
 
@@ -247,7 +268,12 @@ def cho_solve(
     c_and_lower: Any, b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
     factor, lower = c_and_lower
-    first, second = (0, 2) if lower else (2, 0)
+    if lower:
+        first = 0
+        second = 2
+    else:
+        first = 2
+        second = 0
     return solve_triangular(
         factor, solve_triangular(factor, b, first, lower), second, lower
     )
@@ -255,7 +281,8 @@ def cho_solve(
 
 @lowering(f"{_LINALG}.tensorsolve")
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
-    matrix, right = asarray(a), asarray(b)
+    matrix = asarray(a)
+    right = asarray(b)
     if axes is not None:
         raise Unsupported("tensorsolve with axes")
     rest = sizes_of(matrix)[right.rank :]
@@ -266,7 +293,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
 @lowering(f"{_LINALG}.tensorinv")
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     array = asarray(a)
-    first, second = sizes_of(array)[:ind], sizes_of(array)[ind:]
+    first = sizes_of(array)[:ind]
+    second = sizes_of(array)[ind:]
     return reshape(inv(reshape(array, (int(np.prod(first)), -1))), (*second, *first))
 
 
@@ -278,9 +306,10 @@ def pinv(
     left, values, right = p.svd(array, full_matrices=False)
     largest = max(sizes_of(array)[-2:])
     given = rcond if rtol is None else rtol
-    bound = (
-        (10.0 * largest * float(np.finfo(np.float32).eps)) if given is None else given
-    )
+    if given is None:
+        bound = 10.0 * largest * float(np.finfo(np.float32).eps)
+    else:
+        bound = given
     small = e.le(values, values[..., :1] * bound)
     inverse = where(small, 0.0, divide(1.0, where(small, 1.0, values)))
     return matmul(
@@ -295,7 +324,10 @@ def lstsq(
     matrix, right = inexact(asarray(a), asarray(b))
     if numpy_resid or rcond is not None:
         raise Unsupported("lstsq with rcond or NumPy's residuals")
-    columns = right if right.rank == 2 else expand_dims(right, -1)
+    if right.rank == 2:
+        columns = right
+    else:
+        columns = expand_dims(right, -1)
     values = svdvals(matrix)
     found = matmul(pinv(matrix), columns)
     missing = matmul(matrix, found) - columns
@@ -315,11 +347,10 @@ def matrix_rank(
     array = _matrix(M)
     values = svdvals(array)
     given = tol if rtol is None else rtol
-    bound = (
-        max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps)
-        if given is None
-        else given
-    )
+    if given is None:
+        bound = max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps)
+    else:
+        bound = given
     return sum_(e.gt(values, values[..., :1] * bound), axis=-1)
 
 
@@ -344,11 +375,16 @@ def polyfit(
         powers = powers * expand_dims(weights, -1)
         heights = heights * (weights if heights.rank == 1 else expand_dims(weights, -1))
     scale = e.sqrt(sum_(powers * powers, axis=0))
-    columns = heights if heights.rank == 2 else expand_dims(heights, -1)
+    if heights.rank == 2:
+        columns = heights
+    else:
+        columns = expand_dims(heights, -1)
     found = matmul(
         pinv(powers / scale, float(np.finfo(np.float32).eps)), columns
     ) / expand_dims(scale, -1)
-    return found if heights.rank == 2 else squeeze(found, -1)
+    if heights.rank == 2:
+        return found
+    return squeeze(found, -1)
 
 
 @lowering("jax.numpy.roots")
@@ -392,7 +428,9 @@ def cholesky(
     factor = p.cholesky(
         _adjoint(array) if upper else array, symmetrize=bool(symmetrize_input)
     )
-    return _adjoint(factor) if upper else factor
+    if upper:
+        return _adjoint(factor)
+    return factor
 
 
 @lowering(f"{_SCIPY}.cholesky")
@@ -412,7 +450,9 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     found = p.qr(
         _matrix(a), mode="reduced" if mode == "r" else mode.replace("full", "complete")
     )
-    return found[1] if mode == "r" else found
+    if mode == "r":
+        return found[1]
+    return found
 
 
 @lowering(f"{_SCIPY}.qr")
@@ -429,7 +469,9 @@ def scipy_qr(
     found = qr(
         a, {"economic": "reduced", "full": "complete", "r": "complete"}.get(mode, mode)
     )
-    return (found[1],) if mode == "r" else found
+    if mode == "r":
+        return (found[1],)
+    return found
 
 
 @lowering(f"{_LINALG}.svd")
@@ -443,7 +485,9 @@ def svd(
     if any(option is not None for option in options.values()):
         raise Unsupported("some of the singular values")
     found = p.svd(_matrix(a), full_matrices=bool(full_matrices and compute_uv))
-    return found if compute_uv else found[1]
+    if compute_uv:
+        return found
+    return found[1]
 
 
 @lowering(f"{_SCIPY}.svd")
@@ -483,7 +527,9 @@ def scipy_eigh(
     if b is not None or options.get("eigvals") is not None:
         raise Unsupported("a generalised problem, or some of the eigenvalues")
     found = p.eigh(_matrix(a))
-    return found[0] if eigvals_only else found
+    if eigvals_only:
+        return found[0]
+    return found
 
 
 @lowering(f"{_LINALG}.eig")
@@ -524,7 +570,8 @@ def _order(pivots: Array) -> Array:
     order = concatenate([expand_dims(row, 0) for row in rows])
     for k in range(len(rows)):
         pivot = pivots[k]
-        mine, other = order[k], indexed(order, (expand_dims(pivot, 0),))[0]
+        mine = order[k]
+        other = indexed(order, (expand_dims(pivot, 0),))[0]
         places = np.arange(len(rows))
         order = where(e.eq(asarray(places), pivot), mine, order)
         order = where(places == k, other, order)
@@ -546,7 +593,8 @@ def expm(
 ) -> Array:
     """The series of a small fraction of the matrix, squared again and again."""
     array = _matrix(A)
-    squarings, terms = 10, 12
+    squarings = 10
+    terms = 12
     small = array * 2.0**-squarings
     unit = broadcast_to(eye(sizes_of(array)[-1], dtype=array.dtype), array.dims)
     found = unit
@@ -567,7 +615,8 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
     arrays = promoted(*[atleast_2d(one) for one in arrs])
     width = sum(sizes_of(array)[1] for array in arrays)
-    rows, start = [], 0
+    rows = []
+    start = 0
     for array in arrays:
         columns = sizes_of(array)[1]
         rows.append(pad(array, ((0, 0), (start, width - start - columns))))
@@ -578,27 +627,35 @@ def block_diag(*arrs: ArrayLike) -> Array:
 @lowering(f"{_SCIPY}.toeplitz")
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column = asarray(c)
-    row = e.conj(column) if r is None else asarray(r)
+    if r is None:
+        row = e.conj(column)
+    else:
+        row = asarray(r)
     if column.rank != 1 or row.rank != 1:
         raise Unsupported("several Toeplitz matrices")
     column, row = promoted(column, row)
-    height, width = sizes_of(column)[0], sizes_of(row)[0]
+    height = sizes_of(column)[0]
+    width = sizes_of(row)[0]
+    entries = concatenate([row[1:][::-1], column])
     places = np.arange(height)[:, None] - np.arange(width)[None, :]
-    return take(concatenate([row[1:][::-1], column]), places + width - 1)
+    return take(entries, places + width - 1)
 
 
 @lowering(f"{_SCIPY}.hankel")
 def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column = asarray(c)
-    row = zeros(column.dims, column.dtype) if r is None else asarray(r)
+    if r is None:
+        row = zeros(column.dims, column.dtype)
+    else:
+        row = asarray(r)
     if column.rank != 1 or row.rank != 1:
         raise Unsupported("several Hankel matrices")
     column, row = promoted(column, row)
-    height, width = sizes_of(column)[0], sizes_of(row)[0]
-    return take(
-        concatenate([column, row[1:]]),
-        np.arange(height)[:, None] + np.arange(width)[None, :],
-    )
+    height = sizes_of(column)[0]
+    width = sizes_of(row)[0]
+    entries = concatenate([column, row[1:]])
+    places = np.arange(height)[:, None] + np.arange(width)[None, :]
+    return take(entries, places)
 
 
 @lowering(f"{_SCIPY}.circulant")

@@ -93,7 +93,9 @@ def softmax_cross_entropy(
 def _products(weights: Array, logarithms: Array, kept: ArrayLike | None) -> Array:
     """The products, nothing where entries are left out."""
     products = e.mul(weights, logarithms)
-    return products if kept is None else _where(kept, products, 0.0)
+    if kept is None:
+        return products
+    return _where(kept, products, 0.0)
 
 
 @_loss("softmax_cross_entropy_with_integer_labels")

@@ -37,7 +37,9 @@ def dot_product_attention(
     is_causal: bool = False,
     **options: Any,
 ) -> Array:
-    q, k, v = asarray(query), asarray(key), asarray(value)
+    q = asarray(query)
+    k = asarray(key)
+    v = asarray(value)
     if (
         q.rank != 4
         or q.dims[2] != k.dims[2]
@@ -46,10 +48,12 @@ def dot_product_attention(
         raise Unsupported("attention with grouped heads, a window or lengths")
     factor = 1 / math.sqrt(int(q.dims[-1])) if scale is None else scale  # type: ignore[arg-type]
     scores = einsum("bqhd,bkhd->bhqk", q, k) * factor
-    scores = scores if bias is None else scores + bias
+    if bias is not None:
+        scores = scores + bias
     if is_causal:
         scores = where(tri(q.dims[1], k.dims[1], dtype=bool), scores, -1e30)  # type: ignore[arg-type]
-    scores = scores if mask is None else where(mask, scores, -1e30)
+    if mask is not None:
+        scores = where(mask, scores, -1e30)
     return cast(einsum("bhqk,bkhd->bqhd", softmax(scores), v), q.dtype or "float32")
 
 
@@ -105,7 +109,8 @@ def _scaled(scale: float, mode: str, distribution: str) -> Callable[..., Initial
         def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
             sizes = shape_of(shape)
             rest = math.prod(sizes) // (sizes[in_axis] * sizes[out_axis])
-            fan_in, fan_out = sizes[in_axis] * rest, sizes[out_axis] * rest
+            fan_in = sizes[in_axis] * rest
+            fan_out = sizes[out_axis] * rest
             fan = {
                 "fan_in": fan_in,
                 "fan_out": fan_out,

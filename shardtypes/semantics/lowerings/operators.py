@@ -28,7 +28,9 @@ def _is_bool(x: Array) -> bool:
 @lowering(f"{_JNP}.add")
 def add(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = promoted(asarray(x), asarray(y))
-    return e.or_(a, b) if _is_bool(a) else e.add(a, b)
+    if _is_bool(a):
+        return e.or_(a, b)
+    return e.add(a, b)
 
 
 @lowering(f"{_JNP}.subtract")
@@ -39,7 +41,9 @@ def subtract(x: ArrayLike, y: ArrayLike) -> Array:
 @lowering(f"{_JNP}.multiply")
 def multiply(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = promoted(asarray(x), asarray(y))
-    return e.and_(a, b) if _is_bool(a) else e.mul(a, b)
+    if _is_bool(a):
+        return e.and_(a, b)
+    return e.mul(a, b)
 
 
 @lowering(f"{_JNP}.divide", f"{_JNP}.true_divide")
@@ -52,8 +56,10 @@ def floor_divide(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = promoted(asarray(x), asarray(y))
     if dtypes.is_kind(a.dtype, "signed", "unsigned", "bool"):
         whole = e.div(a, b)
-        inexact_ = e.and_(e.ne(e.sign(a), e.sign(b)), e.ne(e.rem(a, b), like(0, a)))
-        return e.select_n(inexact_, whole, e.sub(whole, like(1, whole)), cases=2)
+        negative = e.ne(e.sign(a), e.sign(b))
+        inexact_ = e.and_(negative, e.ne(e.rem(a, b), like(0, a)))
+        below = e.sub(whole, like(1, whole))
+        return e.select_n(inexact_, whole, below, cases=2)
     rest = remainder(a, b)
     return e.round_(e.div(e.sub(a, rest), b), rounding_method=1)
 
@@ -76,7 +82,8 @@ def power(x: ArrayLike, y: ArrayLike) -> Array:
             return e.integer_pow(base, y=y)
     a, b = promoted(asarray(x), asarray(y))
     if dtypes.is_kind(a.dtype, "bool"):
-        a, b = cast(a, "int32"), cast(b, "int32")
+        a = cast(a, "int32")
+        b = cast(b, "int32")
     return e.pow_(a, b)
 
 
@@ -88,7 +95,9 @@ def negative(x: ArrayLike) -> Array:
 @lowering(f"{_JNP}.abs", f"{_JNP}.absolute")
 def absolute(x: ArrayLike) -> Array:
     array = asarray(x)
-    return array if _is_bool(array) else e.abs_(array)
+    if _is_bool(array):
+        return array
+    return e.abs_(array)
 
 
 @lowering(f"{_JNP}.invert", f"{_JNP}.bitwise_not", f"{_JNP}.bitwise_invert")

@@ -73,7 +73,8 @@ def uniform(
     maxval: ArrayLike = 1.0,
     **options: Any,
 ) -> Array:
-    low, high = asarray(minval), asarray(maxval)
+    low = asarray(minval)
+    high = asarray(maxval)
     drawn = add(multiply(unit(key, shape_of(shape)), high - low), low)
     return asarray(drawn, dtype)
 
@@ -94,10 +95,15 @@ def truncated_normal(
     dtype: Any = float,
     **options: Any,
 ) -> Array:
-    low, high = asarray(lower, float), asarray(upper, float)
-    sizes = common_shape([low.dims, high.dims]) if shape is None else shape_of(shape)
+    low = asarray(lower, float)
+    high = asarray(upper, float)
+    if shape is None:
+        sizes = common_shape([low.dims, high.dims])
+    else:
+        sizes = shape_of(shape)
     root = math.sqrt(2)
-    a, b = e.erf(low / root), e.erf(high / root)
+    a = e.erf(low / root)
+    b = e.erf(high / root)
     drawn = e.erf_inv(add(multiply(unit(key, sizes), b - a), a)) * root
     return asarray(clip(drawn, low, high), dtype)
 
@@ -113,7 +119,8 @@ def randint(
 ) -> Array:
     """JAX draws twice the bits, to be even for any span."""
     name = dtype_name(dtype)
-    low, high = asarray(minval, name), asarray(maxval, name)
+    low = asarray(minval, name)
+    high = asarray(maxval, name)
     keys = p.random_split(key, shape=(2,))
     first, second = (p.random_bits(keys[i], shape=shape_of(shape)) for i in (0, 1))
     span = cast(e.max_(e.sub(high, low), like(1, low)), "uint32")
@@ -128,7 +135,10 @@ def bernoulli(
     key: Array, p: ArrayLike = 0.5, shape: Any = None, **options: Any
 ) -> Array:
     chance = asarray(p, float)
-    sizes = chance.dims if shape is None else shape_of(shape)
+    if shape is None:
+        sizes = chance.dims
+    else:
+        sizes = shape_of(shape)
     return e.lt(unit(key, sizes), chance)  # type: ignore[arg-type]  # numbers, as values are
 
 
@@ -184,4 +194,6 @@ def choice(
         raise Unsupported("a choice with weights, or without replacement")
     size = a if isinstance(a, int) else int(asarray(a).dims[axis])  # type: ignore[arg-type]  # a number
     places = randint(key, shape, 0, size)
-    return places if isinstance(a, int) else take(asarray(a), places, axis)
+    if isinstance(a, int):
+        return places
+    return take(asarray(a), places, axis)

@@ -31,7 +31,9 @@ _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 
 def widened(array: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """A reduced array, with dimensions of size 1 where it was reduced if they are kept."""
-    return expand_dims(array, axes=axes) if keepdims and axes else array
+    if keepdims and axes:
+        return expand_dims(array, axes=axes)
+    return array
 
 
 def accumulated(array: Array) -> Array:
@@ -39,12 +41,16 @@ def accumulated(array: Array) -> Array:
     kind = dtypes.KIND_OF.get(array.dtype or "")
     if kind == "unsigned":
         return cast(array, "uint32")
-    return cast(array, "int32") if kind in ("bool", "signed") else array
+    if kind in ("bool", "signed"):
+        return cast(array, "int32")
+    return array
 
 
 def masked(array: Array, mask: ArrayLike | None, value: complex) -> Array:
     """The array, with a number where a mask is false."""
-    return array if mask is None else where(mask, array, like(value, array))
+    if mask is None:
+        return array
+    return where(mask, array, like(value, array))
 
 
 def _reduce(
@@ -73,8 +79,9 @@ def sum_(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    array = asarray(a) if dtype is None else asarray(a, dtype)
-    array = accumulated(array) if dtype is None and promote_integers else array
+    array = asarray(a, dtype)
+    if dtype is None and promote_integers:
+        array = accumulated(array)
     return _reduce(
         r.reduce_sum, masked(array, where, 0), axis, keepdims, initial, e.add
     )
@@ -91,8 +98,9 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    array = asarray(a) if dtype is None else asarray(a, dtype)
-    array = accumulated(array) if dtype is None and promote_integers else array
+    array = asarray(a, dtype)
+    if dtype is None and promote_integers:
+        array = accumulated(array)
     return _reduce(
         r.reduce_prod, masked(array, where, 1), axis, keepdims, initial, e.mul
     )
@@ -168,6 +176,11 @@ def count(array: Array, axes: tuple[int, ...]) -> int:
     return int(total)
 
 
+def _flat(array: Array) -> Array:
+    everything = tuple(range(array.rank))
+    return reshape(array, new_sizes=(count(array, everything),))
+
+
 @lowering(f"{_JNP}.mean")
 def mean(
     a: ArrayLike,
@@ -178,7 +191,10 @@ def mean(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    (array,) = inexact(asarray(a)) if dtype is None else (asarray(a, dtype),)
+    if dtype is None:
+        (array,) = inexact(asarray(a))
+    else:
+        array = asarray(a, dtype)
     axes = axes_of(axis, array.rank)
     total = sum_(array, axis=axes, keepdims=keepdims, where=where)
     if where is None:
@@ -215,11 +231,10 @@ def var(
 ) -> Array:
     (array,) = inexact(asarray(a))
     axes = axes_of(axis, array.rank)
-    middle = (
-        _mean(array, axis=axes, keepdims=True, where=where)
-        if mean is None
-        else asarray(mean)
-    )
+    if mean is None:
+        middle = _mean(array, axis=axes, keepdims=True, where=where)
+    else:
+        middle = asarray(mean)
     squares = e.square(e.abs_(subtract(array, middle)))
     total = sum_(squares, axis=axes, keepdims=keepdims, where=where)
     less = ddof if correction is None else correction
@@ -312,7 +327,8 @@ def nanmean(
 ) -> Array:
     (array,) = inexact(asarray(a))
     known = e.not_(isnan(array))
-    known = known if where is None else e.and_(known, _spread(where, array))
+    if where is not None:
+        known = e.and_(known, _spread(where, array))
     return mean(array, axis, dtype, out, keepdims, where=known)
 
 
@@ -324,11 +340,10 @@ def _position(primitive: Primitive, worst: float | None = None) -> Callable[...,
         if worst is not None and dtypes.is_kind(array.dtype, "floating"):
             array = where(isnan(array), like(worst, array), array)
         if axis is None:
-            flat = reshape(array, new_sizes=(count(array, tuple(range(array.rank))),))
-            found = primitive(flat, axes=(0,), index_dtype="int32")
-            return (
-                expand_dims(found, axes=tuple(range(array.rank))) if keepdims else found
-            )
+            found = primitive(_flat(array), axes=(0,), index_dtype="int32")
+            if keepdims:
+                return expand_dims(found, axes=tuple(range(array.rank)))
+            return found
         axes = (axis_of(axis, array.rank),)
         return widened(
             primitive(array, axes=axes, index_dtype="int32"), axes, bool(keepdims)
@@ -367,14 +382,12 @@ def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
     def function(
         a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None
     ) -> Array:
-        array = asarray(a) if dtype is None else asarray(a, dtype)
+        array = asarray(a, dtype)
         if array.dtype == "bool" and widen:
             array = cast(array, "int32")
         if axis is None:
-            array, axis = (
-                reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
-                0,
-            )
+            array = _flat(array)
+            axis = 0
         return primitive(array, axis=axis_of(axis, array.rank), reverse=False)
 
     return function
@@ -413,7 +426,8 @@ def logsumexp(
     largest = e.stop_gradient(r.reduce_max(array, axes=axes))
     largest = _where(e.is_finite(largest), largest, 0.0)
     weights = e.exp(subtract(array, expand_dims(largest, axes=axes)))
-    weights = weights if b is None else multiply(weights, b)
+    if b is not None:
+        weights = multiply(weights, b)
     total = r.reduce_sum(weights, axes=axes)
     return widened(e.add(e.log(total), largest), axes, keepdims)
 
@@ -467,9 +481,10 @@ def standardize(
     epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
 ) -> Array:
-    middle = (
-        _mean(x, axis, keepdims=True, where=where) if mean is None else asarray(mean)
-    )
+    if mean is None:
+        middle = _mean(x, axis, keepdims=True, where=where)
+    else:
+        middle = asarray(mean)
     if variance is None:
         variance = subtract(
             _mean(e.square(_inexact(x)), axis, keepdims=True, where=where),
@@ -490,13 +505,13 @@ def sort(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = (
-            reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
-            0,
-        )
+        array = _flat(array)
+        axis = 0
     dimension = axis_of(axis, array.rank)
     (found,) = r.sort(array, dimension=dimension, num_keys=1, is_stable=True, count=1)
-    return _flipped(found, dimension) if descending else found
+    if descending:
+        return _flipped(found, dimension)
+    return found
 
 
 def _flipped(array: Array, axis: int) -> Array:
@@ -517,10 +532,8 @@ def argsort(
 ) -> Array:
     array = asarray(a)
     if axis is None:
-        array, axis = (
-            reshape(array, new_sizes=(count(array, tuple(range(array.rank))),)),
-            0,
-        )
+        array = _flat(array)
+        axis = 0
     dimension = axis_of(axis, array.rank)
     key = e.neg(array) if descending else array
     return r.sort(
@@ -538,12 +551,17 @@ def lax_sort(
     operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
 ) -> Any:
     several = isinstance(operand, (tuple, list))
-    arrays = [asarray(x) for x in operand] if several else [asarray(operand)]
+    if several:
+        arrays = [asarray(x) for x in operand]
+    else:
+        arrays = [asarray(operand)]
     at = axis_of(dimension, arrays[0].rank)
     found = r.sort(
         *arrays, dimension=at, num_keys=num_keys, is_stable=is_stable, count=len(arrays)
     )
-    return tuple(found) if several else found[0]
+    if several:
+        return tuple(found)
+    return found[0]
 
 
 @lowering(f"{_LAX}.top_k", f"{_LAX}.approx_max_k")

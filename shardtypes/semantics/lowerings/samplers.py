@@ -44,11 +44,10 @@ _RANDOM = "jax.random"
 def _spread(shape: Any, *given: ArrayLike) -> tuple[tuple[int, ...], list[Array]]:
     """The shape of the result, and the parameters in it."""
     arrays = inexact(*[asarray(one) for one in given])
-    sizes = (
-        common_shape([array.dims for array in arrays])
-        if shape is None
-        else shape_of(shape)
-    )
+    if shape is None:
+        sizes = common_shape([array.dims for array in arrays])
+    else:
+        sizes = shape_of(shape)
     return sizes, [broadcast_to(array, sizes) for array in arrays]
 
 
@@ -134,7 +133,8 @@ def triangular(
     **options: Any,
 ) -> Array:
     sizes, (low, top, high) = _spread(shape, left, mode, right)
-    drawn, width = _unit(key, sizes), high - low
+    drawn = _unit(key, sizes)
+    width = high - low
     rising = low + e.sqrt(drawn * width * (top - low))
     falling = high - e.sqrt((1.0 - drawn) * width * (high - top))
     return asarray(where(drawn < (top - low) / width, rising, falling), dtype or float)
@@ -227,7 +227,8 @@ def beta(
 ) -> Array:
     sizes, (first, second) = _spread(shape, a, b)
     keys = split(key)
-    x, y = gamma(keys[0], first, sizes), gamma(keys[1], second, sizes)
+    x = gamma(keys[0], first, sizes)
+    y = gamma(keys[1], second, sizes)
     return asarray(x / (x + y), dtype or float)
 
 
@@ -298,11 +299,10 @@ def dirichlet(
     key: Array, alpha: ArrayLike, shape: Any = None, dtype: Any = float, **options: Any
 ) -> Array:
     (weights,) = inexact(asarray(alpha))
-    sizes = (
-        sizes_of(weights)
-        if shape is None
-        else (*shape_of(shape), sizes_of(weights)[-1])
-    )
+    if shape is None:
+        sizes = sizes_of(weights)
+    else:
+        sizes = (*shape_of(shape), sizes_of(weights)[-1])
     drawn = gamma(key, weights, sizes)
     return asarray(drawn / sum_(drawn, axis=-1, keepdims=True), dtype or float)
 
@@ -321,11 +321,10 @@ def multivariate_normal(
     if method != "cholesky":
         raise Unsupported(f"a normal draw by method {method}")
     size = sizes_of(middle)[-1]
-    batch = (
-        common_shape([middle.dims[:-1], spread.dims[:-2]])
-        if shape is None
-        else shape_of(shape)
-    )
+    if shape is None:
+        batch = common_shape([middle.dims[:-1], spread.dims[:-2]])
+    else:
+        batch = shape_of(shape)
     drawn = normal(key, (*batch, size))
     return asarray(
         middle + einsum("...ij,...j->...i", cholesky(spread), drawn), dtype or float
@@ -342,7 +341,8 @@ def ball(
     **options: Any,
 ) -> Array:
     keys = split(key)
-    power, size = asarray(p, float), int_of(d)
+    power = asarray(p, float)
+    size = int_of(d)
     drawn = generalized_normal(keys[0], power, (*shape_of(shape), size))
     rest = exponential(keys[1], shape)
     total = sum_(e.pow_(e.abs_(drawn), broadcast_to(power, drawn.dims)), axis=-1) + rest

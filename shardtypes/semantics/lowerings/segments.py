@@ -22,7 +22,9 @@ _OPS = "jax.ops"
 def _extreme(array: Array, largest: bool) -> float:
     """What an empty segment has: the other end of the dtype."""
     if dtypes.is_kind(array.dtype, "floating"):
-        return math.inf if largest else -math.inf
+        if largest:
+            return math.inf
+        return -math.inf
     info = np.iinfo(array.dtype or "int32")
     return int(info.max if largest else info.min)
 
@@ -36,7 +38,8 @@ def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array
     ) -> Array:
         if num_segments is None:
             raise Unsupported(f"segment_{name} without num_segments")
-        array, ids = asarray(data), asarray(segment_ids)
+        array = asarray(data)
+        ids = asarray(segment_ids)
         count = int(num_segments)
         inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(count, ids)))
         # rows of no segment are put behind the last one

@@ -92,7 +92,10 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
         raise Unsupported("choose in mode raise")
     index = asarray(a)
     last = len(options) - 1
-    index = clip(index, 0, last) if mode == "clip" else remainder(index, last + 1)
+    if mode == "clip":
+        index = clip(index, 0, last)
+    else:
+        index = remainder(index, last + 1)
     shape = common_shape([index.dims, *(option.dims for option in options)])
     found = broadcast_to(options[0], shape)
     for k in range(1, len(options)):
@@ -104,7 +107,8 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def place(
     arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True
 ) -> Array:
-    array, chosen = asarray(arr), ravel(truth(mask))
+    array = asarray(arr)
+    chosen = ravel(truth(mask))
     new = ravel(vals)
     order = remainder(cumsum(chosen) - 1, size_of(new))
     return where(
@@ -121,12 +125,15 @@ def put(
     *,
     inplace: bool = True,
 ) -> Array:
-    array, index, values = asarray(a), ravel(ind), ravel(v)
+    array = asarray(a)
+    index = ravel(ind)
+    values = ravel(v)
     if mode not in (None, "clip", "wrap"):
         raise Unsupported(f"put in mode {mode}")
     count = size_of(index)
     values = take(values, np.arange(count) % max(size_of(values), 1))
-    index = remainder(index, size_of(array)) if mode == "wrap" else index
+    if mode == "wrap":
+        index = remainder(index, size_of(array))
     return reshape(At(ravel(array), index).set(values), array.dims)
 
 
@@ -140,11 +147,16 @@ def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Ar
     flat = ravel(mask)
     count = size_of(flat)
     order = argsort(e.not_(flat))
-    order = concatenate(
-        [order, broadcast_to(like(0, order), (max(int(size) - count, 0),))]
-    )[: int(size)]
-    there = e.lt(asarray(np.arange(int(size), dtype=np.int32)), sum_(flat))
-    return order, there
+    order = _of_length(order, count, int(size))
+    numbers = asarray(np.arange(int(size), dtype=np.int32))
+    return order, e.lt(numbers, sum_(flat))
+
+
+def _of_length(positions: Array, count: int, size: int) -> Array:
+    """So many positions: cut, or zeros behind the ``count`` that there are."""
+    missing = max(size - count, 0)
+    zeros = broadcast_to(like(0, positions), (missing,))
+    return concatenate([positions, zeros])[:size]
 
 
 @lowering(f"{_JNP}.nonzero")
@@ -153,9 +165,10 @@ def nonzero(
 ) -> tuple[Array, ...]:
     array = asarray(a)
     flat, there = _true_positions(truth(array), size, "nonzero")
-    fills = (
-        fill_value if isinstance(fill_value, tuple) else (fill_value or 0,) * array.rank
-    )
+    if isinstance(fill_value, tuple):
+        fills = fill_value
+    else:
+        fills = (fill_value or 0,) * array.rank
     found = unravel_index(flat, sizes_of(array))
     return tuple(
         where(there, one, fill) for one, fill in zip(found, fills, strict=True)
@@ -184,7 +197,10 @@ def compress(
     fill_value: ArrayLike = 0,
     out: None = None,
 ) -> Array:
-    array = ravel(a) if axis is None else moveaxis(a, axis, 0)
+    if axis is None:
+        array = ravel(a)
+    else:
+        array = moveaxis(a, axis, 0)
     chosen = truth(condition)
     if size is None and chosen.value is not None and not chosen.value.axes:
         size = int(np.sum(chosen.numbers()))
@@ -195,7 +211,9 @@ def compress(
         indexed(array, (flat,)),
         cast(asarray(fill_value), array.dtype or "float32"),
     )
-    return found if axis is None else moveaxis(found, 0, axis)
+    if axis is None:
+        return found
+    return moveaxis(found, 0, axis)
 
 
 @lowering(f"{_JNP}.extract")
@@ -231,7 +249,10 @@ def ravel_multi_index(
         raise Unsupported(f"ravel_multi_index in mode {mode}, order {order}")
     found = asarray(0)
     for index, size in zip(multi_index, dims, strict=True):
-        inside = clip(index, 0, size - 1) if mode == "clip" else remainder(index, size)
+        if mode == "clip":
+            inside = clip(index, 0, size - 1)
+        else:
+            inside = remainder(index, size)
         found = found * size + inside
     return found
 
@@ -246,22 +267,20 @@ class _Unique:
         if size is None:
             raise Unsupported("unique without a size")
         flat = ravel(ar)
-        self.size, self.total = int(size), size_of(flat)
+        self.size = int(size)
+        self.total = size_of(flat)
         self.order = argsort(flat)
         self.ordered = take(flat, self.order)
         new = concatenate([np.ones(1, bool), self.ordered[1:] != self.ordered[:-1]])
         self.group = cumsum(new) - 1
         first = argsort(e.not_(new))
-        first = concatenate(
-            [first, broadcast_to(like(0, first), (max(self.size - self.total, 0),))]
-        )[: self.size]
+        first = _of_length(first, self.total, self.size)
         there = np.arange(self.size) < sum_(new)
         self.first = where(there, first, 0)
-        fill = (
-            self.ordered[0]
-            if fill_value is None
-            else cast(asarray(fill_value), flat.dtype or "float32")
-        )
+        if fill_value is None:
+            fill = self.ordered[0]
+        else:
+            fill = cast(asarray(fill_value), flat.dtype or "float32")
         self.values = where(there, take(self.ordered, self.first), fill)
         self.there = there
 
@@ -308,7 +327,9 @@ def unique(
     found += [made.index] if return_index else []
     found += [made.inverse] if return_inverse else []
     found += [made.counts] if return_counts else []
-    return found[0] if len(found) == 1 else tuple(found)
+    if len(found) == 1:
+        return found[0]
+    return tuple(found)
 
 
 @lowering(f"{_JNP}.unique_values")
@@ -379,11 +400,10 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Array:
     array = asarray(a)
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         made = asarray(func(array, axis))
-        array = (
-            made
-            if made.rank == array.rank
-            else _widened(made, axis_of(axis, array.rank))
-        )
+        if made.rank == array.rank:
+            array = made
+        else:
+            array = _widened(made, axis_of(axis, array.rank))
     return array
 
 

@@ -61,7 +61,10 @@ def reshape(a: ArrayLike, shape: Any = None, order: str = "C", **options: Any) -
 
 @lowering("jax.Array.reshape")
 def method_reshape(a: Array, *args: Any, order: str = "C", **options: Any) -> Array:
-    shape = args[0] if len(args) == 1 else args
+    if len(args) == 1:
+        shape = args[0]
+    else:
+        shape = args
     return reshape(a, options.get("shape", shape), order)
 
 
@@ -82,7 +85,8 @@ def collapse(
     array = asarray(operand)
     start = start_dimension % max(array.rank, 1)
     stop = array.rank if stop_dimension is None else stop_dimension
-    stop = stop + array.rank if stop < 0 else stop
+    if stop < 0:
+        stop = stop + array.rank
     return reshape(array, (*array.dims[:start], -1, *array.dims[stop:]))
 
 
@@ -94,21 +98,19 @@ def ravel(a: ArrayLike, order: str = "C", **options: Any) -> Array:
 @lowering(f"{_JNP}.transpose", f"{_JNP}.permute_dims")
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     array = asarray(a)
-    order = (
-        tuple(range(array.rank))[::-1]
-        if axes is None
-        else tuple(axis_of(axis, array.rank) for axis in axes)
-    )
+    if axes is None:
+        order = tuple(range(array.rank))[::-1]
+    else:
+        order = tuple(axis_of(axis, array.rank) for axis in axes)
     return s.transpose(array, permutation=order)
 
 
 @lowering("jax.Array.transpose")
 def method_transpose(a: Array, *axes: Any) -> Array:
-    given = (
-        axes[0]
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
-        else axes
-    )
+    if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        given = axes[0]
+    else:
+        given = axes
     return transpose(a, given or None)
 
 
@@ -126,7 +128,8 @@ def matrix_transpose(x: ArrayLike) -> Array:
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     array = asarray(a)
     order = list(range(array.rank))
-    i, j = axis_of(axis1, array.rank), axis_of(axis2, array.rank)
+    i = axis_of(axis1, array.rank)
+    j = axis_of(axis2, array.rank)
     order[i], order[j] = order[j], order[i]
     return s.transpose(array, permutation=tuple(order))
 
@@ -143,14 +146,19 @@ def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
 
 
 def _several(axis: Any) -> Sequence[int]:
-    return tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if isinstance(axis, (tuple, list)):
+        return tuple(axis)
+    return (axis,)
 
 
 @lowering(f"{_JNP}.rollaxis")
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     array = asarray(a)
     at = axis_of(axis, array.rank)
-    target = start + array.rank if start < 0 else start
+    if start < 0:
+        target = start + array.rank
+    else:
+        target = start
     return moveaxis(array, at, target - (at < target))
 
 
@@ -186,10 +194,11 @@ def lax_squeeze(array: ArrayLike, dimensions: Any) -> Array:
 
 @lowering(f"{_JNP}.broadcast_to")
 def broadcast_to(array: ArrayLike, shape: Any, **options: Any) -> Array:
-    given, wanted = (
-        asarray(array),
-        tuple(shape) if isinstance(shape, (tuple, list)) else (shape,),
-    )
+    given = asarray(array)
+    if isinstance(shape, (tuple, list)):
+        wanted = tuple(shape)
+    else:
+        wanted = (shape,)
     first = len(wanted) - given.rank
     return s.broadcast_in_dim(
         given, shape=wanted, broadcast_dimensions=tuple(range(first, len(wanted)))
@@ -239,7 +248,9 @@ def atleast_1d(*arrays: ArrayLike) -> Any:
     found = [
         s.expand_dims(x, axes=(0,)) if x.rank == 0 else x for x in map(asarray, arrays)
     ]
-    return found[0] if len(found) == 1 else found
+    if len(found) == 1:
+        return found[0]
+    return found
 
 
 @lowering(f"{_JNP}.atleast_2d")
@@ -248,7 +259,9 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
         s.expand_dims(x, axes=tuple(range(2 - x.rank))) if x.rank < 2 else x
         for x in map(asarray, arrays)
     ]
-    return found[0] if len(found) == 1 else found
+    if len(found) == 1:
+        return found[0]
+    return found
 
 
 # --- slices -------------------------------------------------------------------------------------------------------
@@ -285,7 +298,10 @@ lowering(f"{_LAX}.slice_in_dim")(slice_in_dim)
 def lax_slice(
     operand: ArrayLike, start_indices: Any, limit_indices: Any, strides: Any = None
 ) -> Array:
-    steps = None if strides is None else tuple(strides)
+    if strides is None:
+        steps = None
+    else:
+        steps = tuple(strides)
     return s.slice_(
         asarray(operand),
         start_indices=tuple(start_indices),
@@ -302,11 +318,16 @@ def index_in_dim(
     at = axis_of(axis, array.rank)
     number = axis_of(index, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
     found = slice_in_dim(array, number, number + 1, axis=at)
-    return found if keepdims else s.squeeze(found, axes=(at,))
+    if keepdims:
+        return found
+    return s.squeeze(found, axes=(at,))
 
 
 def _starts(given: Any, rank: int) -> list[Array]:
-    items = [given[k] for k in range(rank)] if isinstance(given, Array) else list(given)
+    if isinstance(given, Array):
+        items = [given[k] for k in range(rank)]
+    else:
+        items = list(given)
     return [asarray(item) for item in items]
 
 
@@ -347,14 +368,17 @@ def dynamic_index_in_dim(
     **options: Any,
 ) -> Array:
     found = dynamic_slice_in_dim(operand, index, 1, axis)
-    return found if keepdims else s.squeeze(found, axes=(axis_of(axis, found.rank),))
+    if keepdims:
+        return found
+    return s.squeeze(found, axes=(axis_of(axis, found.rank),))
 
 
 @lowering(f"{_LAX}.dynamic_update_slice")
 def dynamic_update_slice(
     operand: ArrayLike, update: ArrayLike, start_indices: Any, **options: Any
 ) -> Array:
-    array, new = asarray(operand), asarray(update)
+    array = asarray(operand)
+    new = asarray(update)
     return s.dynamic_update_slice(array, new, *_starts(start_indices, array.rank))
 
 
@@ -376,9 +400,11 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, **options: Any
 ) -> Array:
-    array, new = asarray(operand), asarray(update)
+    array = asarray(operand)
+    new = asarray(update)
     at = axis_of(axis, array.rank)
-    new = s.expand_dims(new, axes=(at,)) if new.rank < array.rank else new
+    if new.rank < array.rank:
+        new = s.expand_dims(new, axes=(at,))
     return dynamic_update_slice_in_dim(array, new, index, at)
 
 
@@ -412,7 +438,10 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(array), shift, 0), array.dims)
     axes = [axis_of(one, array.rank) for one in _several(axis)]
-    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    if isinstance(shift, (tuple, list)):
+        shifts = shift
+    else:
+        shifts = [shift] * len(axes)
     for at, by in zip(axes, shifts, strict=True):
         array = _rolled(array, by, at)
     return array

@@ -113,16 +113,21 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 @lowering(f"{_SPECIAL}.comb")
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     n, r = _floats(N, k)
-    n = n + r - 1 if repetition else n
-    ways = e.exp(e.sub(e.lgamma(n + 1), e.add(e.lgamma(r + 1), e.lgamma(n - r + 1))))
+    if repetition:
+        n = n + r - 1
+    together = e.lgamma(n + 1)
+    apart = e.add(e.lgamma(r + 1), e.lgamma(n - r + 1))
+    ways = e.exp(e.sub(together, apart))
     zero = like(0.0, r)
-    possible = e.and_(e.and_(e.ge(r, zero), e.ge(n, zero)), e.le(r, n))
+    counts = e.and_(e.ge(r, zero), e.ge(n, zero))
+    possible = e.and_(counts, e.le(r, n))
     return where(possible, ways, 0.0)
 
 
 @lowering(f"{_SPECIAL}.multigammaln")
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
-    array, count = _float(a), int_of(d)
+    array = _float(a)
+    count = int_of(d)
     total = like(count * (count - 1) / 4 * math.log(math.pi), array)
     for j in range(count):
         total = e.add(total, e.lgamma(array - j / 2))
@@ -181,7 +186,8 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     zero = like(0.0, a)
     both = e.and_(e.gt(a, zero), e.gt(b, zero))
     nothing = e.and_(e.eq(a, zero), e.ge(b, zero))
-    x, y = where(both, a, 1.0), where(both, b, 1.0)
+    x = where(both, a, 1.0)
+    y = where(both, b, 1.0)
     entropy = e.sub(xlogy(x, x), xlogy(x, y))
     return where(both, entropy, where(nothing, zero, like(math.inf, a)))
 

@@ -171,7 +171,8 @@ def _of_numbers(function: Callable[..., Array]) -> Callable[..., Array]:
         **options: Any,
     ) -> Array:
         known = e.not_(isnan(a))
-        known = known if where is None else e.and_(known, asarray(where))
+        if where is not None:
+            known = e.and_(known, asarray(where))
         return function(
             _zero_for_nan(a), axis, dtype, out, ddof, keepdims, where=known, **options
         )
@@ -199,7 +200,9 @@ def sem(
     if nan_policy != "propagate":
         raise Unsupported(f"sem with nan_policy={nan_policy}")
     (array,) = inexact(asarray(a))
-    array, axis = (ravel(array), 0) if axis is None else (array, axis)
+    if axis is None:
+        array = ravel(array)
+        axis = 0
     count = sizes_of(array)[axis_of(axis, array.rank)]
     return divide(std(array, axis, ddof=ddof, keepdims=keepdims), float(count) ** 0.5)
 
@@ -216,8 +219,12 @@ def cov(
     **options: Any,
 ) -> Array:
     rows = _variables(m, rowvar)
-    rows = rows if y is None else concatenate(inexact(rows, _variables(y, rowvar)), 0)
-    less = (0 if bias else 1) if ddof is None else ddof
+    if y is not None:
+        rows = concatenate(inexact(rows, _variables(y, rowvar)), 0)
+    if ddof is None:
+        less = 0 if bias else 1
+    else:
+        less = ddof
     given = [
         inexact(asarray(one))[0] for one in (fweights, aweights) if one is not None
     ]
@@ -227,14 +234,16 @@ def cov(
         return squeeze(
             divide(matmul(centred, e.conj(transpose(centred))), float(count))
         )
-    weights = given[0] if len(given) == 1 else given[0] * given[1]
+    if len(given) == 1:
+        weights = given[0]
+    else:
+        weights = given[0] * given[1]
     centred = rows - expand_dims(average(rows, 1, weights), 1)
     total = sum_(weights)
-    lost = (
-        asarray(less)
-        if aweights is None
-        else divide(less * sum_(weights * asarray(aweights)), total)
-    )
+    if aweights is None:
+        lost = asarray(less)
+    else:
+        lost = divide(less * sum_(weights * asarray(aweights)), total)
     return squeeze(
         divide(matmul(centred * weights, e.conj(transpose(centred))), total - lost)
     )
@@ -243,7 +252,10 @@ def cov(
 def _variables(m: ArrayLike, rowvar: bool) -> Array:
     (array,) = inexact(asarray(m))
     wide = atleast_2d(array)
-    found: Array = transpose(wide) if not rowvar and sizes_of(wide)[0] != 1 else wide
+    if not rowvar and sizes_of(wide)[0] != 1:
+        found: Array = transpose(wide)
+    else:
+        found = wide
     return found
 
 
@@ -277,11 +289,11 @@ def histogram_bin_edges(
     given, (array,) = asarray(bins), inexact(asarray(a))
     if given.rank:
         return inexact(given)[0]
-    low, high = (
-        (min_(array), max_(array))
-        if range is None
-        else (asarray(one, array.dtype) for one in range)
-    )
+    if range is None:
+        low = min_(array)
+        high = max_(array)
+    else:
+        low, high = (asarray(one, array.dtype) for one in range)
     same = low == high
     count = int(given.numbers()) + 1
     return linspace(where(same, low - 0.5, low), where(same, high + 0.5, high), count)
@@ -300,7 +312,10 @@ def histogram(
     last = sizes_of(edges)[0] - 1
     place = where(array == edges[-1], last, searchsorted(edges, array, "right"))
     inside = e.and_(place > 0, place <= last)
-    counted = like(1.0, array) if weights is None else inexact(ravel(weights))[0]
+    if weights is None:
+        counted = like(1.0, array)
+    else:
+        counted = inexact(ravel(weights))[0]
     counted = where(inside, broadcast_to(counted, array.dims), 0)
     counts = At(
         broadcast_to(like(0, counted), (last,)), clip(place - 1, 0, last - 1)
@@ -342,10 +357,16 @@ def rankdata(
     if method not in ("average", "min", "max") or nan_policy != "propagate":
         raise Unsupported(f"ranks by method {method}")
     array = asarray(a)
-    rows = ravel(array) if axis is None else moveaxis(array, axis, -1)
-    mine, others = expand_dims(rows, -1), expand_dims(rows, -2)
+    if axis is None:
+        rows = ravel(array)
+    else:
+        rows = moveaxis(array, axis, -1)
+    mine = expand_dims(rows, -1)
+    others = expand_dims(rows, -2)
     below = cast(sum_(others < mine, axis=-1), "float32")
     beside = cast(sum_(others == mine, axis=-1), "float32")
     share = {"min": 1.0, "max": beside, "average": (beside + 1.0) * 0.5}[method]
     found = below + share
-    return found if axis is None else moveaxis(found, -1, axis)
+    if axis is None:
+        return found
+    return moveaxis(found, -1, axis)
