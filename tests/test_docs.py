@@ -50,20 +50,24 @@ def commands(body: str) -> Iterator[Command]:
         yield Command(line, output)
 
 
+#: Where pytest sees a CI it does not shorten lines.
+OF_A_CI = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
+
+
 def run(line: str, cwd: Path) -> str:
     """The command's output, without what changes from run to run and without blank space at the ends of lines."""
     tool, *args = shlex.split(line)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
+    added = {"PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
     if tool != "python":
-        env["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
-    # where pytest sees a CI it does not shorten lines
-    for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):
-        env.pop(name, None)
+        added["PYTHONSAFEPATH"] = "1"  # as the command does, other than ``python -m``
     if tool == "shardlint":
-        done = run_linter(*args, cwd=cwd, env=env, together=True)
+        done = run_linter(*args, cwd=cwd, env=added, together=True)
     elif tool == "pytest":
-        done = run_pytest(*args, cwd=cwd, env=env, together=True)
+        done = run_pytest(*args, cwd=cwd, env=added, together=True, without=OF_A_CI)
     else:
+        env = {**os.environ, **added}
+        for name in OF_A_CI:
+            env.pop(name, None)
         command = [sys.executable, *TOOLS[tool], *args]
         done = run_command(command, cwd, env, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)

@@ -272,15 +272,14 @@ def test_a_second_interrupt_waits_for_nobody_either(
     assert len(list(started.iterdir())) == 2
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def python_handles_interrupts() -> Iterator[None]:
-    """What starts the tests in the background may have interrupts ignored."""
+    """What starts the tests in the background may have interrupts ignored, by what these start as well."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("python_handles_interrupts")
 def test_an_interrupt_does_not_keep_processes_from_being_ended() -> None:
     done = []
 
