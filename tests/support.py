@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import files
 from pathlib import Path
@@ -215,14 +215,10 @@ def run_pytest(
     cwd: Path = ROOT,
     env: Mapping[str, str] | None = None,
     together: bool = False,
-    without: Collection[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m pytest`` with these arguments, on this source tree; the caller judges the exit status. With
-    ``together`` both outputs are one. The environment is that of this process and ``env``, ``without`` some variables.
-    """
+    ``together`` both outputs are one."""
     merged = {**os.environ, **(env or {})}
-    for name in without:
-        merged.pop(name, None)
     merged["PYTHONPATH"] = os.pathsep.join(
         path for path in (str(ROOT), merged.get("PYTHONPATH", "")) if path
     )

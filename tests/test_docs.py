@@ -50,8 +50,11 @@ def commands(body: str) -> Iterator[Command]:
         yield Command(line, output)
 
 
-#: Where pytest sees a CI it does not shorten lines.
-OF_A_CI = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
+@pytest.fixture(autouse=True)
+def of_no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pytest sees a CI it does not shorten lines."""
+    for name in ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def run(line: str, cwd: Path) -> str:
@@ -63,13 +66,10 @@ def run(line: str, cwd: Path) -> str:
     if tool == "shardlint":
         done = run_linter(*args, cwd=cwd, env=added, together=True)
     elif tool == "pytest":
-        done = run_pytest(*args, cwd=cwd, env=added, together=True, without=OF_A_CI)
+        done = run_pytest(*args, cwd=cwd, env=added, together=True)
     else:
-        env = {**os.environ, **added}
-        for name in OF_A_CI:
-            env.pop(name, None)
         command = [sys.executable, *TOOLS[tool], *args]
-        done = run_command(command, cwd, env, together=True)
+        done = run_command(command, cwd, {**os.environ, **added}, together=True)
     text = re.sub(r"\bin \d+\.\d+s( \(\S+\))?", "in 1.00s", done.stdout)
     text = re.sub(r"^=+ (.*?) =+$", r"=== \1 ===", text, flags=re.M)
     return "".join(f"{row.rstrip()}\n" for row in text.strip("\n").splitlines())

@@ -147,14 +147,12 @@ def _outside(
 def _others(old: Value) -> dict[int, Value]:
     """Where an object may be one of several, nothing is known of these when it changes."""
     others: dict[int, Value] = {}
-    found = {id(one): one for one in _alternatives(old)}
-    while found:
-        others.update(dict.fromkeys(found, CHANGED))
+    fresh = [old]
+    while fresh:
         # after many joins most alternatives are each other's: each is looked at once
-        further = {
-            id(one): one for each in found.values() for one in _alternatives(each)
-        }
-        found = {key: one for key, one in further.items() if key not in others}
+        found = {id(one): one for each in fresh for one in _alternatives(each)}
+        fresh = [one for key, one in found.items() if key not in others]
+        others.update(dict.fromkeys(found, CHANGED))
     return others
 
 

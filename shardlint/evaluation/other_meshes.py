@@ -214,11 +214,8 @@ def _may_be_meant(
         return True
     for chosen in _choices(places):
         setting = _changed(other.setting, chosen, size)
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        came_as_far = len(outcome.regions) == len(declared.regions)
-        if came_as_far and _agrees(declared, outcome, other):
+        outcome = _again(program, declared, other, axis, setting)
+        if outcome is not None and _agrees(declared, outcome, other):
             return True
     return False
 
@@ -252,8 +249,7 @@ def _changed(setting: Setting, places: Sequence[modules.Where], size: int) -> Se
 def _with_numbers(
     program: Program, declared: Outcome, other: OtherRun, axis: str
 ) -> Iterator[tuple[Setting, Outcome]]:
-    """The runs in which another number in the text of a program stands for the size of the mesh too. One by which the
-    program takes another mesh, on which the axis has its own size, says nothing."""
+    """The runs in which another number in the text of a program stands for the size of the mesh too."""
     size = declared.sizes[axis]
     whole = declared.devices_used
     numbers = dict.fromkeys(
@@ -268,12 +264,22 @@ def _with_numbers(
         setting = replace(
             other.setting, literals={**other.setting.literals, where: value}
         )
-        outcome = program.run(
-            setting.devices, setting.literals, until=differs_from(declared)
-        )
-        has_its_size = outcome.sizes.get(axis) == other.outcome.sizes[axis]
-        if has_its_size and len(outcome.regions) == len(declared.regions):
+        outcome = _again(program, declared, other, axis, setting)
+        if outcome is not None:
             yield setting, outcome
+
+
+def _again(
+    program: Program, declared: Outcome, other: OtherRun, axis: str, setting: Setting
+) -> Outcome | None:
+    """The other run with more numbers changed, if it comes as far as the program does. One by which the program takes
+    another mesh, on which the axis has its own size, says nothing."""
+    outcome = program.run(
+        setting.devices, setting.literals, until=differs_from(declared)
+    )
+    if outcome.sizes.get(axis) != other.outcome.sizes[axis]:
+        return None
+    return outcome if len(outcome.regions) == len(declared.regions) else None
 
 
 def _agrees(declared: Outcome, outcome: Outcome, other: OtherRun) -> bool:

@@ -25,6 +25,7 @@ from shardtypes.errors import ShapeStringError
 from shardtypes.function_names import display_name
 from shardtypes.lang import Shape
 from shardtypes.lang.parser import parse
+from shardtypes.lang.size import Sizes
 from shardtypes.laws.verdict import CannotTell, first_line
 from shardtypes.partition_specs import map_type
 from shardtypes.prng_keys import is_key
@@ -37,9 +38,6 @@ from shardtypes.trace_guesses import CannotTell as CannotMake
 
 Axes = Any
 Function: TypeAlias = Callable[..., Any]
-Sizes: TypeAlias = Mapping[str, int]
-"""Of dimensions, by name."""
-
 Arguments: TypeAlias = tuple[list[Any], dict[str, Any]]
 """Positional ones and named ones."""
 

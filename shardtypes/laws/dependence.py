@@ -314,7 +314,7 @@ class Dependence(Domain[Depends]):
                 else:
                     whole.append(np.zeros(cell.known.shape, atom.aval.dtype))
             values = moved(name, params, whole, lead)
-        return list(map(Depends, on, known, values))
+        return [Depends(*parts) for parts in zip(on, known, values, strict=True)]
 
     def _reduced(self, eqn: Any, name: str, cell: Depends) -> Depends:
         lead = len(self.devices)

@@ -17,7 +17,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardtypes.fields import is_pytree_dataclass
 from shardtypes.function_names import display_name
-from shardtypes.laws.arguments import Function, Sizes
+from shardtypes.lang.size import Sizes
+from shardtypes.laws.arguments import Function
 from shardtypes.laws.differences import on_host
 from shardtypes.laws.source import shown
 from shardtypes.laws.verdict import CannotTell, Verdict

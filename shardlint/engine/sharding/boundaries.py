@@ -20,7 +20,7 @@ from shardlint.engine.sharding.placed import Placement
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.signatures import Signature, signature
 from shardlint.engine.sharding.site import NONE, Site
-from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.engine.types import ArrayType, SequenceType
 from shardlint.values import (
     ArrayValue,
@@ -439,15 +439,7 @@ class _Check:
         if not checks.check_axes(self.site, spec, self._mesh_axes(sharding), operand):
             return
         named = self.named
-        other = next(
-            (
-                one
-                for entry in spec.entries or ()
-                for one in entry or ()
-                if named and one not in named
-            ),
-            "",
-        )
+        other = next((a for a in axes_named(spec) if named and a not in named), "")
         if other:
             at = self.site.place(spec, operand)
             text = f"{shown(spec)} names {other!r}, which is not a Manual axis (axis_names: {axes_text(named or ())})"

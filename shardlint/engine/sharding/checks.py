@@ -10,7 +10,7 @@ from typing import Literal as Choice
 from shardlint import ir
 from shardlint.engine.sharding import meshes
 from shardlint.engine.sharding.site import NONE, Site
-from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.engine.trees import children
 from shardlint.ops.sharding.explicit import explicit_axes
 from shardlint.values import (
@@ -51,7 +51,7 @@ def made_axes(site: Site, spec: SpecValue) -> dict[str, int | None] | None:
         if site.frame.mesh is None and not site.it.mesh
         else frozenset()
     )
-    named = {axis for entry in spec.entries or () for axis in entry or ()}
+    named = set(axes_named(spec))
     return dict.fromkeys(sorted(made)) if named & made else None
 
 
@@ -75,13 +75,12 @@ def wrong_axis(
 ) -> tuple[str, str] | None:
     """The code and the message about the first axis that occurs twice, or that the mesh does not have."""
     seen: set[str] = set()
-    for entry in spec.entries or ():
-        for axis in entry or ():
-            if axis in seen:
-                return "ST102", messages.repeated_axis(axis, shown(spec))
-            seen.add(axis)
-            if axes is not None and axis not in axes:
-                return "ST103", messages.unknown_axis(axis, axes)
+    for axis in axes_named(spec):
+        if axis in seen:
+            return "ST102", messages.repeated_axis(axis, shown(spec))
+        seen.add(axis)
+        if axes is not None and axis not in axes:
+            return "ST103", messages.unknown_axis(axis, axes)
     return None
 
 

@@ -17,6 +17,7 @@ from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import (
     NAMED_SHARDING,
     PARTITION_SPEC,
+    axes_named,
     make,
     shown,
     spec_of,
@@ -230,9 +231,7 @@ def _names_manual(site: Site, spec: SpecValue, operand: ir.Expr | None) -> bool:
     if view is None or view.kind != "shard_map" or view.transposes is None:
         return False
     own = {axis for axis, _ in view.axes} - set(view.mapped)
-    axis = next(
-        (one for entry in spec.entries or () for one in entry or () if one in own), None
-    )
+    axis = next((one for one in axes_named(spec) if one in own), None)
     if axis is None:
         return False
     at = site.place(spec, operand)

@@ -11,7 +11,7 @@ from shardlint.axis_switches import switched
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding.rules_in_force import may_name_axes
 from shardlint.engine.sharding.site import Site
-from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.ops.sharding.explicit import UNPLACED, explicit_axes, placed
 from shardlint.project import SWITCHED
 from shardlint.values import (
@@ -134,8 +134,7 @@ def _names_no_explicit_axis(
 ) -> bool:
     """False after a report."""
     explicit = explicit_axes(mesh) or {}
-    named = [axis for entry in spec.entries or () for axis in entry or ()]
-    wrong = next((axis for axis in named if axis in explicit), None)
+    wrong = next((axis for axis in axes_named(spec) if axis in explicit), None)
     if wrong is None:
         return True
     at = site.place(spec, operand)
@@ -158,15 +157,7 @@ def check_types(site: Site, sharding: Value, operand: ir.Expr | None) -> bool:
     if spec is None or mesh is None or mesh.axes is None or mesh.types is None:
         return True
     kinds = {axis: kind for (axis, _), kind in zip(mesh.axes, mesh.types, strict=True)}
-    wrong = next(
-        (
-            axis
-            for entry in spec.entries or ()
-            for axis in entry or ()
-            if kinds.get(axis) == "Auto"
-        ),
-        None,
-    )
+    wrong = next((axis for axis in axes_named(spec) if kinds.get(axis) == "Auto"), None)
     if wrong is None:
         return True
     at = site.place(spec, operand)

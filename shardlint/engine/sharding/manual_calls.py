@@ -16,7 +16,7 @@ from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual import signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
-from shardlint.engine.sharding.specs import spec_of
+from shardlint.engine.sharding.specs import axes_named, spec_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
 from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import sharded, split_marks, state, without
@@ -136,11 +136,10 @@ def _is_partly_manual(options: dict[str, Value]) -> bool:
 
 def _is_called(options: dict[str, Value]) -> bool:
     """Whether the specs name some axis that is not spelled out, and none that is."""
-    specs = [spec for name in _SPECS for spec in _specs(options.get(name))]
-    spelled = any(
-        axis for spec in specs for entry in spec.entries or () for axis in entry or ()
-    )
-    return not spelled and any(spec.called is not None for spec in specs)
+    if _spelled_in_specs(options):
+        return False
+    specs = (spec for name in _SPECS for spec in _specs(options.get(name)))
+    return any(spec.called is not None for spec in specs)
 
 
 def _specs(tree: Value | None) -> Iterator[SpecValue]:
@@ -171,12 +170,8 @@ def _bordered(it: Interpreter) -> bool:
 
 def spelled_axes(specs: Value | None) -> Iterator[str]:
     """The mesh axes that a tree of specs names."""
-    spec = None if specs is None else spec_of(specs)
-    if spec is not None:
-        yield from (axis for entry in spec.entries or () for axis in entry or ())
-    elif specs is not None:
-        for _, part in children(specs) or ():
-            yield from spelled_axes(part)
+    for spec in _specs(specs):
+        yield from axes_named(spec)
 
 
 def _manual_axes(

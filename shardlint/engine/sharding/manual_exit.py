@@ -16,7 +16,7 @@ from shardlint.engine.regions import Region
 from shardlint.engine.sharding import manual_leaves, prefixes
 from shardlint.engine.sharding.manual_entry import unclear
 from shardlint.engine.sharding.manual_trees import parts_of
-from shardlint.engine.sharding.specs import shown, spec_of
+from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.engine.sharding.writing import written_at
 from shardlint.engine.trees import children
 from shardlint.engine.types import ArrayType, ClassType, SequenceType, Type
@@ -279,7 +279,7 @@ def _of_specs(region: Region, value: Value, promised: bool) -> Iterator[Finding]
             yield Finding("ST306", text, (), path, spec.place)
             continue
         if spec is not None and _is_known(spec):
-            declared = {axis for entry in entries for axis in entry or ()}
+            declared = set(axes_named(spec))
             pending = set(spec.unreduced or ())
             yield from judge(leaf, declared, pending, path, region.own)
         yield from _miscounted(leaf, path)

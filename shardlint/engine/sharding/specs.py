@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from shardlint.values import (
     DictValue,
@@ -105,6 +105,12 @@ def spec_of(value: Value) -> SpecValue | None:
             return spec
         case _:
             return None
+
+
+def axes_named(spec: SpecValue) -> Iterator[str]:
+    """The mesh axes that a spec spells out, in order."""
+    for entry in spec.entries or ():
+        yield from entry or ()
 
 
 def items_of(spec: SpecValue) -> SequenceValue | None:

@@ -165,11 +165,11 @@ def resized(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     if all(dim.size == ONE for dim in out.dims):
         return None  # a single element: newer releases of JAX take it from anywhere
     result: DimAxes = []
-    for k, dim in enumerate(dims):
-        size = out.dims[k].size
-        same = origins[k] == (0, k) or (size is not None and size == dim.size)
+    pairs = zip(dims, out.dims, origins, strict=True)
+    for k, (dim, new, origin) in enumerate(pairs):
+        same = origin == (0, k) or (new.size is not None and new.size == dim.size)
         if dim.axes and not same:
-            result.append(_divided(op, k, size))
+            result.append(_divided(op, k, new.size))
         else:
             result.append(dim.axes)
     return result

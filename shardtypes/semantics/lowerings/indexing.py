@@ -22,7 +22,11 @@ from shardtypes.semantics.lowerings.convert import (
 )
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.operators import remainder
-from shardtypes.semantics.lowerings.shapes import broadcast_to, common_shape, ravel
+from shardtypes.semantics.lowerings.shapes import (
+    along,
+    broadcast_to,
+    common_shape,
+)
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p
 from shardtypes.semantics.primitives.structure import pad, reshape, slice_
@@ -421,12 +425,9 @@ def take(
     indices_are_sorted: bool = False,
     fill_value: Any = None,
 ) -> Array:
-    array = asarray(a)
-    if axis is None:
-        array = ravel(array)
-        axis = 0
-    before = (slice(None),) * axis_of(axis, array.rank)
-    size = int(array.dims[len(before)])  # type: ignore[arg-type]  # a number, as values are
+    array, at = along(a, axis)
+    before = (slice(None),) * at
+    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
     if isinstance(indices, int) and -size <= indices < size:
         return indexed(array, (*before, indices))
     index = (*before, asarray(indices))
@@ -449,12 +450,8 @@ def take_along_axis(
     mode: Any = "fill",
     fill_value: Any = None,
 ) -> Array:
-    array = asarray(arr)
+    array, at = along(arr, axis)
     places = asarray(indices)
-    if axis is None:
-        array = ravel(array)
-        axis = 0
-    at = axis_of(axis, array.rank)
     size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
     found = _taken_along(array, _in_range(places, size), at)
     is_inside = _is_inside(_from_start(places, size), size)

@@ -15,6 +15,7 @@ from shardtypes.semantics.lowerings.convert import (
     shape_of,
 )
 from shardtypes.semantics.lowerings.shapes import (
+    along,
     atleast_1d,
     atleast_2d,
     ravel,
@@ -133,11 +134,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any
 ) -> Array:
-    array = asarray(a)
-    if axis is None:
-        array = ravel(array)
-        axis = 0
-    at = axis_of(axis, array.rank)
+    array, at = along(a, axis)
     if isinstance(repeats, (tuple, list)) or (
         isinstance(repeats, Array) and repeats.rank
     ):

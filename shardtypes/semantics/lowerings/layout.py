@@ -25,6 +25,7 @@ from shardtypes.semantics.lowerings.indexing import At, take
 from shardtypes.semantics.lowerings.joining import concatenate, split
 from shardtypes.semantics.lowerings.operators import power
 from shardtypes.semantics.lowerings.shapes import (
+    along,
     broadcast_to,
     entries_of,
     expand_dims,
@@ -194,13 +195,7 @@ def delete(
     *,
     assume_unique_indices: bool = False,
 ) -> Array:
-    if axis is None:
-        array = ravel(arr)
-        at = 0
-    else:
-        array = asarray(arr)
-        at = axis
-    at = axis_of(at, array.rank)
+    array, at = along(arr, axis)
     places = np.arange(sizes_of(array)[at])
     return take(array, np.delete(places, _static(obj, len(places), "delete")), at)
 
@@ -209,13 +204,7 @@ def delete(
 def insert(
     arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
 ) -> Array:
-    if axis is None:
-        array = ravel(arr)
-        at = 0
-    else:
-        array = asarray(arr)
-        at = axis
-    at = axis_of(at, array.rank)
+    array, at = along(arr, axis)
     count = sizes_of(array)[at]
     index = _static(obj, count, "insert")
     if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:

@@ -181,6 +181,13 @@ def _flat(array: Array) -> Array:
     return reshape(array, new_sizes=(count(array, everything),))
 
 
+def _along(array: Array, axis: Any) -> tuple[Array, int]:
+    """The array and the number of one of its dimensions; of none, the flat array and its only one."""
+    if axis is None:
+        return _flat(array), 0
+    return array, axis_of(axis, array.rank)
+
+
 @lowering(f"{_JNP}.mean")
 def mean(
     a: ArrayLike,
@@ -385,10 +392,8 @@ def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
         array = asarray(a, dtype)
         if array.dtype == "bool" and widen:
             array = cast(array, "int32")
-        if axis is None:
-            array = _flat(array)
-            axis = 0
-        return primitive(array, axis=axis_of(axis, array.rank), reverse=False)
+        array, at = _along(array, axis)
+        return primitive(array, axis=at, reverse=False)
 
     return function
 
@@ -503,11 +508,7 @@ def sort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    array = asarray(a)
-    if axis is None:
-        array = _flat(array)
-        axis = 0
-    dimension = axis_of(axis, array.rank)
+    array, dimension = _along(asarray(a), axis)
     (found,) = r.sort(array, dimension=dimension, num_keys=1, is_stable=True, count=1)
     if descending:
         return _flipped(found, dimension)
@@ -530,11 +531,7 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
 ) -> Array:
-    array = asarray(a)
-    if axis is None:
-        array = _flat(array)
-        axis = 0
-    dimension = axis_of(axis, array.rank)
+    array, dimension = _along(asarray(a), axis)
     key = e.neg(array) if descending else array
     return r.sort(
         key,

@@ -95,6 +95,14 @@ def ravel(a: ArrayLike, order: str = "C", **options: Any) -> Array:
     return reshape(a, -1, order)
 
 
+def along(a: ArrayLike, axis: int | None) -> tuple[Array, int]:
+    """An array and the number of one of its dimensions; of none, the flat array and its only one."""
+    array = asarray(a)
+    if axis is None:
+        return ravel(array), 0
+    return array, axis_of(axis, array.rank)
+
+
 @lowering(f"{_JNP}.transpose", f"{_JNP}.permute_dims")
 def transpose(a: ArrayLike, axes: Any = None) -> Array:
     array = asarray(a)

@@ -11,7 +11,6 @@ from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axes_of,
-    axis_of,
     cast,
     inexact,
     like,
@@ -34,6 +33,7 @@ from shardtypes.semantics.lowerings.reductions import (
     var,
 )
 from shardtypes.semantics.lowerings.shapes import (
+    along,
     atleast_2d,
     broadcast_to,
     expand_dims,
@@ -200,11 +200,9 @@ def sem(
     if nan_policy != "propagate":
         raise Unsupported(f"sem with nan_policy={nan_policy}")
     (array,) = inexact(asarray(a))
-    if axis is None:
-        array = ravel(array)
-        axis = 0
-    count = sizes_of(array)[axis_of(axis, array.rank)]
-    return divide(std(array, axis, ddof=ddof, keepdims=keepdims), float(count) ** 0.5)
+    array, at = along(array, axis)
+    count = sizes_of(array)[at]
+    return divide(std(array, at, ddof=ddof, keepdims=keepdims), float(count) ** 0.5)
 
 
 @lowering(f"{_JNP}.cov")
