@@ -54,6 +54,10 @@ class Collective:
     grouped: bool = False
     among: bool = False  # the value is one of several in a tree
 
+    def counts(self, axis: str) -> bool:
+        """Whether there may be more devices than one along an axis: over one nothing is added, or divided."""
+        return self.view.size(axis).constant != 1
+
 
 class ReplicatedSum(ShardingError):
     """A sum over devices that all hold the same: a mistake unless the program divides by their number."""
@@ -108,7 +112,7 @@ def summed(value: ArrayValue, one: Collective) -> ArrayValue:
     exact = {"lax.psum": _is_partial_sum, "lax.pmean": _is_partial_mean}.get(
         one.name, _same
     )
-    odd = [axis for axis in one.axes if not exact(value, axis)]
+    odd = [axis for axis in one.axes if one.counts(axis) and not exact(value, axis)]
     result = scaled(
         replace(without(_axes(value, one.axes), one.axes), constant=False), odd
     )
@@ -178,7 +182,7 @@ def _wrong_count(
     sums = one.name in _SUMS
     over = f"{one.name} over {axis!r}"
     devices = f"the number of devices along {axis!r}"
-    if kinds & {"shared", "scattered"}:
+    if kinds & {"shared", "scattered"} or not one.counts(axis):
         return None
     if state(value, axis) == "replicated" and sums and not value.constant:
         return "ST303", _replicated_sum(one, [axis], devices)
@@ -222,7 +226,11 @@ def refuse_replicated(value: ArrayValue, one: Collective) -> None:
         again = []
     else:
         again = same_everywhere(value, one)
-    again = [axis for axis in again if "shared" not in marks(value, axis)]
+    again = [
+        axis
+        for axis in again
+        if one.counts(axis) and "shared" not in marks(value, axis)
+    ]
     if again and not SCALES & value.marks:
         times = " times ".join(str(one.view.size(axis)).strip("|") for axis in again)
         numbered = all(one.view.size(axis).constant is not None for axis in again)
