@@ -237,8 +237,8 @@ BOUNDS = [
     (TREE, OURS + RECORDED, 1.3, OURS),
     (COMPILED, OURS, 1.05, "bare"),
     (COMPILED, BY_TYPEGUARD, 1.05, "bare"),
-    (FIRST, OURS, 1.35, "bare"),
-    (FIRST, KEPT, 1.3, "bare"),
+    (FIRST, OURS, 1.25, "bare"),
+    (FIRST, KEPT, 1.2, "bare"),
     (DECORATING, OURS, 1 / 50, "typeguard"),
 ]
 

@@ -14,7 +14,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -56,6 +56,12 @@ class Collector:
         self._results: set[int] = set()
         self._decided: dict[int, Any] = {}
         self.constrains_results = False
+        #: The only trace that may have questions in it; None for each that is made while they are asked.
+        self.trace: Any = None
+
+    def may_ask_in(self, trace: Any) -> bool:
+        """Whether a trace may have questions in it. JAX uses others again, in programs that run."""
+        return self.trace is None or self.trace is trace
 
     def add(self, error: ShardingError | None) -> None:
         """Note one answer."""
@@ -158,7 +164,8 @@ class Collector:
         raise first
 
 
-# A new value is a new part of JAX's cache keys: what was traced before is traced again, with the questions in it.
+# A new value is a new part of JAX's cache keys: what was traced before inside of a function is traced again, with the
+# questions in it.
 _retraced = jax.make_user_context(None)
 _traces = itertools.count(1)
 
@@ -189,8 +196,11 @@ def without_questions() -> Iterator[None]:
 
 
 @contextmanager
-def questions(function: Any) -> Iterator[Collector | None]:
-    """Ask the compiler about everything that is traced in the block, for a function's sake; None where that is off."""
+def questions(function: Any, inside: bool) -> Iterator[Collector | None]:
+    """Ask the compiler about everything that is traced in the block, for a function's sake; None where that is off.
+
+    Unless there are checks in programs ``inside`` of it, JAX may use again what it traced of those.
+    """
     if not checks_on():
         _stats.count_not_possible("compiled while checks were off")
         yield None
@@ -199,7 +209,7 @@ def questions(function: Any) -> Iterator[Collector | None]:
     collector = Collector()
     token = _collector.set(collector)
     try:
-        with _retraced(next(_traces)):
+        with _retraced(next(_traces)) if inside else nullcontext():
             yield collector
     finally:
         _collector.reset(token)

@@ -61,6 +61,11 @@ def request(
                 "inside a trace on Auto mesh axes, without a checking compile"
             )
         return
+    if not collector.may_ask_in(getattr(traced, "_trace", None)):
+        _stats.count_not_possible(
+            "in a program that was not there when it was traced first"
+        )
+        return
     collector.asked += 1
     dtype, sizes = value.dtype, mesh_sizes(mesh)
 

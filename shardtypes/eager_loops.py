@@ -30,7 +30,7 @@ from jax._src.lax.control_flow import conditionals, loops
 from shardtypes.beneath import beneath, layers
 from shardtypes.checking_compile import answer_questions
 from shardtypes.compiled import Collector, counted_failures, finish, questions
-from shardtypes.provenance import has_checks, note_check
+from shardtypes.provenance import has_checks, note_inlined
 from shardtypes.questions import is_asked
 
 # Who traces functions of the user, by file and name in JAX's releases.
@@ -160,7 +160,7 @@ def _run_one_by_one(
     traces = [trace for trace in map(_trace_beneath, values) if trace is not None]
     if traces:
         for trace in traces:
-            note_check(trace)
+            note_inlined(trace)
         return run()
     _check(parameters, tuple(values))
     token = covered.set(True)
@@ -181,7 +181,7 @@ def _inline(
 ) -> Any:
     """``jit(inline=True)`` inside of another program leaves its operations there, and no program of its own."""
     if has_checks(parameters["jaxpr"].jaxpr):
-        note_check(trace)
+        note_inlined(trace)
     return rule(trace, *arguments, **parameters)
 
 
@@ -198,7 +198,7 @@ def _check(parameters: dict[str, Any], arguments: tuple[Any, ...]) -> None:
     shardings = tuple(getattr(argument, "sharding", None) for argument in arguments)
     if shardings in _known.get(key, (None, ()))[1]:
         return
-    with questions(call.function) as collector:
+    with questions(call.function, inside=True) as collector:
         if collector is None:
             return
         token = _second.set(_SecondCall(collector))

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import jax
-from jax._src import pjit, source_info_util, stages
+from jax._src import core, pjit, source_info_util, stages
 
 from shardtypes import _stats, eager_loops
 from shardtypes.checking_compile import answer_questions
@@ -26,7 +26,7 @@ from shardtypes.compiled import (
     questions,
 )
 from shardtypes.eager_loops import covered, install_where_jax_runs, is_entry
-from shardtypes.provenance import has_checks
+from shardtypes.provenance import has_checks, has_checks_inside
 
 # Where `jit`, having no executable for a call, traces and compiles: by its names in JAX's releases.
 _PLACES = ("_run_python_pjit", "_python_pjit_helper")
@@ -71,8 +71,9 @@ def install() -> bool:
             if "p" in call
             else pjit._infer_params(fun, jit_info, args, kwargs)[0]
         )
-        if has_checks(traced.params["jaxpr"].jaxpr):
-            _check(fun, jit_info, args, kwargs)
+        program = traced.params["jaxpr"].jaxpr
+        if has_checks(program):
+            _check(fun, jit_info, args, kwargs, program)
         token = covered.set(True)
         try:
             return run(*values, **named)
@@ -85,7 +86,7 @@ def install() -> bool:
     def checked_lower(traced: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         if not asking() and not looking.get() and has_checks(traced.jaxpr.jaxpr):
-            _check_ahead(sys._getframe(1))
+            _check_ahead(sys._getframe(1), traced.jaxpr.jaxpr)
         return lower(traced, *args, **kwargs)
 
     setattr(pjit, place, checked_run)
@@ -120,21 +121,25 @@ def is_compiled(frame: FrameType | None) -> bool:
     return found and not only_traced
 
 
-def _check_ahead(frame: FrameType | None) -> None:
+def _check_ahead(frame: FrameType | None, program: Any) -> None:
     """``jit(f).lower(…)``: the function and its arguments are in the frames of the call."""
     __tracebackhide__ = True
     for _ in range(6):
         if frame is not None and frame.f_code.co_name == "jit_lower":
             names = frame.f_locals
             jitted = names["jit_func"]
-            _check(jitted._fun, jitted._jit_info, names["args"], names["kwargs"])
+            fun, jit_info = jitted._fun, jitted._jit_info
+            _check(fun, jit_info, names["args"], names["kwargs"], program)
             return
         frame = frame.f_back if frame is not None else None
     _stats.count_not_possible("traced and compiled ahead of time, in two steps")
 
 
-def _check(fun: Any, jit_info: Any, args: Any, kwargs: Any) -> None:
-    """Trace a function once more, with the questions in it, for the compiler. Raises ``ShardingError``."""
+def _check(fun: Any, jit_info: Any, args: Any, kwargs: Any, program: Any) -> None:
+    """Trace a function once more, with the questions in it, for the compiler. Raises ``ShardingError``.
+
+    ``program`` is what it was traced to without them.
+    """
     __tracebackhide__ = True
     if jit_info is None:
         _stats.count_not_possible("inside a jit of a form that is not known")
@@ -142,13 +147,16 @@ def _check(fun: Any, jit_info: Any, args: Any, kwargs: Any) -> None:
     out_shardings = jax.tree_util.tree_unflatten(
         jit_info.out_shardings_treedef, jit_info.out_shardings_leaves
     )
-    with questions(fun) as collector:
+    checks_inside = has_checks_inside(program)
+    with questions(fun, inside=checks_inside) as collector:
         if collector is None:
             return
         asked = collector
 
         @functools.wraps(fun)
         def again(*a: Any, **k: Any) -> Any:
+            if not checks_inside:
+                asked.trace = core.trace_ctx.trace
             asked.arguments((a, k), (args, kwargs))
             made = fun(*a, **k)
             asked.results(made, out_shardings)

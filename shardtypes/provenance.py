@@ -21,6 +21,8 @@ from jax._src.core import (
 from shardtypes import _stats
 
 _sources: set[str] = set()
+# of those, the ones that have checks of another program, which leaves its operations there
+_inlining: set[str] = set()
 _answers: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
@@ -31,6 +33,12 @@ def note_check(trace: Any) -> bool:
         return False
     _sources.add(info.func_src_info)
     return True
+
+
+def note_inlined(trace: Any) -> None:
+    """Note that a trace takes over the operations of another program, and with them its checks."""
+    if note_check(trace):
+        _inlining.add(trace.frame.debug_info.func_src_info)
 
 
 def note_unchecked() -> None:
@@ -51,10 +59,19 @@ def has_checks(program: Any) -> bool:
     known = _answers.get(program)
     if known is None:
         info = getattr(program, "debug_info", None)
-        known = (info is not None and info.func_src_info in _sources) or any(
-            has_checks(inner)
-            for equation in program.eqns
-            for inner in jaxprs_in_params(equation.params)
-        )
+        own = info is not None and info.func_src_info in _sources
+        known = own or has_checks_inside(program)
         _answers[program] = known
     return known
+
+
+def has_checks_inside(program: Any) -> bool:
+    """Whether a program inside of a ``Jaxpr``, as of an inner ``jit`` or a loop, was traced with checks in it."""
+    info = getattr(program, "debug_info", None)
+    if info is not None and info.func_src_info in _inlining:
+        return True
+    return any(
+        has_checks(inner)
+        for equation in program.eqns
+        for inner in jaxprs_in_params(equation.params)
+    )

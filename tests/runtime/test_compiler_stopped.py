@@ -128,7 +128,7 @@ def test_answers_are_as_many_as_calls(auto_mesh: Mesh) -> None:
     def program(x: jax.Array) -> jax.Array:
         return middle(middle(middle(x))) + double(x)
 
-    with jax.set_mesh(auto_mesh), questions(program) as collector:
+    with jax.set_mesh(auto_mesh), questions(program, inside=True) as collector:
         assert collector is not None
         x = jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P("d")))
         lowered = jax.jit(program).lower(x)
@@ -136,3 +136,47 @@ def test_answers_are_as_many_as_calls(auto_mesh: Mesh) -> None:
         assert sorted(due.values()) == [1, 1, 6, 6]
         lowered.compile()
     assert (collector.asked, collector.answered) == (4, 14)
+
+
+def test_what_has_no_checks_inside_is_traced_once(auto_mesh: Mesh) -> None:
+    """The program itself is traced a second time, with its questions, and an inner one only if it has checks."""
+    traced: list[str] = []
+
+    @jax.jit
+    def without(x: jax.Array) -> jax.Array:
+        traced.append("without")
+        return jnp.sin(x)
+
+    @jax.jit
+    @st.typechecked
+    def within(x: f32["B/d M"]) -> f32["B/d M"]:
+        traced.append("within")
+        return jnp.cos(x)
+
+    @st.typechecked
+    def program(x: f32["B/d M"]) -> f32["B/d M"]:
+        traced.append("program")
+        return without(x)
+
+    def both(x: jax.Array) -> jax.Array:
+        return within(program(x))
+
+    with jax.set_mesh(auto_mesh):
+        right, wrong = (
+            jax.device_put(jnp.ones((8, 16)), NamedSharding(auto_mesh, P(axis)))
+            for axis in ("d", "t")
+        )
+        jax.jit(program)(right)
+        assert sorted(traced) == ["program", "program", "without"]
+        traced.clear()
+        jax.jit(both)(right)
+        assert sorted(traced) == [
+            "program",
+            "program",
+            "within",
+            "within",
+            "without",
+        ]
+        for checked in (program, both):
+            with pytest.raises(st.ShardingError, match="is sharded over 't'"):
+                jax.jit(checked)(wrong)
