@@ -63,6 +63,13 @@ class Coverage:
             sorted(key for key, verified in self.dimensions.items() if not verified)
         )
 
+    @property
+    def percentage(self) -> float:
+        """How many of a hundred dimensions with axes were verified where each axis is larger than one; 0 of none."""
+        if not self.dimensions:
+            return 0.0
+        return 100 * sum(self.dimensions.values()) / len(self.dimensions)
+
     def to_json(self) -> dict[str, Any]:
         """As plain lists and dictionaries."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}

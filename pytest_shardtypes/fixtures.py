@@ -9,7 +9,7 @@ import jax
 import pytest
 from jax.sharding import AbstractMesh, Mesh
 
-from pytest_shardtypes import assertions, containment, meshes
+from pytest_shardtypes import assertions, containment, meshes, traces
 from pytest_shardtypes import collectives as compiled
 from pytest_shardtypes.axes import BadMesh, MeshAxes
 from pytest_shardtypes.devices import FORCED, ForcedDevices
@@ -17,6 +17,7 @@ from pytest_shardtypes.facts import note_collectives, note_leak
 from pytest_shardtypes.failing_laws import FailingLaws
 from pytest_shardtypes.golden import GoldenFiles
 from pytest_shardtypes.options import OPTIONS
+from pytest_shardtypes.variants import Variant
 from shardtypes import layout_lookup, layouts, placement
 from shardtypes.kept_meshes import forgetting_meshes
 
@@ -99,6 +100,19 @@ def mesh_invariant() -> Callable[..., None]:
     from pytest_shardtypes import invariant  # takes its time to import
 
     return invariant.mesh_invariant
+
+
+@pytest.fixture
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """``variant(f)``: ``f`` as it is, compiled, under ``vmap``, and on each device; the test runs once for each."""
+    chosen: Variant = request.param
+    return chosen
+
+
+@pytest.fixture
+def assert_max_traces() -> Callable[..., Callable[..., Any]]:
+    """``f = assert_max_traces(f, 1)``: fail in the call that JAX traces ``f`` for once too often."""
+    return traces.assert_max_traces
 
 
 @pytest.fixture

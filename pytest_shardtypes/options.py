@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ class Options:
 
     ``devices`` is None where the devices that are there are to be used; ``packages`` is None where the packages in
     the root directory are meant; ``processes`` is None for this process alone, and 0 for those of a launcher.
+    ``fail_under`` is the least percentage of sharded dimensions that are to be verified; None asks for none.
     """
 
     devices: int | None
@@ -32,6 +34,7 @@ class Options:
     all_annotations: bool
     processes: int | None
     report: Path | None
+    fail_under: float | None
 
 
 #: The options of the run, for its fixtures.
@@ -63,13 +66,14 @@ def read_options(
         trace=bool(_given(config, options, "trace").value),
         prove=bool(_given(config, options, "prove").value),
         report=_report(_given(config, options, "report"), config.rootpath),
+        fail_under=_percentage(_given(config, options, "fail_under")),
     )
 
 
 def _given(config: pytest.Config, options: argparse.Namespace, name: str) -> _Given:
     value = getattr(options, f"shardtypes_{name}", None)
     if value is not None:
-        return _Given(value, f"--shardtypes-{name}={value}")
+        return _Given(value, f"--shardtypes-{name.replace('_', '-')}={value}")
     where = f"shardtypes_{name} in {config.inipath}"
     try:
         value = config.getini(f"shardtypes_{name}")
@@ -172,3 +176,17 @@ def _report(given: _Given, root: Path) -> Path | None:
     if path.is_dir():
         raise pytest.UsageError(f"{given.where}: is a folder; name a file in it")
     return path
+
+
+def _percentage(given: _Given) -> float | None:
+    if given.value is None:
+        return None
+    try:
+        percentage = float(str(given.value))
+    except ValueError:
+        percentage = math.nan
+    if not 0 <= percentage <= 100:
+        raise pytest.UsageError(
+            f"{given.where} is not a percentage; write a number from 0 to 100"
+        )
+    return percentage

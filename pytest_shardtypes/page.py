@@ -32,20 +32,28 @@ pre { overflow-x: auto; margin: 0; padding: .5rem; background: var(--soft); bord
 .number { opacity: .55; user-select: none; }
 mark { background: none; font-weight: bold; text-decoration: underline; } mark.no { text-decoration-style: wavy; }
 mark.yes { color: var(--yes); } mark.no { color: var(--no); }
+nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } nav label { margin-left: auto; }
+tfoot td { font-weight: bold; } td.of { white-space: nowrap; } th.of { white-space: normal; }
+body:has(#missing:checked) .complete { display: none; }
 .figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
 figure { margin: 0; min-width: 0; } .grid { display: grid; gap: 3px; overflow-x: auto;
   grid-template-columns: repeat(var(--columns), minmax(5.5rem, 1fr)); }
 .device { padding: .25rem .4rem; border-radius: .25rem; font-size: .8rem; line-height: 1.25; color: #111;
   background: hsl(var(--hue) 70% 82%); border: 1px solid hsl(var(--hue) 40% 55%); print-color-adjust: exact; }
 .device b, .device i { display: block; }
+@media print { nav { display: none; } }
 @media print { body { max-width: none; font-size: 11pt; } pre { white-space: pre-wrap; } h2, h4 { break-after: avoid; }
   figure, tr, li { break-inside: avoid; } .scroll { overflow: visible; } }
 """
 
 
+_FILTER = "<label><input type=checkbox id=missing> only what is missing</label>"
+
+
 def page(coverage: Coverage, root: Path) -> str:
     """The whole page. ``root`` shortens the names of files."""
     sections = [
+        ("Files", _files(coverage, root)),
         ("Never verified", _unverified(coverage)),
         ("Sources", _sources(coverage, root)),
         ("Layouts that were verified", _layouts(coverage)),
@@ -56,17 +64,23 @@ def page(coverage: Coverage, root: Path) -> str:
         ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
         ("Checks that were not possible", _not_possible(coverage)),
     ]
+    there = [(title, content) for title, content in sections if content]
     body = "\n".join(
-        f"<section><h2>{title}</h2>\n{content}</section>"
-        for title, content in sections
-        if content
+        f"<section id={_anchor(title)}><h2>{title}</h2>\n{content}</section>"
+        for title, content in there
     )
+    links = "".join(f"<a href=#{_anchor(title)}>{title}</a>" for title, _ in there)
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f"<title>Sharding coverage of {escape(root.name)}</title><style>{_STYLE}</style></head>\n"
-        f"<body><h1>Sharding coverage of {escape(root.name)}</h1>\n{_tiles(coverage)}\n{body}\n</body></html>\n"
+        f"<body><h1>Sharding coverage of {escape(root.name)}</h1>\n{_tiles(coverage)}\n"
+        f"<nav>{links}{_FILTER}</nav>\n{body}\n</body></html>\n"
     )
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
 
 
 def _tiles(coverage: Coverage) -> str:
@@ -117,13 +131,63 @@ def _unverified(coverage: Coverage) -> str:
     return f"<p>{why}</p>{_table(('function', 'where', 'dimension', 'axis'), rows)}"
 
 
+def _files(coverage: Coverage, root: Path) -> str:
+    """The totals of each file, with a link to its functions."""
+    totals = [
+        (path, sources.totals_of(functions.values(), coverage))
+        for path, functions in sources.files(coverage).items()
+    ]
+    if not totals:
+        return ""
+    rows = "\n".join(
+        f"<tr{_complete(total)}><td><a href=#{_file_anchor(number)}>{escape(_shown(path, root))}</a></td>"
+        f"{_cells(total)}</tr>"
+        for number, (path, total) in enumerate(totals)
+    )
+    everything = sources.totals_of(coverage.declared, coverage)
+    names = ("file", "functions called", "sharded dimensions verified")
+    head = "".join(f"<th class=of>{name}</th>" for name in names)
+    return (
+        f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody>"
+        f"<tfoot><tr><td>all</td>{_cells(everything)}</tr></tfoot></table></div>"
+    )
+
+
+def _cells(total: sources.Totals) -> str:
+    pairs = [(total.called, total.declared), (total.verified, total.dimensions)]
+    return "".join(
+        f"<td class='of {'yes' if part == whole else 'no'}'>{_share(part, whole)}</td>"
+        for part, whole in pairs
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    if not whole:
+        return "none there"
+    # rounded down: one of many that is missing is seen
+    return f"{part} of {whole} ({100 * part // whole}%)"
+
+
+def _complete(total: sources.Totals) -> str:
+    return " class=complete" if total.is_complete else ""
+
+
+def _file_anchor(number: int) -> str:
+    return f"file-{number}"
+
+
+def _shown(path: str, root: Path) -> str:
+    place = Path(path)
+    return str(place.relative_to(root) if place.is_relative_to(root) else place)
+
+
 def _sources(coverage: Coverage, root: Path) -> str:
     parts = []
-    for path, functions in sources.files(coverage).items():
-        place = Path(path)
-        shown = place.relative_to(root) if place.is_relative_to(root) else place
+    for number, (path, functions) in enumerate(sources.files(coverage).items()):
+        total = sources.totals_of(functions.values(), coverage)
         parts.append(
-            f"<h3>{escape(str(shown))}</h3>\n{sources.source(place, functions, coverage)}"
+            f"<div id={_file_anchor(number)}{_complete(total)}><h3>{escape(_shown(path, root))}</h3>\n"
+            f"{sources.source(Path(path), functions, coverage)}</div>"
         )
     return "".join(parts)
 

@@ -17,6 +17,7 @@ MODULE = "pytest_shardtypes.plugin"
 MARKERS = (
     "mesh(*, axis_types='auto', **axes): run the test with this mesh in force, as in @pytest.mark.mesh(d=2, t=4)",
     "meshes(*specs, axis_types='auto'): run the test once on each mesh, as in @pytest.mark.meshes('d=8', 'd=2,t=4')",
+    "variants(*names): how the fixture `variant` runs functions, by default in each way: eager, jit, vmap, shard_map",
     "processes(*, timeout=120): run the test in each of the processes of --shardtypes-processes, at most for so long",
     "mesh_dependent(why): functions that the test calls may give other numbers on other meshes, for this reason",
     "shardtypes_trace: on the tests that --shardtypes makes of annotated functions, as in -m 'not shardtypes_trace'",
@@ -92,6 +93,12 @@ def pytest_addoption(
         default=None,
         help="write what was checked to PATH, which ends in .html or .json",
     )
+    group.addoption(
+        "--shardtypes-fail-under",
+        metavar="PERCENT",
+        default=None,
+        help="fail where fewer of the sharded dimensions were verified on a mesh axis larger than 1",
+    )
     parser.addini("shardtypes", "turn --shardtypes on", type="bool", default=False)
     parser.addini(
         "shardtypes_devices", "twin of --shardtypes-devices", type="int", default=None
@@ -125,6 +132,12 @@ def pytest_addoption(
     )
     parser.addini(
         "shardtypes_report", "twin of --shardtypes-report", type="string", default=None
+    )
+    parser.addini(
+        "shardtypes_fail_under",
+        "twin of --shardtypes-fail-under",
+        type="float",
+        default=None,
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _EVERYTHING_KEY = "shardtypes_everything"
 _WORKER_KEY = "shardtypes"
 _MESH_FIXTURE = "_shardtypes_mesh"
+_VARIANT_FIXTURE = "variant"
 
 
 def start(config: pytest.Config, options: argparse.Namespace) -> Run:
@@ -205,7 +206,8 @@ class Run:
         ]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run a test marked with ``meshes`` once on each of them."""
+        """Run a test once on each mesh of its marker ``meshes``, and once for each variant if it takes ``variant``."""
+        _generate_variants(metafunc)
         marker = metafunc.definition.get_closest_marker("meshes")
         if marker is None:
             return
@@ -295,6 +297,11 @@ class Run:
             terminalreporter.line(line)
         for line in () if self.laws is None else self.laws.lines():
             terminalreporter.line(line)
+        if self.options.fail_under is not None and ran is summary.Ran.ALL:
+            missed = summary.below(total, self.options.fail_under)
+            if missed is not None:
+                terminalreporter.line(missed, red=True)
+                _end_with(session, pytest.ExitCode.TESTS_FAILED)
         if self.options.report is None or not self._writes():
             return
         try:
@@ -303,8 +310,7 @@ class Run:
             )
         except report.NotWritten as error:
             terminalreporter.line(str(error), red=True)
-            if session is not None and session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            _end_with(session, pytest.ExitCode.INTERNAL_ERROR)
 
     def _writes(self) -> bool:
         """Whether this process writes the report: of several that a launcher started, the first."""
@@ -331,6 +337,31 @@ class Run:
             self.hook.uninstall()
         if self.forced is not None:
             self.forced.restore()
+
+
+def _generate_variants(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("variants")
+    if _VARIANT_FIXTURE not in metafunc.fixturenames:
+        if marker is not None:
+            raise pytest.Collector.CollectError(
+                f"{metafunc.definition.nodeid}: a test with the marker variants takes the fixture variant"
+            )
+        return
+    from pytest_shardtypes.variants import BadVariant, marked
+
+    try:
+        variants = marked(marker)
+    except BadVariant as error:
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid}: {error}"
+        ) from None
+    metafunc.parametrize(_VARIANT_FIXTURE, variants, indirect=True, ids=str)
+
+
+def _end_with(session: pytest.Session | None, status: pytest.ExitCode) -> None:
+    """Have a run that would end well end with another status."""
+    if session is not None and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = status
 
 
 def _is_installed(name: str) -> bool:

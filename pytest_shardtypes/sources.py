@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -24,6 +24,31 @@ class _Mark:
     end: int
     verified: bool
     says: str
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Of some annotated functions: how many tests called, and how many of their sharded dimensions were verified."""
+
+    called: int
+    declared: int
+    verified: int
+    dimensions: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing."""
+        return self.called == self.declared and self.verified == self.dimensions
+
+
+def totals_of(functions: Iterable[str], coverage: Coverage) -> Totals:
+    """Those of functions by name."""
+    names = set(functions)
+    verified = [
+        held for (name, *_), held in coverage.dimensions.items() if name in names
+    ]
+    called = sum(bool(coverage.functions.get(name)) for name in names)
+    return Totals(called, len(names), sum(verified), len(verified))
 
 
 def files(coverage: Coverage) -> Mapping[str, Mapping[int, str]]:
@@ -69,7 +94,8 @@ def _function(
         for number in range(first, last + 1)
     )
     head = f"<h4><code>{escape(name)}</code> <small class={'yes' if calls else 'no'}>{state}</small></h4>"
-    return f"{head}<pre>{rows}</pre>\n"
+    kind = " class=complete" if totals_of([name], coverage).is_complete else ""
+    return f"<div{kind}>{head}<pre>{rows}</pre></div>\n"
 
 
 def _first_line(node: _Function) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -91,6 +92,21 @@ def lines(
             for name, role, dim, axis in coverage.unverified
         ],
     )
+
+
+def below(coverage: Coverage, least: float) -> str | None:
+    """What a run is told that verified fewer of a hundred sharded dimensions than ``least``; None if it did not."""
+    found = coverage.percentage
+    if found >= least:
+        return None
+    verified = sum(coverage.dimensions.values())
+    if coverage.dimensions:
+        # rounded down: 79.96 is not 80
+        percent = f"{math.floor(found * 10) / 10:g}%"
+        which = f"{verified} of {len(coverage.dimensions)} sharded dimensions, {percent}, were verified"
+    else:
+        which = "no annotation with mesh axes was met"
+    return f"FAIL: {which}, --shardtypes-fail-under asks for {least:g}%"
 
 
 def _compared(coverage: Coverage) -> Iterator[str]:

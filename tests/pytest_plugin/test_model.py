@@ -280,3 +280,43 @@ def test_checks_off(
             "checks run: none: SHARDTYPES=0 in the environment turns them off",
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("percent", "status", "line"),
+    [
+        ("44.4", pytest.ExitCode.OK, None),
+        (
+            "44.5",
+            pytest.ExitCode.TESTS_FAILED,
+            "FAIL: 8 of 18 sharded dimensions, 44.4%, were verified, --shardtypes-fail-under asks for 44.5%",
+        ),
+    ],
+)
+def test_a_share_to_be_verified(
+    project: pytest.Pytester,
+    run: Run,
+    percent: str,
+    status: pytest.ExitCode,
+    line: str | None,
+) -> None:
+    """Of the dimensions with mesh axes; the tests pass either way."""
+    project.makepyfile(test_right=HEAD + RIGHT)
+    result = run(f"--shardtypes-fail-under={percent}")
+    result.assert_outcomes(passed=4)
+    assert result.ret == status
+    told = [text for text in result.outlines if text.startswith("FAIL")]
+    assert told == ([] if line is None else [line])
+
+
+def test_a_share_of_nothing_is_none(pytester: pytest.Pytester, run: Run) -> None:
+    """A run that met no annotation with axes did not verify them."""
+    pytester.makepyfile("def test_it(): pass")
+    result = run("--shardtypes", "--shardtypes-fail-under=1")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "FAIL: no annotation with mesh axes was met, --shardtypes-fail-under asks for 1%"
+        ]
+    )
+    assert run("--shardtypes", "--shardtypes-fail-under=0").ret == pytest.ExitCode.OK

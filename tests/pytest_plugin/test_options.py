@@ -88,6 +88,12 @@ def read(
             "report",
             Path("o/r.html"),
         ),
+        (
+            "--shardtypes-fail-under=80",
+            "shardtypes_fail_under = 80",
+            "fail_under",
+            80.0,
+        ),
     ],
 )
 def test_option_and_twin(
@@ -107,6 +113,7 @@ def test_option_and_twin(
         "trace": "true",
         "all_annotations": "false",
         "processes": "4",
+        "fail_under": "12.5",
     }[name]
     assert (
         getattr(read(pytester, option, f"shardtypes_{name} = {other}"), name) == wanted
@@ -177,6 +184,21 @@ def test_devices_by_default(pytester: pytest.Pytester) -> None:
             "--shardtypes-report=x.pdf",
             'shardtypes_report = "x.pdf"',
             "a report's name ends in .html or .json",
+        ),
+        (
+            "--shardtypes-fail-under=most",
+            'shardtypes_fail_under = "most"',
+            "is not a percentage; write a number from 0 to 100|expects a float",
+        ),
+        (
+            "--shardtypes-fail-under=101",
+            "shardtypes_fail_under = 101",
+            "is not a percentage; write a number from 0 to 100",
+        ),
+        (
+            "--shardtypes-fail-under=nan",
+            "shardtypes_fail_under = -1",
+            "is not a percentage; write a number from 0 to 100",
         ),
     ],
 )

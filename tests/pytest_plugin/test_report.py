@@ -16,6 +16,7 @@ from pytest_shardtypes.coverage import Coverage, merge
 from pytest_shardtypes.drawing import draw, is_split
 from pytest_shardtypes.page import page
 from pytest_shardtypes.report import NotWritten, write
+from pytest_shardtypes.sources import Totals, files, totals_of
 from tests.support import ROOT
 
 SOURCE = """\
@@ -67,7 +68,7 @@ def coverage(tmp_path: Path) -> Coverage:
 class Tree(HTMLParser):
     """Fails at a tag that is closed out of turn; gathers the tags, their attributes and the text."""
 
-    VOID = frozenset({"meta", "br"})
+    VOID = frozenset({"meta", "br", "input"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +105,12 @@ def read(text: str) -> Tree:
 def test_page(coverage: Coverage, tmp_path: Path) -> None:
     tree = read(page(coverage, tmp_path))
     assert not {"script", "link", "img", "iframe"} & set(tree.tags)
-    assert not {"src", "href"} & {name for name, _ in tree.attributes}
+    assert "src" not in {name for name, _ in tree.attributes}
+    links = [str(value) for name, value in tree.attributes if name == "href"]
+    anchors = {f"#{value}" for name, value in tree.attributes if name == "id"}
+    assert (
+        len(links) == 9 + 2 and set(links) <= anchors
+    )  # sections and files, nothing outside
     assert ("name", "viewport") in tree.attributes
     assert tree.marks == [
         ("yes", "dimension 0 over d: verified"),
@@ -127,10 +133,29 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
         "m.step3500.00–",
         "m.mlp1.504",
         "no mesh in force & more2",
+        "m.py1 of 2 (50%)2 of 5 (40%)",
+        "gone.py0 of 1 (0%)none there",
+        "all1 of 3 (33%)2 of 5 (40%)",
         "all_reduce over t, from m.py:3",
     ):
         assert words in tree.text, words
     assert tree.text.count("B: 1 of 2") == 2  # the mesh axis t holds copies
+
+
+def test_what_is_complete_can_be_hidden(coverage: Coverage, tmp_path: Path) -> None:
+    """By a rule of the page's style, which hides these classes while the box is checked."""
+    ((path, functions), _) = sorted(files(coverage).items(), reverse=True)
+    assert totals_of(functions.values(), coverage) == Totals(1, 2, 2, 5)
+    assert "class=complete" not in page(coverage, tmp_path)
+    names = {"m.mlp": f"{path}:3"}
+    verified = {key: True for key in coverage.dimensions if key[0] == "m.mlp"}
+    whole = replace(coverage, declared=names, dimensions=verified)
+    text = page(whole, tmp_path)
+    assert totals_of(names, whole) == Totals(1, 1, 4, 4)
+    # the row of the file, its part of the sources, and the function in it
+    assert len(re.findall("<(tr|div id=file-0|div) class=complete>", text)) == 3
+    assert "body:has(#missing:checked) .complete { display: none; }" in text
+    assert "<input type=checkbox id=missing>" in text
 
 
 def test_drawing() -> None:
