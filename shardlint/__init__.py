@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from shardlint.api import CheckResult as CheckResult
     from shardlint.api import Edit as Edit
     from shardlint.api import Finding as Finding
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from shardlint.api import check_paths as check_paths
     from shardlint.api import check_source as check_source
     from shardlint.config import ConfigError as ConfigError
+    from shardlint.magics import SessionChecks
+
+_sessions: dict[int, SessionChecks] = {}
 
 __all__ = [
     "CheckResult",
@@ -40,3 +45,18 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What ``%load_ext shardlint`` calls: check each cell before it runs, and know the magic ``%shardlint``."""
+    from shardlint.magics import SessionChecks
+
+    session = _sessions[id(shell)] = SessionChecks(shell)
+    session.install()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What ``%unload_ext shardlint`` calls."""
+    session = _sessions.pop(id(shell), None)
+    if session is not None:
+        session.uninstall()
