@@ -54,7 +54,8 @@ def lines(
     if ran is Ran.PART:
         yield "the run ended early: what is missing here may be in tests that did not run"
     for reason, count in sorted(coverage.not_possible.items()):
-        yield f"not possible, {count} times: {reason}"
+        times = "once" if count == 1 else f"{count} times"
+        yield f"not possible, {times}: {reason}"
     if coverage.traced:
         right = sum(text == "passed" for text in coverage.traced.values())
         yield f"annotated functions traced: {right} of {len(coverage.traced)} hold"
@@ -85,13 +86,24 @@ def lines(
     if coverage.dimensions:
         verified = len(coverage.dimensions) - len(coverage.unverified)
         yield f"sharded dimensions verified where their axis is larger than 1: {verified} of {len(coverage.dimensions)}"
-    yield from _listed(
-        "sharding never verified",
-        [
-            f"{name}, {role}, dimension {dim} over {axis}"
-            for name, role, dim, axis in coverage.unverified
-        ],
-    )
+    yield from _listed("sharding never verified", list(_by_function(coverage)))
+
+
+def _by_function(coverage: Coverage) -> Iterator[str]:
+    """A line for each function that tests called: which dimensions of its arrays were never verified over which axes.
+
+    Of one that was not called that is no news.
+    """
+    uncalled = set(coverage.unreached)
+    arrays: dict[str, dict[str, list[str]]] = {}
+    for name, role, dim, axis in coverage.unverified:
+        if name in uncalled:
+            continue
+        dims = arrays.setdefault(name, {}).setdefault(role, [])
+        dims.append(f"dimension {dim} over {axis}")
+    for name, roles in arrays.items():
+        parts = "; ".join(f"{role}, {', '.join(dims)}" for role, dims in roles.items())
+        yield f"{name}: {parts}"
 
 
 def below(coverage: Coverage, least: float) -> str | None:

@@ -1,0 +1,42 @@
+"""The words of the terminal section, from what a run counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_shardtypes.coverage import Coverage
+from pytest_shardtypes.summary import lines
+
+
+def test_a_function_with_unverified_dimensions_is_one_line() -> None:
+    """One that no test called is in the list of those, and not here as well."""
+    coverage = Coverage(
+        checks={"shape": 7},
+        not_possible={"a value that is no array": 1, "no mesh in force": 2},
+        functions={"m.mlp": 4, "m.right": 1},
+        declared={"m.mlp": "m.py:3", "m.never": "m.py:8", "m.right": "m.py:12"},
+        dimensions={
+            ("m.mlp", "parameter 'x'", 0, "d"): True,
+            ("m.mlp", "parameter 'w'", 0, "d"): False,
+            ("m.mlp", "parameter 'w'", 1, "t"): False,
+            ("m.mlp", "the result", 0, "d"): False,
+            ("m.never", "parameter 'x'", 0, "d"): False,
+            ("m.right", "the result", 0, "d"): True,
+            ("m.Layer", "field 'w'", 1, "t"): False,
+        },
+        layouts=(),
+        too_early=(),
+        never_imported=(),
+    )
+    assert list(lines(coverage, ["m"], Path())) == [
+        "checks run: 7 shape",
+        "not possible, once: a value that is no array",
+        "not possible, 2 times: no mesh in force",
+        "annotated functions reached: 2 of 3",
+        "never called by a test:",
+        "  m.never (m.py:8)",
+        "sharded dimensions verified where their axis is larger than 1: 2 of 7",
+        "sharding never verified:",
+        "  m.Layer: field 'w', dimension 1 over t",
+        "  m.mlp: parameter 'w', dimension 0 over d, dimension 1 over t; the result, dimension 0 over d",
+    ]
