@@ -36,11 +36,7 @@ nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } nav label { margin-lef
 tfoot td { font-weight: bold; } td.of { white-space: nowrap; } th.of { white-space: normal; }
 body:has(#missing:checked) .complete { display: none; }
 .figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
-figure { margin: 0; min-width: 0; } .grid { display: grid; gap: 3px; overflow-x: auto;
-  grid-template-columns: repeat(var(--columns), minmax(5.5rem, 1fr)); }
-.device { padding: .25rem .4rem; border-radius: .25rem; font-size: .8rem; line-height: 1.25; color: #111;
-  background: hsl(var(--hue) 70% 82%); border: 1px solid hsl(var(--hue) 40% 55%); print-color-adjust: exact; }
-.device b, .device i { display: block; }
+figure { margin: 0; min-width: 0; } svg { print-color-adjust: exact; }
 @media print { nav { display: none; } }
 @media print { body { max-width: none; font-size: 11pt; } pre { white-space: pre-wrap; } h2, h4 { break-after: avoid; }
   figure, tr, li { break-inside: avoid; } .scroll { overflow: visible; } }
@@ -208,7 +204,7 @@ def _layouts(coverage: Coverage) -> str:
         return ""
     more = len(users) - len(figures)
     rest = f"<p>And {more} more.</p>" if more else ""
-    return f"<p>Devices of one colour hold the same part.</p><div class=figures>{''.join(figures)}</div>{rest}"
+    return f"<p>Each part with the devices that hold it.</p><div class=figures>{''.join(figures)}</div>{rest}"
 
 
 def _collectives(coverage: Coverage, root: Path) -> str:

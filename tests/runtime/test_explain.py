@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import jax
@@ -209,25 +210,51 @@ def test_abstract_arguments(auto_mesh: Mesh) -> None:
 def test_pictures(auto_mesh: Mesh, explicit_mesh: Mesh) -> None:
     args, kwargs = arguments(auto_mesh)
     html = st.explain(forward, *args, **kwargs)._repr_html_()
-    assert html.count("<table") == 5 and "<script" not in html and "replicated" in html
+    assert html.count("<svg") == 5 and "<script" not in html and "replicated" in html
     drawn = st.layout(args[1])._repr_html_()
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", drawn)
-    assert cells == [str(device.id) for device in auto_mesh.devices.flat]
+    where = [f"d{d} t{t}" for d in range(2) for t in range(4)]
+    numbers = [str(device.id) for device in auto_mesh.devices.flat]
+    assert texts(drawn) == [
+        text for pair in zip(where, numbers, strict=True) for text in pair
+    ]
     rows = st.layout(
         jax.device_put(jnp.ones((4, 8, 8)), NamedSharding(auto_mesh, P("t")))
     )._repr_html_()
-    assert re.findall(r"<td[^>]*>([^<]*)</td>", rows) == [
-        "0, 4",
-        "1, 5",
-        "2, 6",
-        "3, 7",
-    ]
-    assert (
-        "replicated over &#x27;d&#x27;" in rows
-        and "dimension 0 over &#x27;t&#x27;" in rows
-    )
-    wide = jax.sharding.AbstractMesh((4096,), ("d",))
-    assert "4,096 parts" in st.layout(f32["8192/d"], mesh=wide)._repr_html_()
+    assert texts(rows) == ["t0", "0, 4", "t1", "1, 5", "t2", "2, 6", "t3", "3, 7"]
+    legend = "down: dimension 0 in 4 parts over 't'; replicated over 'd'; each device holds 1 × 8 × 8"
+    assert escape(legend) in rows
+
+
+def texts(picture: str) -> list[str]:
+    """What the cells of a picture say."""
+    return re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+
+
+@pytest.mark.once
+def test_pictures_do_not_grow_with_the_mesh() -> None:
+    """Of 65,536 devices those of the first and the last parts are drawn."""
+    wide = jax.sharding.AbstractMesh((256, 256), ("x", "y"))
+    small = jax.sharding.AbstractMesh((8, 8), ("x", "y"))
+    for shape in ("65536/x 4096/y", "B/x M/y"):
+        drawn, whole = (
+            st.layout(f32[shape], mesh=mesh)._repr_html_() for mesh in (wide, small)
+        )
+        found = texts(drawn)
+        assert found[:5] == [f"x0 y{at}" for at in range(5)]
+        assert found[-2:] == ["x255 y254", "x255 y255"]
+        assert found.count("⋯") == 8 + 7 and len(found) == 8 * 8
+        assert "256 parts over &#x27;x&#x27;" in drawn
+        assert texts(whole) == [f"x{x} y{y}" for x in range(8) for y in range(8)]
+        assert len(drawn) < 1.2 * len(whole)
+
+
+def test_axes_are_major_to_minor_in_pictures(auto_mesh: Mesh) -> None:
+    """The devices that a part names are those that hold it."""
+    array = jax.device_put(jnp.arange(8.0), NamedSharding(auto_mesh, P(("t", "d"))))
+    found = texts(st.layout(array)._repr_html_())
+    assert found[::2] == [f"t{t} d{d}" for t in range(4) for d in range(2)]
+    held = {shard.device.id: int(shard.data[0]) for shard in array.addressable_shards}
+    assert [held[int(number)] for number in found[1::2]] == list(range(8))
 
 
 @pytest.mark.parametrize(
