@@ -13,6 +13,7 @@ from shardlint.config import ConfigError
 from shardlint.options import (
     baseline_options,
     check_options,
+    mcp_options,
     server_options,
     settings_of,
     without_baseline,
@@ -40,6 +41,8 @@ def _run(command: str, arguments: list[str]) -> int:
         return _rules(arguments)
     if command == "schema":
         return _schema(arguments)
+    if command == "mcp":
+        return _mcp(arguments)
     if command == "server":
         return _server(arguments)
     if command == "baseline":
@@ -133,6 +136,18 @@ def _server(arguments: Sequence[str]) -> int:
         settings_of(options)  # which fails where an option cannot be used
         return _version()
     serve(arguments)
+    return 0
+
+
+def _mcp(arguments: Sequence[str]) -> int:
+    options = mcp_options(arguments)
+    try:
+        from shardlint.mcp_server.serving import serve
+    except ModuleNotFoundError as error:
+        return _fail(messages.no_mcp(error.name or ""))
+    if options.version:
+        return _version()
+    serve(options.python)
     return 0
 
 

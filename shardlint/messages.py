@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-COMMANDS = ("check", "baseline", "explain", "rules", "schema", "server")
+COMMANDS = ("check", "baseline", "explain", "mcp", "rules", "schema", "server")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -314,6 +314,49 @@ def unknown_preference(key: str, known: Iterable[str]) -> str:
 
 def no_server(module: str) -> str:
     return f"the language server needs {module}, which is not installed: pip install 'shardtypes[server]'"
+
+
+# --- the server for coding agents --------------------------------------------------------------------------------
+
+
+def no_mcp(module: str) -> str:
+    return (
+        f"the server for coding agents needs mcp 2 or newer, and {module} is not installed: "
+        "pip install 'shardtypes[mcp]'"
+    )
+
+
+def not_started(command: str, reason: str) -> str:
+    return f"{command} cannot be started: {reason}"
+
+
+def out_of_time(seconds: float) -> str:
+    return f"no answer after {seconds:g} seconds: give it more `seconds`, or smaller arrays"
+
+
+def ended_without_answer(status: int, said: str) -> str:
+    remedy = ""
+    if "No module named" in said:
+        remedy = (
+            "; the interpreter needs JAX and shardtypes: pip install 'shardtypes[jax]', or name that of the project by "
+            "`shardlint mcp --python`"
+        )
+    return f"the process ended with status {status}{remedy}\n{said}"
+
+
+def no_python(path: str) -> str:
+    return f"{path} is no Python file: types are told of .py, .pyi and .pyw"
+
+
+def nothing_there(names: Sequence[str]) -> str:
+    """Said of a place without a name of which something is known."""
+    if not names:
+        return "nothing is known of this line: no name on it leads to arrays, or the settings exclude the file"
+    return f"no name is here; on this line there are {', '.join(names)}"
+
+
+def no_function_named(text: str) -> str:
+    return f"a file and a function are written model.py::loss, got {text!r}"
 
 
 # --- baselines ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from shardlint.selection import require_known
 
 _COMMANDS = (
     "Other commands: `shardlint baseline`, `shardlint explain CODE`, `shardlint rules`, "
-    "`shardlint schema`, `shardlint server`. Exit status: 0 nothing found, 1 findings, "
+    "`shardlint schema`, `shardlint server`, `shardlint mcp`. Exit status: 0 nothing found, 1 findings, "
     "2 the work could not be done, 130 interrupted."
 )
 
@@ -86,6 +86,25 @@ def server_options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     _add_settings(parser)
     parser.set_defaults(force_exclude=True, jobs=1)
+    return parser.parse_args(arguments)
+
+
+def mcp_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``shardlint mcp``."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint mcp",
+        description="Serve a coding agent: the Model Context Protocol on standard input and output.",
+    )
+    parser.add_argument(
+        "--version",
+        action="store_true",
+        help="print the version if the server can be started, and serve nobody",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="the interpreter that runs programs for `prove` (default: that of shardlint)",
+    )
     return parser.parse_args(arguments)
 
 

@@ -188,7 +188,7 @@ def _trace_call(
 ) -> Verdict:
     try:
         call = Call(
-            f, parameters, mappings(f), _result_of(f), Surroundings(mesh), configured
+            f, parameters, mappings(f), result_of(f), Surroundings(mesh), configured
         )
         fixed = {**sizes_of_examples(f, parameters), **sizes}
         shapes = list(shapes_of(parameters))
@@ -301,7 +301,7 @@ def _mesh_over(
     return AbstractMesh((2,) * len(own), own, axis_types=(kind,) * len(own))
 
 
-def _result_of(f: Callable[..., Any]) -> Any:
+def result_of(f: Callable[..., Any]) -> Any:
     """The annotation of the result, None where there is none or it cannot be read: the checks say so."""
     inner = innermost(f)
     try:

@@ -20,7 +20,7 @@ from tests.support import ROOT, run_python
 
 pytestmark = pytest.mark.once  # the sources are the same for any Python
 
-HEAVY = {"jax", "jaxlib", "numpy", "libcst", "typeguard", "mypy", "pygls"}
+HEAVY = {"jax", "jaxlib", "mcp", "numpy", "libcst", "typeguard", "mypy", "pygls"}
 
 # Runs the code of argv[1] and prints the top-level names of everything imported by then.
 PROBE = """

@@ -10,9 +10,10 @@ from lsprotocol import types as lsp
 
 from shardlint.fixing import chosen, line_starts
 from shardlint.rules import rule
+from shardlint.server.device_arrays import local_shape
 from shardlint.server.documents import Document
+from shardlint.server.known_names import known_at
 from shardlint.server.serving import Server
-from shardlint.server.shapes import local_shape
 from shardtypes.lang.diagnostics import Diagnostic
 
 #: All fixes of a file at once, which editors may run when it is saved.
@@ -90,16 +91,12 @@ def _hovers(
     server: Server, document: Document, at: lsp.Position
 ) -> Iterator[tuple[lsp.Range, str]]:
     """What is to be said of a position: what is known of the name there, then of each finding around it."""
-    shown = (
-        (server.range(document.lines, one.place), one)
-        for known in (document.types, document.uses)
-        for one in known(at.line, at.line)
-    )
-    around = [(place, one) for place, one in shown if _contains(place, at)]
-    if around:
-        place, one = min(around, key=lambda pair: _length(pair[0]))
+    column = server.column(document.lines, at)
+    one = known_at(document, at.line, column)
+    if one is not None:
         local = local_shape(document, one.text)
         more = "".join(f"\n\n{text}" for text in (one.why, local) if text)
+        place = server.range(document.lines, one.place)
         yield place, f"```python\n{one.name}: {one.text}\n```{more}"
     for found in document.findings():
         place = server.range(document.lines, found.place)
@@ -174,10 +171,6 @@ def _contains(outer: lsp.Range, at: lsp.Position) -> bool:
         <= (at.line, at.character)
         <= (outer.end.line, outer.end.character)
     )
-
-
-def _length(at: lsp.Range) -> tuple[int, int]:
-    return at.end.line - at.start.line, at.end.character - at.start.character
 
 
 def _comment(document: Document, diagnostic: Diagnostic) -> lsp.TextEdit | None:

@@ -1,75 +1,25 @@
-"""What an editor shows of shapes beyond their names: the part of each device, and the sizes that a call binds."""
+"""What an editor shows of calls: the signature, and the sizes that the arguments bind."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 
 from lsprotocol import types as lsp
 
-from shardlint.config import ConfigError
-from shardlint.made_axes import made_axes
-from shardlint.server.checking import settings_of
+from shardlint.server.device_arrays import ARRAY
 from shardlint.server.documents import Document
 from shardlint.server.serving import Server
 from shardlint.server.units import source
 from shardlint.syntax import UnparsableFile, parse
-from shardtypes.lang import ShapeSyntaxError, format_shape
-from shardtypes.lang import parse as parse_shape
 
-_ARRAY = re.compile(r"^(?:(?P<dtype>\w+))\[(?P<quote>['\"])(?P<shape>.*?)(?P=quote)\]")
 _CALLED = re.compile(r"([A-Za-z_][\w.]*)\s*$")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _KEYWORD = re.compile(r"(\w+)\s*=")
 _SLASH = re.compile(r"(?<!/)/(?!/)")
-
-
-def local_shape(document: Document, text: str) -> str | None:
-    """What one device has of an array of this type, on the mesh that is known; None where it has everything or no mesh
-    says how much."""
-    found = _ARRAY.match(text)
-    mesh = _mesh(document)
-    if found is None or not mesh:
-        return None
-    try:
-        shape = parse_shape(found["shape"])
-    except ShapeSyntaxError:  # of unknown rank
-        return None
-    used = [axis for dim in shape.dims for axis in dim.axes]
-    if not used or not mesh.keys() >= set(used):
-        return None
-    sizes = []
-    for dim in shape.dims:
-        size = dim.size
-        if size is None:
-            return None
-        parts = prod(mesh[axis] for axis in dim.axes)
-        if parts > 1:
-            size = size // parts
-        sizes.append(size)
-    local = format_shape(sizes, [() for _ in sizes], ())
-    devices = []
-    for axis in dict.fromkeys(used):
-        devices.append(f"{axis}={mesh[axis]}")
-    dtype = found["dtype"]
-    return f"on each device of {', '.join(devices)}: {dtype}[{local!r}]"
-
-
-def _mesh(document: Document) -> Mapping[str, int]:
-    """The axes whose sizes are known: those of the settings, else those of the only mesh of the project."""
-    try:
-        config = settings_of(document.path.parent)
-    except ConfigError:  # which the server tells
-        return {}
-    axes: Mapping[str, int | None] = config.mesh
-    if not axes:
-        meshes = made_axes(config).meshes
-        axes = meshes[0] if len(meshes) == 1 else {}
-    return {name: size for name, size in axes.items() if size is not None}
 
 
 def register_shapes(server: Server) -> None:
@@ -216,7 +166,7 @@ def _bound(
     types = dict(_known(document, document.start(unit), call.line))
     for parameter, given in zip(parameters, call.arguments, strict=False):
         wanted = _shape_of(parameter)
-        known = _ARRAY.match(types.get(given, ""))
+        known = ARRAY.match(types.get(given, ""))
         if wanted is None or known is None:
             continue
         names = _sizes(wanted)

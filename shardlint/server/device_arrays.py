@@ -1,0 +1,125 @@
+"""An array as it is shown, on devices: what each has of it where the mesh is known, and how many bytes that takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from shardlint.config import ConfigError
+from shardlint.made_axes import made_axes
+from shardlint.server.checking import settings_of
+from shardlint.server.documents import Document
+from shardtypes.lang import Shape, ShapeSyntaxError, Size, format_shape
+from shardtypes.lang import parse as parse_shape
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
+from shardtypes.lang.dtypes import bits
+
+ARRAY = re.compile(r"^(?:(?P<dtype>\w+))\[(?P<quote>['\"])(?P<shape>.*?)(?P=quote)\]")
+_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ShownArray:
+    """The text of an array, taken apart: ``f32['B/d M']``."""
+
+    dtype: str
+    shape: Shape
+
+    @classmethod
+    def read(cls, text: str) -> ShownArray | None:
+        """None for what is no array of known rank."""
+        found = ARRAY.match(text)
+        if found is None:
+            return None
+        try:
+            shape = parse_shape(found["shape"])
+        except ShapeSyntaxError:  # of unknown rank
+            return None
+        return cls(found["dtype"], shape)
+
+    @property
+    def sizes(self) -> list[Size] | None:
+        """Those of all dimensions; None where one is not known."""
+        found = []
+        for dim in self.shape.dims:
+            if dim.size is None:
+                return None
+            found.append(dim.size)
+        return found
+
+    @property
+    def axes(self) -> list[str]:
+        """The mesh axes over which dimensions are sharded."""
+        return [axis for dim in self.shape.dims for axis in dim.axes]
+
+    def local(self, document: Document) -> LocalArray | None:
+        """What one device has, on the mesh that is known; None where it has everything or no mesh says how much."""
+        mesh = _mesh(document)
+        used = self.axes
+        if not mesh or not used or not mesh.keys() >= set(used):
+            return None
+        whole = self.sizes
+        if whole is None:
+            return None
+        sizes = []
+        for dim, size in zip(self.shape.dims, whole, strict=True):
+            parts = prod(mesh[axis] for axis in dim.axes)
+            sizes.append(size // parts if parts > 1 else size)
+        return LocalArray(self.dtype, sizes, {axis: mesh[axis] for axis in used})
+
+
+@dataclass(frozen=True, slots=True)
+class LocalArray:
+    """What each device has of an array; ``mesh`` are the axes over which it is sharded."""
+
+    dtype: str
+    sizes: Sequence[Size]
+    mesh: Mapping[str, int]
+
+    def __str__(self) -> str:
+        local = format_shape(self.sizes, [() for _ in self.sizes], ())
+        return f"{self.dtype}[{local!r}]"
+
+
+def local_shape(document: Document, text: str) -> str | None:
+    """What one device has of an array of this type, in words; None where it has everything or no mesh says how
+    much."""
+    array = ShownArray.read(text)
+    local = array.local(document) if array is not None else None
+    if local is None:
+        return None
+    devices = []
+    for axis, size in local.mesh.items():
+        devices.append(f"{axis}={size}")
+    return f"on each device of {', '.join(devices)}: {local}"
+
+
+def bytes_of(dtype: str, sizes: Sequence[Size]) -> Size | None:
+    """The bytes of an array; None where the dtype is one of several, or of no fixed width."""
+    name = SHARDTYPES_DTYPES.get(dtype, dtype)
+    if name is None:
+        return None
+    width = _BYTE if name == "bool" else bits(name)
+    if not width:
+        return None
+    count = Size.const(1)
+    for size in sizes:
+        count *= size
+    if width % _BYTE:
+        return count * width // _BYTE
+    return count * (width // _BYTE)
+
+
+def _mesh(document: Document) -> Mapping[str, int]:
+    """The axes whose sizes are known: those of the settings, else those of the only mesh of the project."""
+    try:
+        config = settings_of(document.path.parent)
+    except ConfigError:  # which the server tells
+        return {}
+    axes: Mapping[str, int | None] = config.mesh
+    if not axes:
+        meshes = made_axes(config).meshes
+        axes = meshes[0] if len(meshes) == 1 else {}
+    return {name: size for name, size in axes.items() if size is not None}
