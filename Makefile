@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist oracle ledger demo docs vscode clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist first-hour oracle ledger demo docs vscode clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -21,6 +21,7 @@ help:
 	@echo 'make test     lint, type-check and test, on the default Python and on a second one if there is one'
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
+	@echo 'make first-hour  what a newcomer does in the first hour, from the wheel in an empty environment'
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
 	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
 	@echo 'make docs     the documentation as a site, in site/, with all its links checked'
@@ -82,6 +83,9 @@ test-sdist: env
 	$(BIN)/python -m hatchling build -t sdist -d "$$folder" >/dev/null && \
 	tar -xzf "$$folder"/*.tar.gz -C "$$folder" --strip-components 1 && cd "$$folder" && \
 	"$(CURDIR)/$(BIN)/python" -m pytest -q -n $(WORKERS) --dist worksteal $(TESTS)
+
+first-hour:
+	@sh scripts/first_hour.sh
 
 oracle: env
 	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \

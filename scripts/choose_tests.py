@@ -75,6 +75,7 @@ AREAS = {
     "pyproject.toml": ("tests/test_packaging.py",),
     "scripts/check_site.py": ("tests/test_site.py",),
     "scripts/site_pages.py": ("tests/test_site.py",),
+    "scripts/first_hour": ("tests/test_first_hour.py",),
     "scripts/": ("tests/test_packaging.py",),
     "action.yml": ("tests/lint/test_action.py",),
 }
