@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist first-hour oracle ledger demo docs vscode clean
+.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist first-hour minimal distributions oracle ledger demo docs vscode clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -22,6 +22,8 @@ help:
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make first-hour  what a newcomer does in the first hour, from the wheel in an empty environment'
+	@echo 'make minimal  tests on the oldest releases of the dependencies that are admitted'
+	@echo 'make distributions  what is uploaded, in dist/, checked; with TAG=v0.1.0 as that release'
 	@echo 'make oracle   the op models against JAX itself, over many more random programs'
 	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
 	@echo 'make docs     the documentation as a site, in site/, with all its links checked'
@@ -86,6 +88,16 @@ test-sdist: env
 
 first-hour:
 	@sh scripts/first_hour.sh
+
+minimal:
+	@sh scripts/minimal.sh
+
+# TAG=v0.1.0 holds them, and what names the release, to that tag.
+distributions:
+	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/release release
+	@rm -rf dist && .venv/release/bin/python -m hatchling build -d dist
+	@.venv/release/bin/python -m twine check --strict dist/*
+	@.venv/release/bin/python scripts/check_release.py dist $(TAG)
 
 oracle: env
 	@ORACLE_CASES=$(CASES) $(BIN)/python -m pytest -q -n $(WORKERS) --hypothesis-profile=deep tests/ops tests/lang \

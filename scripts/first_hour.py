@@ -155,7 +155,8 @@ def build(hour: Hour) -> None:
     """The wheel, of the sources; what it says of itself."""
     hour.project.mkdir()
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    if packages():
+    known = packages()
+    if known and Path(known, "hatch_vcs").is_dir():
         command = [_python_of_packages(), *command[1:], "--no-build-isolation"]
     hour.run(*command, "--wheel-dir", hour.folder, ROOT)
     (hour.wheel,) = hour.folder.glob("*.whl")

@@ -32,6 +32,8 @@ PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "development.md"}
 _EXAMPLE = re.compile(r"^<!-- file: (\S+) -->\n```(\w+)$", re.M)
 _OUTSIDE = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)(#[^)]*)?\)")
 _OLD_ANCHOR = re.compile(r"rules\.md#(st\d{3})-[\w-]+")
+_ADDRESS = re.compile(r"^\[([\w-]+)\]: (\S+)$", re.M)
+_REFERENCE = re.compile(r"\]\[([\w-]+)\]")
 _PART_OF_README = "<!-- README -->"
 _CODE_SPAN = re.compile(r"`[^`\n]*`")
 
@@ -119,7 +121,18 @@ def _start_of_readme() -> str:
     """What the README says before it comes to installing, without its title."""
     text = (ROOT / "README.md").read_text("utf-8")
     body = text.partition("\n## Add it to a project")[0].partition("\n")[2]
-    return _of_repository(body)
+    addresses = dict(_ADDRESS.findall(text))
+    return _REFERENCE.sub(lambda found: f"]({_here(addresses[found[1]])})", body)
+
+
+def _here(address: str) -> str:
+    """An address of the site as a link inside it: the README has whole ones, so that they hold wherever it is shown."""
+    path, mark, place = address.partition("#")
+    own = _urls()["Documentation"]
+    if not path.startswith(own):
+        return address
+    page = path.removeprefix(own).rstrip("/")
+    return f"{page}.md{mark}{place}"
 
 
 def _of_repository(text: str) -> str:

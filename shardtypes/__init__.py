@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from shardtypes.checked import source as source
     from shardtypes.checked import typechecked as typechecked
     from shardtypes.dtypes import (
@@ -283,11 +284,12 @@ _HOMES = {
     "typed_shard_map": "mapped",
 }
 
-__version__ = "0.1.0"
 __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _installed_version()
     # a package of its own, which loads nothing until one of its names is used
     if name == "laws":
         return importlib.import_module("shardtypes.laws")
@@ -307,6 +309,15 @@ def __getattr__(name: str) -> Any:
     globals()[name] = value
     _known_to_typeguard()
     return value
+
+
+def _installed_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("shardtypes")
+    except PackageNotFoundError:  # used from its source tree
+        return "source"
 
 
 def _known_to_typeguard() -> None:

@@ -57,6 +57,18 @@ def test_links_lead_to_what_is_there(site: Path) -> None:
     assert list(broken(site, DOCUMENTATION)) == []
 
 
+def test_links_of_the_readme_lead_to_its_pages(site: Path) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    addresses = re.findall(rf"^\[[\w-]+\]: ({DOCUMENTATION}\S*)$", text, re.M)
+    assert len(addresses) > 20
+    for address in addresses:
+        page, _, place = address.partition("#")
+        path = page_at(site, page)
+        assert path.is_file(), address
+        if place:
+            assert place in Links(path.read_text("utf-8")).places, address
+
+
 def test_every_rule_has_its_page(site: Path) -> None:
     for rule in all_rules():
         text = text_of(page_at(site, rule_page(rule.code)))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, StdioServerParameters, stdio_client
 from mcp.types import TextContent
 
 import shardlint
@@ -95,7 +95,7 @@ def ask(
     )
 
     async def session() -> None:
-        async with Client(server) as client:
+        async with Client(stdio_client(server)) as client:
             await script(Agent(client))
 
     asyncio.run(session())
