@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shardtypes.checked import source as source
     from shardtypes.checked import typechecked as typechecked
+    from shardtypes.costing import cost as cost
     from shardtypes.dtypes import (
         anydtype as anydtype,
     )
@@ -270,6 +271,7 @@ _HOMES = {
         "logical_rules",
     ),
     "Array": "stacked",
+    "cost": "costing",
     "enabled": "switches",
     "explain": "explanation",
     "mesh_dependent": "mesh_dependence",
