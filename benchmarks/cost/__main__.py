@@ -2,7 +2,8 @@
 
 The programs of ``benchmarks/programs/sharded`` that map over devices by hand, and those of
 ``benchmarks/cost/explicit.py`` on explicit axes, are compiled for eight forced devices. What each holds is that of
-``memory_analysis()``; what it sends follows from shapes and groups of its collectives, by the same rates. Nothing is run.
+``memory_analysis()``; what it sends follows from shapes and groups of its collectives, by the same rates. Nothing is
+run.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 if __name__ == "__main__":
-    os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+    devices = "--xla_force_host_platform_device_count=8"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices}"
 
 import jax
 from jax.sharding import AxisType

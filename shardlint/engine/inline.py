@@ -12,6 +12,7 @@ from shardlint.engine.frames import HELD, Frame
 from shardlint.engine.interpreter import StepLimit
 from shardlint.engine.joining import join_all
 from shardlint.engine.plain import constant
+from shardlint.engine.sharding import sends
 from shardlint.engine.types import says_something
 from shardlint.values import (
     ClassValue,
@@ -59,6 +60,7 @@ def in_place(
     node = func.node
     reason = _refusal(it, node, bound)
     if reason:
+        sends.leave(it, frame, at, f"{func.name} is not followed: {reason}")
         mutation.not_followed(it, frame, func, bound)
         return Unknown(reason)
     closure = (
@@ -89,6 +91,8 @@ def in_place(
     if key is not None and not _hashable(key):
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
+    if it.sends is not None:
+        key = None  # each call is to be seen
     if key in it.memo:
         return _remembered(it, key, bound)
     count, by_hand = len(it.events), it.by_hand
@@ -130,6 +134,7 @@ def in_place(
     it.left = None
     if found is None:
         it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1
+        sends.leave(it, frame, at, f"{func.name} is too long to follow")
         result: Value = Unknown("too long to follow")
         mutation.not_followed(it, frame, func, bound)
         pure = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import copies, divergence, named_axes, outside
+from shardlint.engine.sharding import copies, divergence, named_axes, outside, sends
 from shardlint.engine.trees import (
     children,
     is_leaf,
@@ -242,7 +242,9 @@ def call_mapped(
             }
         with divergence.of_examples(it):
             function = outside.taken(it, func.func) if not inside else func.func
-            result = it.call(frame, function, inner, named, at, places)
+            rows = Size.const(1) if short.endswith("pmap") else dim.size
+            with sends.repeated(it, at, rows):
+                result = it.call(frame, function, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)
