@@ -1,168 +1,97 @@
-"""``shardlint cost``: its options, what it prints, and the exit status."""
+"""``shardlint cost``: what it prints, and the exit status."""
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from shardlint import messages
 from shardlint.config import ConfigError
-from shardlint.costing.compare import compared
+from shardlint.costing import kept
 from shardlint.costing.counting import cost_of
-from shardlint.costing.formula import Formula
-from shardlint.costing.report import Cost
+from shardlint.costing.numbers import known_mesh, parsed_bytes, parsed_sizes
+from shardlint.costing.report import Cost, Held
 from shardlint.options import cost_options, settings_of
 from shardlint.run import opened
 from shardlint.writing import say
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) *([kmgt]i?)?b?", re.IGNORECASE)
-_PREFIXES = ("k", "m", "g", "t")
-
 
 def run_cost(arguments: Sequence[str]) -> int:
-    """The command. 0; 1 where more is held or sent than may be; 2 (by ``ConfigError``) where it cannot be told."""
+    """The command. 0; 1 where more is held or sent than may be.
+
+    Raises:
+        ConfigError: options that cannot be used, or no such file, function or axis.
+    """
     options = cost_options(arguments)
-    path, separator, name = options.function.rpartition("::")
-    if not separator or not path or not name:
-        raise ConfigError("", messages.no_file_and_function(options.function))
-    given = _sizes(options.sizes)
-    most = _bytes(options.max_replicated)
-    against = None if options.against is None else _golden(options.against)
+    path, _, name = options.function.rpartition("::")
+    if not path or not name:
+        text = messages.no_file_and_function(options.function)
+        raise ConfigError("", text)
+    sizes: dict[str, int] = {}
+    before: kept.Data | None = None
+    most: int | None = None
+    if options.max_replicated is not None:
+        most = parsed_bytes(options.max_replicated)
+    if options.against is not None:
+        before = kept.read(options.against)
+        sizes = before["sizes"]
+    if options.sizes is not None:
+        sizes = parsed_sizes(options.sizes)
     settings = settings_of(options)
     found = opened(path, settings)
-    mesh = _mesh(found.config.mesh)
-    if against is not None and given is None:
-        given = against["sizes"]
-    cost = cost_of(found, name, mesh, given or {})
-    _show(cost, options.format)
-    status = 0
-    if most is not None:
-        status = max(status, _replicated(cost, most))
-    if against is not None:
-        status = max(status, _difference(against, cost, options.against))
-    if options.write is not None:
-        _write(options.write, cost)
-    return status
-
-
-def _sizes(text: str | None) -> dict[str, int] | None:
-    """``B=32,M=4096``."""
-    if text is None:
-        return None
-    sizes: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, number = (piece.strip() for piece in part.partition("="))
-        if not equals or not name or not number.isdecimal() or int(number) < 1:
-            raise ConfigError("--sizes", messages.bad_sizes(text))
-        sizes[name] = int(number)
-    return sizes
-
-
-def _bytes(text: str | None) -> int | None:
-    """``64KiB``, ``1.5GB`` or ``4096``."""
-    if text is None:
-        return None
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError("--max-replicated", messages.bad_bytes(text))
-    number, prefix = match.groups()
-    if prefix is None:
-        return int(float(number))
-    base = 1024 if len(prefix) == 2 else 1000
-    power = _PREFIXES.index(prefix[0].lower()) + 1
-    return int(float(number) * base**power)
-
-
-def _mesh(mesh: dict[str, int | None]) -> dict[str, int]:
-    """The mesh of the options or the settings, each axis with a size."""
-    if not mesh:
-        raise ConfigError("", messages.no_mesh())
-    sizes = {}
-    for axis, size in mesh.items():
-        if size is None:
-            raise ConfigError("--mesh", messages.axis_without_size(axis))
-        sizes[axis] = size
-    return sizes
-
-
-def _show(cost: Cost, format: str) -> None:
-    if format == "json":
-        sys.stdout.write(_json(cost))
+    mesh = known_mesh(found.config.mesh)
+    cost = cost_of(found, name, mesh, sizes)
+    if options.format == "json":
+        text = kept.written(cost)
     else:
-        sys.stdout.write(f"{cost}\n")
+        text = f"{cost}\n"
+    sys.stdout.write(text)
+    is_too_large = most is not None and _has_large(cost, most)
+    has_grown = before is not None and _has_grown(before, cost, options.against)
+    if options.write is not None:
+        kept.write(options.write, cost)
+    return 1 if is_too_large or has_grown else 0
 
 
-def _json(cost: Cost) -> str:
-    return json.dumps(cost.to_dict(), indent=2) + "\n"
-
-
-def _replicated(cost: Cost, most: int) -> int:
-    """Name what is held whole on each device and is too large."""
-    rows = [row for row in cost.whole if row.held is not None]
-    _require_numbers(cost, "--max-replicated", [row.held for row in rows])
-    found = []
-    for row in rows:
-        number = cost.bytes_of(row.held)
+def _has_large(cost: Cost, most: int) -> bool:
+    """Whether more bytes than these are held whole on each device by one array; names such arrays, largest first."""
+    found: list[tuple[int, Held]] = []
+    for row in cost.whole:
+        if row.held is None:
+            continue
+        missing = cost.missing([row.held])
+        if missing:
+            text = messages.needs_sizes(missing)
+            raise ConfigError("--max-replicated", text)
+        number = cost.total([row.held])
         if number is not None and number > most:
             found.append((number, row))
     found.sort(key=lambda pair: -pair[0])
     for number, row in found:
-        say([messages.too_large_and_whole(row.name, row.array, number, most)])
-    return 1 if found else 0
+        text = messages.too_large_and_whole(row.name, row.array, number, most)
+        say([text])
+    return bool(found)
 
 
-def _difference(before: dict[str, Any], cost: Cost, path: str) -> int:
-    """Print what has changed since a file was written; 1 if more is held or sent."""
+def _has_grown(before: kept.Data, cost: Cost, path: str) -> bool:
+    """Whether more is held or sent than when the file was written; says what has changed."""
     if before["mesh"] != dict(cost.mesh):
-        raise ConfigError(path, messages.of_other_mesh(before["mesh"], cost.mesh))
+        text = messages.of_other_mesh(before["mesh"], cost.mesh)
+        raise ConfigError(path, text)
     after = cost.to_dict()
-    totals = [one[what]["bytes"] for one in (before, after) for what in _TOTALS]
-    same = all(before[what] == after[what] for what in _TOTALS)
-    if None in totals and not same:
-        _require_numbers(cost, "--against", [*cost.held, *cost.sent])
-        raise ConfigError(path, messages.written_without_sizes())
-    lines = compared(before, after)
-    sys.stderr.write("".join(f"{line}\n" for line in lines))
-    grown = not same and any(
-        after[what]["bytes"] > before[what]["bytes"] for what in _TOTALS
-    )
-    return 1 if grown else 0
-
-
-_TOTALS = ("held", "moved")
-
-
-def _require_numbers(
-    cost: Cost, option: str, formulas: Sequence[Formula | None]
-) -> None:
-    missing = cost.missing([one for one in formulas if one is not None])
-    if missing:
-        raise ConfigError(option, messages.needs_sizes(missing))
-
-
-def _golden(path: str) -> dict[str, Any]:
-    """What ``--write`` wrote."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError("--against", messages.cannot_be_read(path, reason)) from None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.get("version") != 1:
-        raise ConfigError("--against", messages.no_cost_file(path))
-    return found
-
-
-def _write(path: str, cost: Cost) -> None:
-    try:
-        Path(path).write_text(_json(cost), encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigError("--write", messages.not_written(path, reason)) from None
+    grown = False
+    for what in kept.TOTALS:
+        if before[what] == after[what]:
+            continue
+        old = before[what]["bytes"]
+        new = after[what]["bytes"]
+        if new is None:
+            missing = cost.missing([*cost.held, *cost.sent])
+            text = messages.needs_sizes(missing)
+            raise ConfigError("--against", text)
+        if old is None:
+            text = messages.written_without_sizes()
+            raise ConfigError(path, text)
+        grown |= new > old
+    say(kept.compared(before, after))
+    return grown

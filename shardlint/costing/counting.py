@@ -17,12 +17,11 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter
 from shardlint.engine.matching import as_symbol, instantiate
 from shardlint.engine.trees import children
-from shardlint.engine.types import says_something
 from shardlint.placing import Places
 from shardlint.run import Opened
-from shardlint.sent import Recorder, Sent
-from shardlint.values import ArrayValue, Value
-from shardtypes.lang import dtypes, format_shape
+from shardlint.sent import Place, Recorder, Sent
+from shardlint.values import ArrayValue, InstanceValue, Value
+from shardtypes.lang import Size, dtypes, format_shape
 from shardtypes.semantics.cost import COLLECTIVES, sends
 
 
@@ -39,25 +38,33 @@ def cost_of(
     recorder = Recorder()
     config = replace(opened.config, mesh=dict(mesh))
     analysis = run(opened.project, module, config, sends=recorder)
-    counting = _Counting(analysis.it, Places(opened.project, opened.sources), mesh)
+    places = Places(opened.project, opened.sources)
+    counting = _Counting(analysis.it, places, mesh)
+    moved = []
+    for sent in recorder.sent.values():
+        if sent.base is node:
+            moved.append(counting.moved(sent))
+    uncounted = []
+    for left in recorder.left:
+        if left.base is node:
+            uncounted.append((counting.where(left.place), left.why))
     arguments, results = counting.held(node, module.name)
-    moved = [counting.moved(one) for one in recorder.sent.values() if one.base is node]
-    left = [one for one in recorder.left if one.base is node]
     return Cost(
-        name,
-        mesh,
-        sizes,
-        tuple(arguments),
-        tuple(results),
-        tuple(_together(moved)),
-        tuple((counting.where(one.place), one.why) for one in left),
+        function=name,
+        mesh=mesh,
+        sizes=sizes,
+        arguments=tuple(arguments),
+        results=tuple(results),
+        moved=tuple(_together(moved)),
+        uncounted=tuple(uncounted),
     )
 
 
 def _function(module: ir.Module, name: str) -> ir.Function:
     found = dict(_functions(module.body))
     if name not in found:
-        raise ConfigError(module.path, messages.no_function(name, found))
+        text = messages.no_function(name, found)
+        raise ConfigError(module.path, text)
     return found[name]
 
 
@@ -81,8 +88,9 @@ class _Counting:
         self.places = places
         self.mesh = mesh
 
-    def where(self, place: tuple[str, int]) -> str:
-        found = self.places.of(place[0]).place(place[1])
+    def where(self, place: Place) -> str:
+        module, at = place
+        found = self.places.of(module).place(at)
         return f"{found.path}:{found.line}"
 
     # --- arrays ---------------------------------------------------------------------------------------------------
@@ -92,75 +100,95 @@ class _Counting:
         frame = Frame(module)
         arguments: list[Held] = []
         for param in node.params:
+            if param.annotation is None:
+                continue
             type_ = resolve(self.it, param.annotation, module)
             value = parameter_value(self.it, frame, param, type_)
-            at = node.at if param.annotation is None else param.annotation.at
-            arguments += self._rows(param.name, value, (module, at))
+            place = (module, param.annotation.at)
+            arguments += self._rows(param.name, value, place)
         results: list[Held] = []
-        type_ = resolve(self.it, node.returns, module)
-        if node.returns is not None and says_something(type_):
+        if node.returns is not None:
+            type_ = resolve(self.it, node.returns, module)
             value = instantiate(self.it, type_, frame.bindings, as_symbol)
-            results += self._rows("result", value, (module, node.returns.at))
+            place = (module, node.returns.at)
+            results += self._rows("result", value, place)
         return arguments, results
 
-    def _rows(self, name: str, value: Value, place: tuple[str, int]) -> Iterator[Held]:
-        parts = children(value)
-        for key, part in parts or ():
-            shown = f".{key}" if isinstance(key, str) else f"[{key}]"
-            yield from self._rows(f"{name}{shown}", part, place)
+    def _rows(self, name: str, value: Value, place: Place) -> Iterator[Held]:
+        for key, part in children(value) or ():
+            step = f"[{key!r}]"
+            if isinstance(value, InstanceValue):
+                step = f".{key}"
+            yield from self._rows(f"{name}{step}", part, place)
         if isinstance(value, ArrayValue):
             yield self._row(name, value, place)
 
-    def _row(self, name: str, value: ArrayValue, place: tuple[str, int]) -> Held:
+    def _row(self, name: str, value: ArrayValue, place: Place) -> Held:
         axes = _axes(value)
-        for axis in axes:
-            if axis not in self.mesh:
-                where = self.where(place)
-                raise ConfigError(where, messages.axis_not_in_mesh(axis, self.mesh))
+        self._require(axes, place)
         split: bool | None = any(self.mesh[axis] > 1 for axis in axes)
         if not split and not _says_axes(value):
             split = None
-        return Held(name, _shown(value), _bytes(value), split)
+        return Held(
+            name=name,
+            array=_shown(value),
+            held=_bytes(value),
+            split=split,
+        )
+
+    def _require(self, axes: Iterable[str], place: Place) -> None:
+        """Raises ``ConfigError`` where the mesh has not all of these axes."""
+        for axis in axes:
+            if axis not in self.mesh:
+                text = messages.axis_not_in_mesh(axis, self.mesh)
+                raise ConfigError(self.where(place), text)
 
     # --- collectives ------------------------------------------------------------------------------------------------
 
     def moved(self, one: Sent) -> Moved:
-        place = self.places.of(one.place[0]).place(one.place[1])
-        for axis in one.axes:
-            if axis not in self.mesh:
-                where = f"{place.path}:{place.line}"
-                raise ConfigError(where, messages.axis_not_in_mesh(axis, self.mesh))
+        self._require(one.axes, one.place)
         total = _bytes(one.operand)
         at_least = False
         if total is not None:
             total = self._sent(one, total)
         for rounds in one.rounds:
-            times = None if rounds is None else of_size(rounds)
+            times = _formula(rounds)
             if times is None:
                 at_least = True
             elif total is not None:
                 total *= times
+        module, at = one.place
+        place = self.places.of(module).place(at)
         return Moved(
-            COLLECTIVES[one.collective],
-            one.axes,
-            place.line,
-            place.path,
-            total,
-            at_least,
+            collective=COLLECTIVES[one.collective],
+            axes=one.axes,
+            line=place.line,
+            file=place.path,
+            sent=total,
+            at_least=at_least,
         )
 
     def _sent(self, one: Sent, held: Formula) -> Formula:
         axes = [axis for axis in one.axes if self.mesh[axis] > 1]
         if not axes:
             return Formula.of(0)
-        made: Formula = sends(one.collective)(
-            held, Formula.devices(axes), Formula.others(axes)
-        )
+        devices = Formula.devices(axes)
+        others = Formula.others(axes)
+        made: Formula = sends(one.collective)(held, devices, others)
         return made
 
 
+def _formula(size: Size | None) -> Formula | None:
+    if size is None:
+        return None
+    return of_size(size)
+
+
 def _axes(value: ArrayValue) -> list[str]:
-    return [axis for dim in value.dims or () for axis in dim.axes or ()]
+    found: list[str] = []
+    for dim in value.dims or ():
+        found += dim.axes or ()
+    return found
 
 
 def _says_axes(value: ArrayValue) -> bool:
@@ -175,7 +203,7 @@ def _bytes(value: ArrayValue) -> Formula | None:
         return None
     total = Formula.of(width)
     for dim in value.dims:
-        size = None if dim.size is None else of_size(dim.size)
+        size = _formula(dim.size)
         if size is None:
             return None
         total *= size
@@ -186,8 +214,13 @@ def _width(dtype: str | None) -> int | None:
     """The bytes of an entry, where all that the dtype may be have as many."""
     if dtype is None:
         return None
-    widths = {max(8, dtypes.bits(name)) // 8 for name in dtypes.members(dtype)}
-    return widths.pop() if len(widths) == 1 else None
+    widths = set()
+    for name in dtypes.members(dtype):
+        bits = max(8, dtypes.bits(name))
+        widths.add(bits // 8)
+    if len(widths) > 1:
+        return None
+    return widths.pop()
 
 
 def _shown(value: ArrayValue) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 from shardlint.ops.sharding.view import parted
@@ -23,15 +24,20 @@ class Factor:
     def __str__(self) -> str:
         if self.size is not None:
             text = str(self.size)
-            return text if text.isidentifier() else f"({text})"
+            if text.isidentifier():
+                return text
+            return f"({text})"
         text = "*".join(self.axes)
-        return f"({text}-{self.less})" if self.less else text
+        if self.less:
+            return f"({text}-{self.less})"
+        return text
 
     def value(self, sizes: Mapping[str, int], mesh: Mapping[str, int]) -> int | None:
         """The number; None where a size is not given."""
         if self.size is not None:
-            known = self.size.symbols <= sizes.keys()
-            return self.size.evaluate(dict(sizes)) if known else None
+            if not self.size.symbols <= sizes.keys():
+                return None
+            return self.size.evaluate(sizes)
         total = 1
         for axis in self.axes:
             if axis not in mesh:
@@ -56,24 +62,35 @@ class Formula:
     @classmethod
     def devices(cls, axes: Iterable[str]) -> Formula:
         """The number of devices along these axes."""
-        return cls(Fraction(1), tuple(Factor(axes=(axis,)) for axis in axes))
+        factors = [Factor(axes=(axis,)) for axis in axes]
+        return cls(Fraction(1), tuple(factors))
 
     @classmethod
     def others(cls, axes: Iterable[str]) -> Formula:
         """The same less one."""
-        return cls(Fraction(1), (Factor(axes=tuple(axes), less=1),))
+        factor = Factor(axes=tuple(axes), less=1)
+        return cls(Fraction(1), (factor,))
 
     def __mul__(self, other: Formula | int) -> Formula:
         if isinstance(other, int):
-            return Formula(self.coefficient * other, self.up, self.down)
-        return _reduced(
-            self.coefficient * other.coefficient,
-            (*self.up, *other.up),
-            (*self.down, *other.down),
+            other = Formula.of(other)
+        coefficient = self.coefficient * other.coefficient
+        up = (*self.up, *other.up)
+        down = (*self.down, *other.down)
+        common = Counter(up) & Counter(down)
+        return Formula(
+            coefficient=coefficient,
+            up=_without(up, common),
+            down=_without(down, common),
         )
 
     def __truediv__(self, other: Formula) -> Formula:
-        return self * Formula(1 / other.coefficient, other.down, other.up)
+        upside_down = Formula(
+            coefficient=1 / other.coefficient,
+            up=other.down,
+            down=other.up,
+        )
+        return self * upside_down
 
     def value(
         self, sizes: Mapping[str, int], mesh: Mapping[str, int]
@@ -95,8 +112,11 @@ class Formula:
     @property
     def symbols(self) -> frozenset[str]:
         """The sizes that it names."""
-        found = [one.size.symbols for one in (*self.up, *self.down) if one.size]
-        return frozenset[str]().union(*found)
+        found: set[str] = set()
+        for factor in (*self.up, *self.down):
+            if factor.size is not None:
+                found |= factor.size.symbols
+        return frozenset(found)
 
     def __str__(self) -> str:
         number = str(self.coefficient.numerator)
@@ -111,13 +131,6 @@ class Formula:
             return text
         under = "*".join(below)
         return f"{text}/({under})" if len(below) > 1 else f"{text}/{under}"
-
-
-def _reduced(
-    coefficient: Fraction, up: tuple[Factor, ...], down: tuple[Factor, ...]
-) -> Formula:
-    common = Counter(up) & Counter(down)
-    return Formula(coefficient, _without(up, common), _without(down, common))
 
 
 def _without(factors: Iterable[Factor], common: Counter[Factor]) -> tuple[Factor, ...]:
@@ -150,16 +163,16 @@ def of_size(size: Size) -> Formula | None:
 
 
 def _of_atom(atom: Atom) -> Formula | None:
-    if atom.op == "//":
+    part = atom.args if atom.op == "//" else parted(atom.name)
+    if part:
         # a local size: the division is even
-        whole, divisor = (of_size(arg) for arg in atom.args)
-        return None if whole is None or divisor is None else whole / divisor
+        whole = of_size(part[0])
+        divisor = of_size(part[1])
+        if whole is None or divisor is None:
+            return None
+        return whole / divisor
     if atom.op:
         return None
-    part = parted(atom.name)
-    if part is not None:
-        whole, divisor = (of_size(one) for one in part)
-        return None if whole is None or divisor is None else whole / divisor
     if atom.name.startswith("|"):
         return Formula.devices((atom.name.strip("|"),))
     if not atom.name.isidentifier():
@@ -171,9 +184,11 @@ def summed(formulas: Iterable[Formula]) -> str:
     """A sum, in which those that differ in their numbers alone are one."""
     totals: dict[tuple[object, object], Formula] = {}
     for one in formulas:
-        key = (tuple(sorted(map(str, one.up))), tuple(sorted(map(str, one.down))))
-        before = totals.get(key)
+        above = tuple(sorted(map(str, one.up)))
+        below = tuple(sorted(map(str, one.down)))
+        before = totals.get((above, below))
         if before is not None:
-            one = Formula(before.coefficient + one.coefficient, before.up, before.down)
-        totals[key] = one
+            total = before.coefficient + one.coefficient
+            one = replace(before, coefficient=total)
+        totals[above, below] = one
     return " + ".join(map(str, totals.values())) or "0"

@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from shardlint.costing.formula import Formula, summed
+from shardtypes.lang.columns import in_columns
 from shardtypes.lang.frozen import frozen
-from shardtypes.lang.messages import axes_text
+from shardtypes.lang.messages import axes_text, sizes_text
 
 #: Of the data that is written; another one is not read.
 VERSION = 1
@@ -54,13 +55,20 @@ class Cost:
     @property
     def held(self) -> list[Formula]:
         """What each array holds, as far as it is known."""
-        rows = (*self.arguments, *self.results)
-        return [row.held for row in rows if row.held is not None]
+        found = []
+        for row in (*self.arguments, *self.results):
+            if row.held is not None:
+                found.append(row.held)
+        return found
 
     @property
     def sent(self) -> list[Formula]:
         """What each collective sends, as far as it is known."""
-        return [row.sent for row in self.moved if row.sent is not None]
+        found = []
+        for row in self.moved:
+            if row.sent is not None:
+                found.append(row.sent)
+        return found
 
     def missing(self, formulas: Iterable[Formula]) -> list[str]:
         """The sizes that are named there and not given."""
@@ -73,8 +81,7 @@ class Cost:
         """In bytes; None where that takes a size that is not given."""
         if formula is None:
             return None
-        value = formula.value(self.sizes, self.mesh)
-        return None if value is None else math.ceil(value)
+        return self.total([formula])
 
     def total(self, formulas: Iterable[Formula]) -> int | None:
         """The sum in bytes; None where that takes a size that is not given."""
@@ -91,7 +98,11 @@ class Cost:
         """The arrays that every one of several devices holds whole."""
         if math.prod(self.mesh.values()) == 1:
             return []
-        return [row for row in (*self.arguments, *self.results) if row.split is False]
+        found = []
+        for row in (*self.arguments, *self.results):
+            if row.split is False:
+                found.append(row)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data, which ``--write`` keeps."""
@@ -100,14 +111,18 @@ class Cost:
             "function": self.function,
             "mesh": dict(self.mesh),
             "sizes": dict(self.sizes),
-            "held": {"formula": summed(self.held), "bytes": self.total(self.held)},
-            "moved": {"formula": summed(self.sent), "bytes": self.total(self.sent)},
-            "arguments": [self._held(row) for row in self.arguments],
-            "results": [self._held(row) for row in self.results],
-            "collectives": [self._moved(row) for row in self.moved],
-            "uncounted": [
-                {"place": place, "reason": why} for place, why in self.uncounted
-            ],
+            "held": self._total(self.held),
+            "moved": self._total(self.sent),
+            "arguments": list(map(self._held, self.arguments)),
+            "results": list(map(self._held, self.results)),
+            "collectives": list(map(self._moved, self.moved)),
+            "uncounted": list(map(list, self.uncounted)),
+        }
+
+    def _total(self, formulas: Sequence[Formula]) -> dict[str, Any]:
+        return {
+            "formula": summed(formulas),
+            "bytes": self.total(formulas),
         }
 
     def _held(self, row: Held) -> dict[str, Any]:
@@ -131,34 +146,36 @@ class Cost:
         }
 
     def __str__(self) -> str:
-        mesh = ", ".join(f"{axis}={size}" for axis, size in self.mesh.items())
+        mesh = sizes_text(self.mesh)
         lines = [f"{self.function} on {mesh}, bytes on each device"]
         for title, rows in (("arguments", self.arguments), ("results", self.results)):
             own = [row.held for row in rows if row.held is not None]
             lines.append(f"  {title}: {self._sum(own, len(own) == len(rows))}")
-            lines += _aligned(
-                [(row.name, row.array, self._held_text(row)) for row in rows]
-            )
+            columns = []
+            for row in rows:
+                columns.append((row.name, row.array, self._held_text(row)))
+            lines += in_columns(columns)
         counted = len(self.sent) == len(self.moved) and not self.uncounted
         lines.append(f"  sent: {self._sum(self.sent, counted)}")
-        lines += _aligned(
-            [
-                (
-                    f"{row.file}:{row.line}",
-                    f"{row.collective} over {axes_text(row.axes)}",
-                    self._sent_text(row),
-                )
-                for row in self.moved
-            ]
-        )
+        columns = [self._columns(row) for row in self.moved]
+        lines += in_columns(columns)
         if self.uncounted:
             lines.append("  not counted")
             lines += [f"    {place}: {why}" for place, why in self.uncounted]
         return "\n".join(lines)
 
+    def _columns(self, row: Moved) -> tuple[str, str, str]:
+        return (
+            f"{row.file}:{row.line}",
+            f"{row.collective} over {axes_text(row.axes)}",
+            self._sent_text(row),
+        )
+
     def _sum(self, formulas: Sequence[Formula], is_all: bool) -> str:
         text = self._with_number(summed(formulas), self.total(formulas))
-        return text if is_all else f"{text}, and what is not known"
+        if is_all:
+            return text
+        return f"{text}, and what is not known"
 
     def _text(self, formula: Formula | None) -> str:
         if formula is None:
@@ -180,10 +197,6 @@ class Cost:
 
     def _sent_text(self, row: Moved) -> str:
         text = self._text(row.sent)
-        return f"{text}, a round" if row.at_least else text
-
-
-def _aligned(rows: Sequence[tuple[str, str, str]]) -> list[str]:
-    first = max((len(row[0]) for row in rows), default=0)
-    second = max((len(row[1]) for row in rows), default=0)
-    return [f"    {a:<{first}}  {b:<{second}}  {c}" for a, b, c in rows]
+        if row.at_least:
+            return f"{text}, a round"
+        return text

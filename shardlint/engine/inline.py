@@ -88,11 +88,9 @@ def in_place(
         if top
         else None
     )
-    if key is not None and not _hashable(key):
+    if not _is_remembered(it, key):
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
-    if it.sends is not None:
-        key = None  # each call is to be seen
     if key in it.memo:
         return _remembered(it, key, bound)
     count, by_hand = len(it.events), it.by_hand
@@ -293,6 +291,11 @@ def _generated(node: ir.Function, items: list[Value]) -> Value:
     if len(plain) == len(yields) == len(items):
         return SequenceValue(tuple(items), "iterator")
     return CollectionValue(join_all(items))
+
+
+def _is_remembered(it: Interpreter, key: object) -> bool:
+    """Whether a call is evaluated once for all that are like it. Who counts what is sent has to see each."""
+    return it.sends is None and key is not None and _hashable(key)
 
 
 def _hashable(key: object) -> bool:

@@ -242,8 +242,7 @@ def call_mapped(
             }
         with divergence.of_examples(it):
             function = outside.taken(it, func.func) if not inside else func.func
-            rows = Size.const(1) if short.endswith("pmap") else dim.size
-            with sends.repeated(it, at, rows):
+            with sends.repeated(it, at, _on_one_device(short, dim)):
                 result = it.call(frame, function, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)
@@ -253,6 +252,11 @@ def call_mapped(
         return _stacked(result, out, dim, "the result", mapped.lenient)
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
+
+
+def _on_one_device(name: str, dim: Dimension) -> Size | None:
+    """How many of the examples that are mapped over one device has: ``pmap`` gives it one."""
+    return Size.const(1) if name.endswith("pmap") else dim.size
 
 
 def _arguments(

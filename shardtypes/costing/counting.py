@@ -13,10 +13,10 @@ from jax.extend import core as jex
 
 from shardtypes.costing import explicit
 from shardtypes.costing.report import Moved
-from shardtypes.costing.resharding import Move, Placed, resharding
+from shardtypes.costing.resharding import Move, Placed, devices_along, resharding
 from shardtypes.meshes import entries_of
 from shardtypes.proving.places import Place
-from shardtypes.proving.program import Constant, Name, Program, Step, dims_of
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step, dims_of
 from shardtypes.proving.relation import Axes, Sizes
 from shardtypes.semantics.cost import COLLECTIVES, sent
 
@@ -65,14 +65,18 @@ class Counting:
         if step.primitive == "scan":
             rounds = int(step.params["length"])
             for one in self._all(step.inside[0]):
-                yield replace(one, bytes=one.bytes * rounds, count=one.count * rounds)
+                yield replace(
+                    one,
+                    bytes=one.bytes * rounds,
+                    count=one.count * rounds,
+                )
         elif step.primitive == "while":
             for inside in step.inside:
                 for one in self._all(inside):
                     yield replace(one, at_least=True)
         elif step.primitive == "cond":
             branches = [list(self._all(inside)) for inside in step.inside]
-            yield from max(branches, key=lambda sends: sum(one.bytes for one in sends))
+            yield from max(branches, key=_bytes_of)
         elif step.primitive in COLLECTIVES:
             yield from self._by_hand(program, step)
         else:
@@ -82,7 +86,7 @@ class Counting:
     def _by_hand(self, program: Program, step: Step) -> Iterator[Sent]:
         axes = tuple(axis for axis in step.over if axis in self.sizes)
         groups = step.params.get("axis_index_groups")
-        devices = math.prod(self.sizes[axis] for axis in axes)
+        devices = devices_along(axes, self.sizes)
         if groups is not None:
             devices = len(groups[0])
         if devices == 1:
@@ -90,7 +94,12 @@ class Counting:
         for operand in step.operands:
             if isinstance(operand, int):
                 held = self._held(program.types[operand])
-                move = Move(COLLECTIVES[step.primitive], axes, held, devices)
+                move = Move(
+                    collective=COLLECTIVES[step.primitive],
+                    axes=axes,
+                    held=held,
+                    devices=devices,
+                )
                 yield self._sent(step, move, move.collective)
 
     def _held(self, aval: Any) -> Fraction:
@@ -102,15 +111,19 @@ class Counting:
 
     def _sent(self, step: Step, move: Move, by: str) -> Sent:
         total = sent(move.collective, move.held, move.devices)
-        return Sent(move.collective, move.axes, total, 1, step.place, by)
+        return Sent(
+            collective=move.collective,
+            axes=move.axes,
+            bytes=total,
+            count=1,
+            place=step.place,
+            by=by,
+        )
 
     def _implied(self, program: Program, step: Step) -> list[Move]:
         """What a step makes the compiler send."""
         types = program.types
-        operands = [
-            jax.typeof(one.value) if isinstance(one, Constant) else types[one]
-            for one in step.operands
-        ]
+        operands = [_type_of(program, one) for one in step.operands]
         results = [types[name] for name in step.results]
         if step.primitive == "shard":
             return self._taken_apart(program, step, results[0])
@@ -144,7 +157,8 @@ class Counting:
             if axis in step.params["sizes"]
         }
         after = _by_spec(step)
-        size = int(self._held(local) * after.over(mapped).parts(mapped))
+        parts = after.over(mapped).parts(mapped)
+        size = int(self._held(local) * parts)
         return resharding(size, before, after, mapped)
 
     def _by_types(
@@ -184,7 +198,9 @@ class Counting:
         if after is None:
             return []
         self.where[result] = after
-        before = self._placed(program, operand) if isinstance(operand, int) else None
+        if not isinstance(operand, int):
+            return []
+        before = self._placed(program, operand)
         if before is None:
             return []
         return resharding(explicit.size_of(aval), before, after, self.sizes)
@@ -197,9 +213,11 @@ class Counting:
         known: Sequence[Placed | None],
     ) -> bool:
         """Whether an operation takes and gives arrays of one shape and layout, entry by entry."""
-        shapes = {program.types[one].shape for one in (*arrays, *step.results)}
-        along = step.primitive in explicit.ALONG_LINES
-        return None not in known and len(set(known)) == len(shapes) == 1 and not along
+        if step.primitive in explicit.ALONG_LINES or None in known:
+            return False
+        values = (*arrays, *step.results)
+        shapes = {program.types[one].shape for one in values}
+        return len(set(known)) == len(shapes) == 1
 
     def _placed(self, program: Program, name: Name) -> Placed | None:
         aval = program.types[name]
@@ -209,6 +227,12 @@ class Counting:
 
     def _leave(self, step: Step, why: str) -> None:
         self.uncounted[step.place, f"{step.primitive}: {why}"] = None
+
+
+def _type_of(program: Program, operand: Operand) -> Any:
+    if isinstance(operand, Constant):
+        return jax.typeof(operand.value)
+    return program.types[operand]
 
 
 def _by_spec(step: Step) -> Placed:
@@ -221,11 +245,9 @@ def placed_by(sharding: Any, aval: Any) -> Placed | None:
     spec = getattr(sharding, "spec", None)
     if spec is None:
         return None
-    if any(
-        entry is not None and not isinstance(entry, (str, tuple))
-        for entry in entries_of(spec)
-    ):
-        return None
+    for entry in entries_of(spec):
+        if entry is not None and not isinstance(entry, (str, tuple)):
+            return None
     return Placed(dims_of(spec, aval))
 
 
@@ -233,22 +255,27 @@ def _is_whole(placed: Placed | None, sizes: Sizes) -> bool:
     return placed is not None and placed.over(sizes).parts(sizes) == 1
 
 
+def _bytes_of(rows: Sequence[Sent]) -> Fraction:
+    return sum((one.bytes for one in rows), Fraction(0))
+
+
 def _together(rows: Sequence[Sent]) -> Moved:
     first = rows[0]
     return Moved(
-        first.collective,
-        first.axes,
-        math.ceil(sum(one.bytes for one in rows)),
-        sum(one.count for one in rows),
-        first.place,
-        first.by,
-        first.at_least,
+        collective=first.collective,
+        axes=first.axes,
+        bytes=math.ceil(_bytes_of(rows)),
+        count=sum(one.count for one in rows),
+        place=first.place,
+        by=first.by,
+        at_least=first.at_least,
     )
 
 
 def _has_hidden(step: Step) -> bool:
     """Whether a step has a program in its parameters that has collectives and was not taken apart."""
-    return any(_has_collectives(one) for one in _programs(step.params.values()))
+    inside = _programs(step.params.values())
+    return any(map(_has_collectives, inside))
 
 
 def _programs(values: Any) -> Iterator[Any]:
@@ -262,8 +289,10 @@ def _programs(values: Any) -> Iterator[Any]:
 
 
 def _has_collectives(jaxpr: Any) -> bool:
-    return any(
-        eqn.primitive.name in COLLECTIVES
-        or any(_has_collectives(one) for one in _programs(eqn.params.values()))
-        for eqn in jaxpr.eqns
-    )
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in COLLECTIVES:
+            return True
+        inside = _programs(eqn.params.values())
+        if any(map(_has_collectives, inside)):
+            return True
+    return False

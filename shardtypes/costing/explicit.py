@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from jax.sharding import AxisType
 
-from shardtypes.costing.resharding import Move, Placed, resharding
+from shardtypes.costing.resharding import Move, Placed, devices_along, resharding
 from shardtypes.proving.program import Step, dims_of, unreduced_axes
 from shardtypes.proving.relation import Axes, Sizes
 
@@ -38,11 +39,11 @@ def explicit_axes(aval: Any) -> frozenset[str]:
     mesh = getattr(getattr(aval, "sharding", None), "mesh", None)
     if mesh is None:
         return frozenset()
-    return frozenset(
-        name
-        for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True)
-        if kind == AxisType.Explicit
-    )
+    found = []
+    for name, kind in zip(mesh.axis_names, mesh.axis_types, strict=True):
+        if kind == AxisType.Explicit:
+            found.append(name)
+    return frozenset(found)
 
 
 def typed(aval: Any) -> Placed:
@@ -57,14 +58,16 @@ def moves(
 ) -> list[Move]:
     """What an operation sends on operands and results of these types. Raises ``Uncounted``."""
     name = step.primitive
+    first = operands[0] if operands else None
+    result = results[0]
     if name == "reshard":
-        return resharding(
-            size_of(results[0]), typed(operands[0]), typed(results[0]), sizes
-        )
+        before = typed(first)
+        after = typed(result)
+        return resharding(size_of(result), before, after, sizes)
     if name == "dot_general":
-        return _contraction(step.params, operands, results[0], sizes)
+        return _contraction(step.params, operands, result, sizes)
     if name in _REDUCTIONS:
-        return _reduction(step, operands[0], results[0], sizes)
+        return _reduction(step, first, result, sizes)
     if not any(typed(one).over(sizes).axes for one in operands):
         return []
     if not _is_local(step, operands, results):
@@ -88,41 +91,51 @@ def _is_split_along(params: Mapping[str, Any], operands: Sequence[Any]) -> bool:
     """Whether the dimension along which an operation goes is sharded."""
     along = next(params[name] for name in _ALONG if name in params)
     dims = along if isinstance(along, tuple) else (along,)
-    return any(typed(one).dims[dim] for one in operands for dim in dims)
+    for one in operands:
+        placed = typed(one)
+        if any(placed.dims[dim] for dim in dims):
+            return True
+    return False
 
 
 def _fits(operand: Any, result: Any) -> bool:
     """Whether each device has of an operand what it needs for its entries of the result."""
-    if len(operand.shape) != len(result.shape):
+    rank = len(result.shape)
+    if len(operand.shape) != rank:
         return False
-    dims = zip(operand.shape, typed(operand).dims, strict=True)
-    made = zip(result.shape, typed(result).dims, strict=True)
-    return all(
-        size in (1, whole) and own in ((), wanted)
-        for (size, own), (whole, wanted) in zip(dims, made, strict=True)
-    )
+    placed = typed(operand)
+    wanted = typed(result)
+    for dim in range(rank):
+        if operand.shape[dim] not in (1, result.shape[dim]):
+            return False
+        if placed.dims[dim] not in ((), wanted.dims[dim]):
+            return False
+    return True
 
 
 def _reduction(step: Step, operand: Any, result: Any, sizes: Sizes) -> list[Move]:
     """Each dimension is reduced for itself, the last one first."""
     before = typed(operand).over(sizes)
     reduced = set(step.params["axes"])
-    kept = tuple(axes for dim, axes in enumerate(before.dims) if dim not in reduced)
-    sums = [before.dims[dim] for dim in sorted(reduced, reverse=True)]
-    pending = tuple(axes for axes in sums if axes)
+    kept = []
+    pending: list[Axes] = []
+    for dim, axes in enumerate(before.dims):
+        if dim not in reduced:
+            kept.append(axes)
+        elif axes:
+            pending.insert(0, axes)
     if step.primitive in _PICKS:
-        return _picked(operand, result, kept, pending, sizes)
-    own = tuple(axes for axes in before.pending if axes)
-    return resharding(
-        size_of(result), Placed(kept, (*pending, *own)), typed(result), sizes
-    )
+        return _picked(operand, result, tuple(kept), pending, sizes)
+    sums = (*pending, *before.pending)
+    natural = Placed(tuple(kept), sums)
+    return resharding(size_of(result), natural, typed(result), sizes)
 
 
 def _picked(
     operand: Any,
     result: Any,
     kept: tuple[Axes, ...],
-    over: tuple[Axes, ...],
+    over: Sequence[Axes],
     sizes: Sizes,
 ) -> list[Move]:
     """Each device's largest, and where it is, are gathered."""
@@ -130,10 +143,17 @@ def _picked(
     parts = Placed(kept).parts(sizes)
     count = math.prod(result.shape) // parts
     for axes in over:
-        devices = math.prod(sizes[axis] for axis in axes)
+        devices = devices_along(axes, sizes)
         for one in (operand, result):
-            held = count * int(one.dtype.itemsize)
-            found.append(Move("all_gather", axes, held, devices))
+            held = Fraction(count * int(one.dtype.itemsize))
+            found.append(
+                Move(
+                    collective="all_gather",
+                    axes=axes,
+                    held=held,
+                    devices=devices,
+                )
+            )
     return found
 
 
@@ -146,23 +166,29 @@ def _contraction(
     left, right = operands
     letters = _letters(len(left.shape), "l", left_batch, left_sum)
     others = _letters(len(right.shape), "r", right_batch, right_sum)
-    free = [one for one in (*letters, *others) if one[0] in "lr"]
-    made = [*(f"b{number}" for number in range(len(left_batch))), *free]
-    before = [
-        _by_axis(typed(left).over(sizes), letters),
-        _by_axis(typed(right).over(sizes), others),
-    ]
+    made = [f"b{number}" for number in range(len(left_batch))]
+    made += [letter for letter in (*letters, *others) if letter[0] in "lr"]
+    there = typed(left).over(sizes)
+    here = typed(right).over(sizes)
     wanted = typed(result).over(sizes)
-    chosen = _chosen(before, _by_axis(wanted, made))
-    found = []
-    for one, own in ((left, letters), (right, others)):
-        there = typed(one).over(sizes)
-        found += resharding(size_of(one), there, _at(chosen, own, there), sizes)
-    sums = [_axes_at(chosen, f"s{number}") for number in reversed(range(len(left_sum)))]
-    natural = Placed(
-        _at(chosen, made, wanted).dims, tuple(axes for axes in sums if axes)
+    chosen = _chosen(
+        _by_axis(there, letters),
+        _by_axis(here, others),
+        _by_axis(wanted, made),
     )
-    return [*found, *resharding(size_of(result), natural, wanted, sizes)]
+    needed = _at(chosen, letters, there)
+    found = resharding(size_of(left), there, needed, sizes)
+    needed = _at(chosen, others, here)
+    found += resharding(size_of(right), here, needed, sizes)
+    sums = []
+    for number in reversed(range(len(left_sum))):
+        axes = _axes_at(chosen, f"s{number}")
+        if axes:
+            sums.append(axes)
+    natural = _at(chosen, made, wanted)
+    parts = Placed(natural.dims, tuple(sums))
+    found += resharding(size_of(result), parts, wanted, sizes)
+    return found
 
 
 def _letters(
@@ -178,27 +204,26 @@ def _letters(
 
 
 def _by_axis(placed: Placed, letters: Sequence[str]) -> dict[str, str]:
-    return {
-        axis: letter
-        for letter, axes in zip(letters, placed.dims, strict=True)
-        for axis in axes
-    }
+    found = {}
+    for letter, axes in zip(letters, placed.dims, strict=True):
+        found.update(dict.fromkeys(axes, letter))
+    return found
 
 
 def _chosen(
-    before: Sequence[Mapping[str, str]], wanted: Mapping[str, str]
+    left: Mapping[str, str], right: Mapping[str, str], wanted: Mapping[str, str]
 ) -> dict[str, str]:
     """The letter that each axis shards: one that it shards of both operands, else that of the result."""
-    left, right = before
-    found = {}
-    for axis in {**left, **right}:
-        letters = {one[axis] for one in before if axis in one}
-        if axis in left and axis in right and len(letters) == 1:
-            found[axis] = letters.pop()
-        elif axis in wanted:
+    found = {**right, **left}
+    for axis in found:
+        first = left.get(axis)
+        second = right.get(axis)
+        if first is not None and first == second:
+            continue
+        if axis in wanted:
             found[axis] = wanted[axis]
-        else:
-            found[axis] = min(letters, key=lambda letter: letter[0] != "s")
+        elif second is not None and second[0] == "s":
+            found[axis] = second
     return found
 
 
@@ -211,5 +236,7 @@ def _at(chosen: Mapping[str, str], letters: Sequence[str], near: Placed) -> Plac
     dims = []
     for letter, own in zip(letters, near.dims, strict=True):
         axes = _axes_at(chosen, letter)
-        dims.append(own if set(own) == set(axes) else axes)
+        if set(own) == set(axes):
+            axes = own
+        dims.append(axes)
     return Placed(tuple(dims))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardtypes.lang.columns import in_columns
 from shardtypes.lang.messages import axes_text
 from shardtypes.proving.places import Place
 from shardtypes.proving.relation import Axes
@@ -98,10 +99,12 @@ class Cost:
 
     def whole(self, above: int = 0) -> list[Held]:
         """The arguments and results of more than ``above`` bytes of which every one of several devices holds all."""
-        found = [one for one in (*self.arguments, *self.results) if one.whole]
-        return sorted(
-            (one for one in found if one.bytes > above), key=lambda one: -one.bytes
-        )
+        found = []
+        for one in (*self.arguments, *self.results):
+            if one.whole and one.bytes > above:
+                found.append(one)
+        found.sort(key=lambda one: -one.bytes)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -118,17 +121,16 @@ class Cost:
 
     def __str__(self) -> str:
         where = mesh_text(self.sizes) or "one device"
-        lines = [
-            f"{self.function} on {where}: each device holds {self.bytes_held:,} bytes and sends {self.bytes_moved:,}"
-        ]
+        both = f"holds {self.bytes_held:,} bytes and sends {self.bytes_moved:,}"
+        lines = [f"{self.function} on {where}: each device {both}"]
         for title, rows in (("arguments", self.arguments), ("results", self.results)):
             total = sum(row.bytes for row in rows)
             lines.append(f"  {title}: {total:,} bytes")
-            lines += _aligned([(row.name, row.array, _held(row)) for row in rows])
+            columns = [(row.name, row.array, _held(row)) for row in rows]
+            lines += in_columns(columns)
         lines.append(f"  sent: {self.bytes_moved:,} bytes")
-        lines += _aligned(
-            [(str(row.place), _what(row), _sent(row)) for row in self.moved]
-        )
+        columns = [(str(row.place), _what(row), _sent(row)) for row in self.moved]
+        lines += in_columns(columns)
         if len(self.by_axes) > 1:
             lines += [
                 f"  along {axes_text(axes)}: {total:,} bytes"
@@ -145,12 +147,6 @@ def _summed(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
     for key, count in pairs:
         totals[key] += count
     return dict(totals.most_common())
-
-
-def _aligned(rows: list[tuple[str, str, str]]) -> list[str]:
-    first = max((len(row[0]) for row in rows), default=0)
-    second = max((len(row[1]) for row in rows), default=0)
-    return [f"    {a:<{first}}  {b:<{second}}  {c}" for a, b, c in rows]
 
 
 def _held(row: Held) -> str:

@@ -29,13 +29,27 @@ class Placed:
 
     def parts(self, sizes: Sizes) -> int:
         """Into how many parts it is split."""
-        return math.prod(_counts(self, sizes))
+        return math.prod(self.counts(sizes))
+
+    def counts(self, sizes: Sizes) -> list[int]:
+        """Into how many parts each dimension is split."""
+        return [devices_along(axes, sizes) for axes in self.dims]
+
+
+def devices_along(axes: Axes, sizes: Sizes) -> int:
+    """How many devices talk with each other along these axes."""
+    total = 1
+    for axis in axes:
+        total *= sizes[axis]
+    return total
 
 
 def _kept(groups: tuple[Axes, ...], sizes: Sizes) -> tuple[Axes, ...]:
-    return tuple(
-        tuple(axis for axis in axes if sizes.get(axis, 1) > 1) for axes in groups
-    )
+    found = []
+    for axes in groups:
+        kept = tuple(axis for axis in axes if sizes.get(axis, 1) > 1)
+        found.append(kept)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -67,43 +81,60 @@ def _reduced(
         if not axes:
             continue
         held = Fraction(size, before.parts(sizes))
-        devices = math.prod(sizes[axis] for axis in axes)
+        devices = devices_along(axes, sizes)
         scattered = _scattered(before, after, axes)
         if scattered is None:
-            moves.append(Move("psum", axes, held, devices))
+            collective = "psum"
         else:
-            moves.append(Move("reduce_scatter", axes, held, devices))
+            collective = "reduce_scatter"
             before = scattered
+        moves.append(
+            Move(
+                collective=collective,
+                axes=axes,
+                held=held,
+                devices=devices,
+            )
+        )
     return moves, replace(before, pending=after.pending)
 
 
 def _scattered(before: Placed, after: Placed, axes: Axes) -> Placed | None:
     """The layout after a sum over these axes is left in shards along them; None where it is needed whole."""
-    for dim, (own, wanted) in enumerate(zip(before.dims, after.dims, strict=True)):
-        if wanted[: len(own) + len(axes)] == (*own, *axes):
-            dims = list(before.dims)
-            dims[dim] = (*own, *axes)
+    dims = list(before.dims)
+    for dim, wanted in enumerate(after.dims):
+        made = (*before.dims[dim], *axes)
+        if wanted[: len(made)] == made:
+            dims[dim] = made
             return replace(before, dims=tuple(dims))
     return None
-
-
-def _counts(placed: Placed, sizes: Sizes) -> list[int]:
-    return [math.prod(sizes[axis] for axis in axes) for axes in placed.dims]
 
 
 def _moved(size: int, before: Placed, after: Placed, sizes: Sizes) -> Iterator[Move]:
     if _extends(after, before):
         return  # each device takes a slice of what it has
-    old = _counts(before, sizes)
-    new = _counts(after, sizes)
+    old = before.counts(sizes)
+    new = after.counts(sizes)
     if _divide(new, old):
         # each device slices what it has as the result is sliced, and gives it to the device that wants it
-        held = Fraction(size, math.prod(new))
-        yield Move("ppermute", _changed(before, after), held, math.prod(new))
+        devices = math.prod(new)
+        held = Fraction(size, devices)
+        yield Move(
+            collective="ppermute",
+            axes=_changed(before, after),
+            held=held,
+            devices=devices,
+        )
     elif _divide(old, new):
-        held = Fraction(size, math.prod(old))
+        devices = math.prod(old)
+        held = Fraction(size, devices)
         if not _extends(before, after):
-            yield Move("ppermute", _changed(before, after), held, math.prod(old))
+            yield Move(
+                collective="ppermute",
+                axes=_changed(before, after),
+                held=held,
+                devices=devices,
+            )
         yield from _gathered(before, after, held, old, new)
     else:
         yield from _exchanged(size, before, after, sizes)
@@ -111,16 +142,13 @@ def _moved(size: int, before: Placed, after: Placed, sizes: Sizes) -> Iterator[M
 
 def _extends(longer: Placed, shorter: Placed) -> bool:
     """Whether each dimension is sharded as that of another layout, and perhaps further."""
-    return all(
-        more[: len(less)] == less
-        for more, less in zip(longer.dims, shorter.dims, strict=True)
-    )
+    pairs = zip(longer.dims, shorter.dims, strict=True)
+    return all(more[: len(less)] == less for more, less in pairs)
 
 
 def _divide(multiples: list[int], counts: list[int]) -> bool:
-    return all(
-        multiple % count == 0 for multiple, count in zip(multiples, counts, strict=True)
-    )
+    pairs = zip(multiples, counts, strict=True)
+    return all(multiple % count == 0 for multiple, count in pairs)
 
 
 def _changed(before: Placed, after: Placed) -> Axes:
@@ -128,7 +156,8 @@ def _changed(before: Placed, after: Placed) -> Axes:
     found: dict[str, None] = {}
     for own, wanted in zip(before.dims, after.dims, strict=True):
         if own != wanted:
-            found.update(dict.fromkeys((*own, *wanted)))
+            axes = (*own, *wanted)
+            found.update(dict.fromkeys(axes))
     return tuple(found)
 
 
@@ -139,10 +168,14 @@ def _gathered(
     for dim in reversed(range(len(old))):
         count = old[dim] // new[dim]
         if count > 1:
-            left = tuple(
-                axis for axis in before.dims[dim] if axis not in after.dims[dim]
+            own = before.dims[dim]
+            gone = tuple(axis for axis in own if axis not in after.dims[dim])
+            yield Move(
+                collective="all_gather",
+                axes=gone or own,
+                held=held,
+                devices=count,
             )
-            yield Move("all_gather", left or before.dims[dim], held, count)
             held *= count
 
 
@@ -153,12 +186,23 @@ def _exchanged(
     held = Fraction(size, before.parts(sizes))
     for own in reversed(before.dims):
         gone = tuple(axis for axis in own if axis not in after.axes)
-        count = math.prod(sizes[axis] for axis in gone)
+        count = devices_along(gone, sizes)
         if count > 1:
-            yield Move("all_gather", gone, held, count)
+            yield Move(
+                collective="all_gather",
+                axes=gone,
+                held=held,
+                devices=count,
+            )
             held *= count
     for own, wanted in zip(before.dims, after.dims, strict=True):
-        moved = tuple(axis for axis in own if axis in after.axes - set(wanted))
-        count = math.prod(sizes[axis] for axis in moved)
+        elsewhere = after.axes - set(wanted)
+        moved = tuple(axis for axis in own if axis in elsewhere)
+        count = devices_along(moved, sizes)
         if count > 1:
-            yield Move("all_to_all", moved, held, count)
+            yield Move(
+                collective="all_to_all",
+                axes=moved,
+                held=held,
+                devices=count,
+            )

@@ -16,6 +16,8 @@ from shardtypes.lang import Size
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+#: What talks to nobody.
+CASTS = frozenset({"lax.pcast", "lax.pvary"})
 _NUMBERS = (IntValue, Literal, ScalarValue)
 
 
@@ -30,11 +32,7 @@ def repeated(
 
 def note(it: Interpreter, frame: Frame, one: Collective, value: Value) -> None:
     """Keep what a collective sends of a tree of arrays."""
-    if it.sends is None or not it.stack:
-        return
-    from shardtypes.semantics.cost import COLLECTIVES  # which no check needs
-
-    if one.name.removeprefix("lax.") not in COLLECTIVES:
+    if it.sends is None or not it.stack or one.name in CASTS:
         return
     if one.grouped:
         leave(it, frame, one.place[1], f"{one.name} in groups of devices")
@@ -60,11 +58,13 @@ def _keep(
     assert recorder is not None
     if isinstance(leaf, _NUMBERS):
         return  # the program knows it without asking anybody
+    unknown = f"{one.name} of what is not known to be an array"
     if not isinstance(leaf, ArrayValue):
-        leave(
-            it, frame, one.place[1], f"{one.name} of what is not known to be an array"
-        )
+        leave(it, frame, one.place[1], unknown)
         return
+    base = it.stack[0][2]
+    # of a loop, the first step may know less
+    recorder.left.pop(Left(one.place, unknown, base), None)
     calls = tuple((module, at) for module, at, _ in it.stack)
     where = tuple(around for around, _ in recorder.around)
     recorder.sent[calls, where, one.place, one.name, number] = Sent(
@@ -73,7 +73,7 @@ def _keep(
         one.view.leave(leaf),
         tuple(rounds for _, rounds in recorder.around),
         one.place,
-        it.stack[0][2],
+        base,
     )
 
 
