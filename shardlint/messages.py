@@ -102,6 +102,10 @@ def axis_not_in_mesh(axis: str, mesh: Mapping[str, int]) -> str:
     return f"the mesh {shown} has no axis {axis!r}: add it to --mesh, as in {shown},{axis}=2"
 
 
+def outside_of_manual_code() -> str:
+    return "what the compiler, or JAX's types, send outside of shard_map"
+
+
 def bad_sizes(text: str) -> str:
     return f"sizes are written like B=32,M=4096, got {text!r}"
 

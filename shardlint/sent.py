@@ -19,7 +19,8 @@ Place: TypeAlias = tuple[str, int]
 @frozen
 class Sent:
     """One collective of an array, which has global sizes. ``rounds`` are the lengths of the loops around it, outermost
-    first, None where one is not known; ``base`` is the function whose evaluation met it."""
+    first, None where one is not known; ``base`` is the function whose evaluation met it, ``own`` if it is
+    in that itself and not in what it calls."""
 
     collective: str
     axes: tuple[str, ...]
@@ -27,6 +28,7 @@ class Sent:
     rounds: tuple[Size | None, ...]
     place: Place
     base: ir.Function | ir.Lambda
+    own: bool
 
 
 @frozen
@@ -44,6 +46,8 @@ class Recorder:
 
     sent: dict[object, Sent] = field(default_factory=dict)
     left: dict[Left, None] = field(default_factory=dict)
+    outside: set[int] = field(default_factory=set)
+    """The functions, by their nodes, that were evaluated as code which is not manual."""
     around: list[tuple[object, Size | None]] = field(default_factory=list)
 
     @contextmanager

@@ -48,6 +48,10 @@ def cost_of(
     for left in recorder.left:
         if left.base is node:
             uncounted.append((counting.where(left.place), left.why))
+    is_manual = any(one.base is node and one.own for one in recorder.sent.values())
+    if id(node) in recorder.outside and not is_manual:
+        place = counting.where((module.name, node.at))
+        uncounted.append((place, messages.outside_of_manual_code()))
     arguments, results = counting.held(node, module.name)
     return Cost(
         function=name,

@@ -265,6 +265,8 @@ class run:
         it.explicit = (
             explicit.of_function(it, closure, node.name) if it.view is None else None
         )
+        if it.view is None and it.sends is not None:
+            it.sends.outside.add(id(node))
         if it.view is not None:
             it.regions.add(
                 FunctionValue(node, self.module.name, closure, owner, node.name),

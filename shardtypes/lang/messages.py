@@ -33,7 +33,10 @@ def axes_text(axes: Iterable[str]) -> str:
 
 def sizes_text(sizes: Mapping[str, int]) -> str:
     """``d=2, t=4``: mesh axes or dimensions with their sizes."""
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+    parts = []
+    for name, size in sizes.items():
+        parts.append(f"{name}={size}")
+    return ", ".join(parts)
 
 
 def dtype_text(dtype: str | None) -> str:

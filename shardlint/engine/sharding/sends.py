@@ -74,6 +74,7 @@ def _keep(
         tuple(rounds for _, rounds in recorder.around),
         one.place,
         base,
+        len(it.stack) == 1,
     )
 
 
