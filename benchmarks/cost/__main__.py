@@ -65,18 +65,26 @@ def _close(said: float, found: float) -> bool:
 
 def rows(names: Sequence[str] = ()) -> Iterator[Row]:
     """Of the programs of these names, or of all."""
-    for name, f, arrays, kind in _programs():
+    for name, f, arrays, kind in (*by_hand(), *_explicit()):
         if not names or name in names:
             yield _row(name, f, arrays, kind)
 
 
-def _programs() -> Iterator[tuple[str, Callable[..., Any], Sequence[Any], AxisType]]:
+_Program = tuple[str, Callable[..., Any], Sequence[Any], AxisType]
+"""Its name, the function, its arguments, and what axes it is for."""
+
+
+def by_hand() -> Iterator[_Program]:
+    """The programs that map over devices by hand."""
     for module in _MODULES:
         found = importlib.import_module(f"benchmarks.programs.sharded.{module}")
         for name, f in vars(found).items():
             if inspect.isfunction(f) and _is_mapped(found, f):
                 arrays = jax.tree.map(_shape_of, arguments_of(f))
                 yield f"{module}.{name}", f, arrays, AxisType.Auto
+
+
+def _explicit() -> Iterator[_Program]:
     mesh = jax.make_mesh(
         tuple(_SIZES.values()),
         tuple(_SIZES),

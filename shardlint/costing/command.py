@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shardlint import messages
 from shardlint.config import ConfigError
 from shardlint.costing import kept
-from shardlint.costing.counting import cost_of
+from shardlint.costing.counting import analysed, cost_of
 from shardlint.costing.numbers import known_mesh, parsed_bytes, parsed_sizes
 from shardlint.costing.report import Cost, Held
 from shardlint.options import cost_options, settings_of
@@ -40,7 +40,7 @@ def run_cost(arguments: Sequence[str]) -> int:
     settings = settings_of(options)
     found = opened(path, settings)
     mesh = known_mesh(found.config.mesh)
-    cost = cost_of(found, name, mesh, sizes)
+    cost = cost_of(analysed(found, mesh), name, sizes)
     if options.format == "json":
         text = kept.written(cost)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from shardlint import ir, messages
@@ -25,21 +25,35 @@ from shardtypes.lang import Size, dtypes, format_shape
 from shardtypes.semantics.cost import COLLECTIVES, sends
 
 
-def cost_of(
-    opened: Opened, name: str, mesh: Mapping[str, int], sizes: Mapping[str, int]
-) -> Cost:
+@dataclass(frozen=True)
+class Analysed:
+    """A file in which the engine has followed all functions on a mesh, and what it saw them send."""
+
+    opened: Opened
+    mesh: Mapping[str, int]
+    it: Interpreter
+    recorder: Recorder
+
+
+def analysed(opened: Opened, mesh: Mapping[str, int]) -> Analysed:
+    """Follow the functions of a file."""
+    recorder = Recorder()
+    config = replace(opened.config, mesh=dict(mesh))
+    analysis = run(opened.project, opened.module, config, sends=recorder)
+    return Analysed(opened, mesh, analysis.it, recorder)
+
+
+def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:
     """What a function of a file costs; a method is ``Class.method``.
 
     Raises:
         ConfigError: no such function, or an axis that the mesh has not.
     """
-    module = opened.module
+    module = file.opened.module
+    recorder = file.recorder
     node = _function(module, name)
-    recorder = Recorder()
-    config = replace(opened.config, mesh=dict(mesh))
-    analysis = run(opened.project, module, config, sends=recorder)
-    places = Places(opened.project, opened.sources)
-    counting = _Counting(analysis.it, places, mesh)
+    places = Places(file.opened.project, file.opened.sources)
+    counting = _Counting(file.it, places, file.mesh)
     moved = []
     for sent in recorder.sent.values():
         if sent.base is node:
@@ -55,7 +69,7 @@ def cost_of(
     arguments, results = counting.held(node, module.name)
     return Cost(
         function=name,
-        mesh=mesh,
+        mesh=file.mesh,
         sizes=sizes,
         arguments=tuple(arguments),
         results=tuple(results),
