@@ -40,7 +40,12 @@ def analysed(opened: Opened, mesh: Mapping[str, int]) -> Analysed:
     recorder = Recorder()
     config = replace(opened.config, mesh=dict(mesh))
     analysis = run(opened.project, opened.module, config, sends=recorder)
-    return Analysed(opened, mesh, analysis.it, recorder)
+    return Analysed(
+        opened=opened,
+        mesh=mesh,
+        it=analysis.it,
+        recorder=recorder,
+    )
 
 
 def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:

@@ -36,7 +36,8 @@ def size_of(aval: Any) -> int:
 
 def explicit_axes(aval: Any) -> frozenset[str]:
     """The axes that the type of a value speaks of."""
-    mesh = getattr(getattr(aval, "sharding", None), "mesh", None)
+    sharding = getattr(aval, "sharding", None)
+    mesh = getattr(sharding, "mesh", None)
     if mesh is None:
         return frozenset()
     found = []
@@ -166,8 +167,12 @@ def _contraction(
     left, right = operands
     letters = _letters(len(left.shape), "l", left_batch, left_sum)
     others = _letters(len(right.shape), "r", right_batch, right_sum)
-    made = [f"b{number}" for number in range(len(left_batch))]
-    made += [letter for letter in (*letters, *others) if letter[0] in "lr"]
+    made = []
+    for number in range(len(left_batch)):
+        made.append(f"b{number}")
+    for letter in (*letters, *others):
+        if letter[0] in "lr":
+            made.append(letter)
     there = typed(left).over(sizes)
     here = typed(right).over(sizes)
     wanted = typed(result).over(sizes)
@@ -182,7 +187,8 @@ def _contraction(
     found += resharding(size_of(right), here, needed, sizes)
     sums = []
     for number in reversed(range(len(left_sum))):
-        axes = _axes_at(chosen, f"s{number}")
+        letter = f"s{number}"
+        axes = _axes_at(chosen, letter)
         if axes:
             sums.append(axes)
     natural = _at(chosen, made, wanted)
@@ -195,7 +201,9 @@ def _letters(
     rank: int, kind: str, batch: Sequence[int], summed: Sequence[int]
 ) -> list[str]:
     """A name for each dimension of an operand: those of both operands have the same."""
-    found = [f"{kind}{dim}" for dim in range(rank)]
+    found = []
+    for dim in range(rank):
+        found.append(f"{kind}{dim}")
     for number, dim in enumerate(batch):
         found[dim] = f"b{number}"
     for number, dim in enumerate(summed):

@@ -17,5 +17,6 @@ def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
         for text, width in zip(row, widths, strict=True):
             cells.append(text.ljust(width))
         line = "  ".join(cells)
-        lines.append(f"    {line.rstrip()}")
+        line = line.rstrip()
+        lines.append(f"    {line}")
     return lines
