@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 import shardtypes
 from shardtypes import f32, typed_shard_map
 from shardtypes.costing import Cost
+from shardtypes.proving.program import dims_of
 
 EXPLICIT = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Explicit,) * 2)
 AUTO = AbstractMesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
@@ -234,6 +235,13 @@ def test_partial_sums_that_types_keep_are_added_where_they_are_asked_for() -> No
     arrays = typed(P("d", "t"), 16, 32), typed(P("t"), 32, 64)
     found = shardtypes.cost(f, *arrays, mesh=EXPLICIT)
     assert sent(found) == [("reduce_scatter", ("t",), 1536, 1)]
+
+
+def test_specs_of_partial_sums_have_dimensions_like_others() -> None:
+    """JAX does not let such a spec be iterated over."""
+    spec = P("d", None, unreduced={"t"})
+    assert dims_of(spec, array(16, 8, 4)) == (("d",), (), ())
+    assert dims_of(P(("d", "t")), array(16, 8)) == (("d", "t"), ())
 
 
 def test_what_types_do_not_tell_is_listed() -> None:
