@@ -45,6 +45,8 @@ def _run(command: str, arguments: list[str]) -> int:
         return _mcp(arguments)
     if command == "server":
         return _server(arguments)
+    if command == "cost":
+        return _cost(arguments)
     if command == "baseline":
         return _baseline(baseline_options(arguments))
     return _check(check_options(arguments))
@@ -85,6 +87,13 @@ def _baseline(options: argparse.Namespace) -> int:
     if not options.quiet:
         say(written)
     return 2 if report.problems else 0
+
+
+def _cost(arguments: list[str]) -> int:
+    # takes its time to import
+    from shardlint.costing.command import run_cost
+
+    return run_cost(arguments)
 
 
 def _explain(arguments: Sequence[str]) -> int:

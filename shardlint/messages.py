@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-COMMANDS = ("check", "baseline", "explain", "mcp", "rules", "schema", "server")
+COMMANDS = (
+    "check",
+    "baseline",
+    "cost",
+    "explain",
+    "mcp",
+    "rules",
+    "schema",
+    "server",
+)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -67,6 +76,76 @@ def not_fixed_notebooks(paths: Sequence[str]) -> str:
 
 def bad_mesh(text: str) -> str:
     return f"a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got {text!r}"
+
+
+def cannot_be_read(path: str, reason: str) -> str:
+    return f"{path} cannot be read: {reason}"
+
+
+def no_file_and_function(text: str) -> str:
+    return (
+        f"a function is named as FILE::FUNCTION, such as model.py::loss, got {text!r}"
+    )
+
+
+def no_function(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    if not names:
+        return f"no function {name!r}: the file has none"
+    close = get_close_matches(name, names, n=1)
+    if close:
+        return f"no function {name!r}: did you mean {close[0]!r}?"
+    return f"no function {name!r}: the functions are {', '.join(names)}"
+
+
+def no_mesh() -> str:
+    return "no mesh: give one, as in --mesh d=8,t=4, or write it into the settings"
+
+
+def axis_without_size(axis: str) -> str:
+    return f"axis {axis!r} has no size: write {axis}=8 for eight devices"
+
+
+def axis_not_in_mesh(axis: str, mesh: Mapping[str, int]) -> str:
+    shown = ",".join(f"{name}={size}" for name, size in mesh.items())
+    return f"the mesh {shown} has no axis {axis!r}: add it to --mesh, as in {shown},{axis}=2"
+
+
+def outside_of_manual_code() -> str:
+    return "what the compiler, or JAX's types, send outside of shard_map"
+
+
+def bad_sizes(text: str) -> str:
+    return f"sizes are written like B=32,M=4096, got {text!r}"
+
+
+def bad_bytes(text: str) -> str:
+    return f"a number of bytes is written like 4096, 64KiB or 1.5GB, got {text!r}"
+
+
+def needs_sizes(names: Sequence[str]) -> str:
+    example = ",".join(f"{name}=32" for name in names)
+    return f"needs numbers for {', '.join(names)}: give them, as in --sizes {example}"
+
+
+def too_large_and_whole(name: str, array: str, held: int, most: int) -> str:
+    return f"{name} {array} is held whole on each device: {held:,} bytes, more than {most:,}"
+
+
+def no_cost_file(path: str) -> str:
+    return f"{path} is no file that `shardlint cost --write` of this version wrote"
+
+
+def of_other_mesh(before: Mapping[str, int], now: Mapping[str, int]) -> str:
+    old, new = (
+        ",".join(f"{axis}={size}" for axis, size in mesh.items())
+        for mesh in (before, now)
+    )
+    return f"it was written for the mesh {old}, not {new}: give --mesh {old}, or write it anew"
+
+
+def written_without_sizes() -> str:
+    return "it was written without numbers for sizes: write it anew with --sizes"
 
 
 def bad_code(code: str, where: str) -> str:

@@ -17,8 +17,9 @@ from shardlint.render.style import CHOICES
 from shardlint.selection import require_known
 
 _COMMANDS = (
-    "Other commands: `shardlint baseline`, `shardlint explain CODE`, `shardlint rules`, "
-    "`shardlint schema`, `shardlint server`, `shardlint mcp`. Exit status: 0 nothing found, 1 findings, "
+    "Other commands: `shardlint baseline`, `shardlint cost`, `shardlint explain CODE`, "
+    "`shardlint rules`, `shardlint schema`, `shardlint server`, `shardlint mcp`. "
+    "Exit status: 0 nothing found, 1 findings, "
     "2 the work could not be done, 130 interrupted."
 )
 
@@ -61,6 +62,69 @@ def baseline_options(arguments: list[str]) -> argparse.Namespace:
         description="Write the findings of now to a file, which hides them from then on.",
     )
     _add_what_is_checked(parser)
+    return parser.parse_args(arguments)
+
+
+def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``shardlint cost``."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint cost",
+        description="Print how many bytes each device holds of a function's arguments and results, and how many its "
+        "collectives send, by its annotations. Nothing is run.",
+        epilog="Exit status: 0; 1 where an array is too large and whole, or more is held or sent than before; 2 the "
+        "work could not be done.",
+    )
+    add = parser.add_argument
+    add(
+        "function",
+        metavar="FILE::FUNCTION",
+        help="the function, as in model.py::loss or model.py::Model.step",
+    )
+    add(
+        "--mesh",
+        metavar="AXES",
+        help="the mesh, such as d=8,t=4 (default: that of the settings)",
+    )
+    add(
+        "--sizes",
+        metavar="SIZES",
+        help="numbers for the sizes that annotations name, such as B=32,M=4096",
+    )
+    add(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="how it is printed (default: text)",
+    )
+    add(
+        "--max-replicated",
+        metavar="SIZE",
+        help="exit with 1 if an array of more bytes, such as 64MiB, is held whole on each device",
+    )
+    add("--write", metavar="FILE", help="write the cost to a file, as JSON")
+    add(
+        "--against",
+        metavar="FILE",
+        help="print what has changed since --write, and exit with 1 if more is held or sent",
+    )
+    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
+    add(
+        "--jax-version",
+        type=_release,
+        metavar="RELEASE",
+        help="the release of JAX that the program is for",
+    )
+    # settings that change no cost
+    parser.set_defaults(
+        select=None,
+        ignore=None,
+        exclude=None,
+        baseline=None,
+        force_exclude=False,
+        no_respect_gitignore=False,
+        no_evaluate=True,
+        jobs=1,
+    )
     return parser.parse_args(arguments)
 
 

@@ -15,10 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
-from shardlint import decoding, jax_version, messages, module_names, notebooks
+from shardlint import decoding, ir, jax_version, messages, module_names, notebooks
 from shardlint.baseline import Baseline
 from shardlint.cache import Cache, digest
-from shardlint.config import Config, find
+from shardlint.config import Config, ConfigError, find
 from shardlint.discovery import Discovery, Skipped
 from shardlint.fingerprints import Identities
 from shardlint.found import Found, ShownType
@@ -143,6 +143,43 @@ def check(
         run.check(files, beside, show_types)
     report.diagnostics.sort(key=_order)
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file that is to be looked at, in its project; ``sources`` are the texts of all modules."""
+
+    project: Project
+    module: ir.Module
+    sources: Mapping[str, tuple[bytes, bool]]
+    config: Config
+
+
+def opened(path: str, settings: Settings) -> Opened:
+    """Read a file and the project around it, and check nothing.
+
+    Raises:
+        ConfigError: no such file, or one that is no Python.
+    """
+    module_names.forget()
+    jax_version.required_jax.cache_clear()
+    file = Path(os.path.abspath(path))
+    config = settings(file.parent)
+    try:
+        file.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError("", messages.cannot_be_read(path, reason)) from None
+    report = Report()
+    run = _Run(config, Cache(None), {}, report)
+    source = run.read_alone(file, settings)
+    if source is None:
+        reasons = [*report.problems, *(one.reason for one in report.skipped)]
+        raise ConfigError(path, "; ".join(reasons))
+    if source.failure is not None:
+        where = f"{source.failure.path}:{source.failure.line}"
+        raise ConfigError(where, source.failure.message)
+    return run.opened(source)
 
 
 def _order(found: Diagnostic) -> tuple[object, str, str]:
@@ -487,6 +524,27 @@ class _Run:
             links[dotted] = other.file.module
             if other.summary is None and other.failure is None:
                 yield other
+
+    def read_alone(self, path: Path, settings: Settings) -> Source | None:
+        """Read and lower one file that is asked for, with its project."""
+        source = self._read(path, required=True)
+        if source is None:
+            return None
+        beside = _walk(self.config.root, settings) if self.config.project else None
+        self.lower_all([source], self._read_around(beside))
+        if source.failure is None and source.summary is None:
+            self._lower([source])  # it says nothing of arrays
+        return source
+
+    def opened(self, source: Source) -> Opened:
+        """A file that was read, in its project."""
+        sources = {
+            name: s for name, s in sorted(self.sources.items()) if s.summary is not None
+        }
+        project = self._project(sources)
+        texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
+        module = project.modules[source.file.module]
+        return Opened(project, module, texts, self.config)
 
     # --- analysis -----------------------------------------------------------------------------------------------
 

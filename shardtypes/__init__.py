@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     __version__: str
     from shardtypes.checked import source as source
     from shardtypes.checked import typechecked as typechecked
+    from shardtypes.costing import cost as cost
     from shardtypes.dtypes import (
         anydtype as anydtype,
     )
@@ -271,6 +272,7 @@ _HOMES = {
         "logical_rules",
     ),
     "Array": "stacked",
+    "cost": "costing",
     "enabled": "switches",
     "explain": "explanation",
     "mesh_dependent": "mesh_dependence",

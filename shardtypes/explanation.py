@@ -165,7 +165,7 @@ def explain(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
     concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else _mesh_of(compiled)
     layouts = layout(compiled, mesh=concrete)
     hints = _hints(f)
-    names = _argument_names(f, args)
+    names = argument_names(f, args)
     declared: dict[str, ArrayType] = {}
     for name in {*names.values(), *kwargs}:
         declared.update(_declared(name, hints.get(name)))
@@ -223,7 +223,7 @@ def _mesh_of(compiled: Any) -> jax.sharding.Mesh | None:
     return None
 
 
-def _argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
+def argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
     """The parameter that each positional argument that is traced belongs to; static ones are not counted."""
     static = getattr(getattr(f, "_jit_info", None), "static_argnums", ()) or ()
     named: list[str] = []

@@ -9,6 +9,8 @@ or as axes of a mesh of XLA's own naming. All become plain groups here.
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +42,8 @@ _BITS = {
     **dict.fromkeys((26, 27), 2),
 }
 _TUPLE = 13
+# In the configuration of a loop, written by the analysis that counts its rounds.
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
 
 @dataclass(frozen=True)
@@ -48,13 +52,15 @@ class Communication:
 
     ``groups`` are positions in the program's device order that talk with each other; for a permutation they are
     (source, target) pairs. None where XLA wrote them in a form unknown here. ``bytes`` is the size of what one
-    device receives as the result.
+    device receives as the result. ``rounds`` is how often it runs: in a loop, as often as XLA knows the loop to
+    go round.
     """
 
     kind: str
     groups: tuple[Group, ...] | None
     bytes: int
     source: str | None
+    rounds: int = 1
 
 
 def communications(serialised: bytes, devices: int) -> tuple[Communication, ...]:
@@ -64,8 +70,10 @@ def communications(serialised: bytes, devices: int) -> tuple[Communication, ...]
     """
     module = Message.parse(serialised)
     frames = _Frames(module.message(17) or module.message(25))
+    computations = list(module.messages(3))
+    rounds = _rounds(computations, module.number(6))
     found = []
-    for computation in module.messages(3):
+    for computation in computations:
         for instruction in computation.messages(2):
             opcode = instruction.text(2)
             started = opcode.endswith("-start")
@@ -80,9 +88,29 @@ def communications(serialised: bytes, devices: int) -> tuple[Communication, ...]
                     groups=_groups(instruction, kind, devices),
                     bytes=0 if shape is None else _result_bytes(shape, kind, started),
                     source=None if metadata is None else frames.source(metadata),
+                    rounds=rounds[computation.number(5)],
                 )
             )
     return tuple(found)
+
+
+def _rounds(computations: Sequence[Message], entry: int) -> Counter[int]:
+    """How often each computation runs, by its number; those that are called come before their callers."""
+    found = Counter({entry: 1})
+    for computation in reversed(computations):
+        times = found[computation.number(5)]
+        for instruction in computation.messages(2):
+            for called in instruction.numbers(38):
+                found[called] += times * _trips(instruction)
+    return found
+
+
+def _trips(instruction: Message) -> int:
+    """How often an instruction runs what it calls, as far as XLA knows."""
+    known = _TRIPS.search(instruction.text(43))
+    if instruction.text(2) != "while" or known is None:
+        return 1
+    return int(known[1])
 
 
 def _result_bytes(shape: Message, kind: str, started: bool) -> int:

@@ -188,6 +188,13 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
         "jax",
         "numpy",
     ),
+    "shardlint/costing": (
+        "pytest_shardtypes",
+        "libcst",
+        "mypy",
+        "jax",
+        "numpy",
+    ),
     "shardlint/evaluation": (
         "pytest_shardtypes",
         "shardlint.engine",

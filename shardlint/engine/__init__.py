@@ -48,6 +48,7 @@ from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
+from shardlint.sent import Recorder
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -118,7 +119,7 @@ class Part:
 
 class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
-    they are used as well; of a ``part`` of it, if one is given."""
+    they are used as well; of a ``part`` of it, if one is given. ``sends`` keeps what its collectives send."""
 
     def __init__(
         self,
@@ -127,6 +128,7 @@ class run:
         config: HasMesh | None = None,
         uses: bool = False,
         part: Part | None = None,
+        sends: Recorder | None = None,
     ) -> None:
         self.it: Interpreter = Evaluator(project, target=module.name)
         if config is not None:
@@ -139,6 +141,7 @@ class run:
                 module.name,
             )
         self.it.uses = {} if uses else None
+        self.it.sends = sends
         self.module = module
         checked = module.body if part is None else part.body
         self._expects_errors = (
@@ -262,6 +265,8 @@ class run:
         it.explicit = (
             explicit.of_function(it, closure, node.name) if it.view is None else None
         )
+        if it.view is None and it.sends is not None:
+            it.sends.outside.add(id(node))
         if it.view is not None:
             it.regions.add(
                 FunctionValue(node, self.module.name, closure, owner, node.name),

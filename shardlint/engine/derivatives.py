@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
-from shardlint.engine.sharding import manual_trees
+from shardlint.engine.sharding import manual_trees, sends
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.trees import bare, leaf_pairs, map_leaves, traced
 from shardlint.ops.registry import static_bool, static_int
@@ -46,6 +46,11 @@ DERIVATIVES = {
 _FIRST = IntValue(Size.const(0))
 
 
+def _sent(it: Interpreter) -> int:
+    """How many collectives were seen."""
+    return 0 if it.sends is None else len(it.sends.sent)
+
+
 def call_derivative(
     it: Interpreter,
     frame: Frame,
@@ -68,7 +73,10 @@ def call_derivative(
         inner[index] = traced(args[index])
         _inexact(it, frame, func, inner[index], index, places, at, options)
     by_hand = it.by_hand
+    sent = _sent(it)
     result = it.call(frame, func.func, inner, kwargs, at, places)
+    if _sent(it) > sent:
+        sends.leave(it, frame, at, f"{short}: what gradients send")
     if aux is None:
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))

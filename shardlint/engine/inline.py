@@ -12,6 +12,7 @@ from shardlint.engine.frames import HELD, Frame
 from shardlint.engine.interpreter import StepLimit
 from shardlint.engine.joining import join_all
 from shardlint.engine.plain import constant
+from shardlint.engine.sharding import sends
 from shardlint.engine.types import says_something
 from shardlint.values import (
     ClassValue,
@@ -59,6 +60,7 @@ def in_place(
     node = func.node
     reason = _refusal(it, node, bound)
     if reason:
+        sends.leave(it, frame, at, f"{func.name} is not followed: {reason}")
         mutation.not_followed(it, frame, func, bound)
         return Unknown(reason)
     closure = (
@@ -86,7 +88,7 @@ def in_place(
         if top
         else None
     )
-    if key is not None and not _hashable(key):
+    if not _is_remembered(it, key):
         key = None
     held = tuple(value for value in bound.values() if objects.can_change(value))
     if key in it.memo:
@@ -130,6 +132,7 @@ def in_place(
     it.left = None
     if found is None:
         it.unfinished[func.name] = it.unfinished.get(func.name, 0) + 1
+        sends.leave(it, frame, at, f"{func.name} is too long to follow")
         result: Value = Unknown("too long to follow")
         mutation.not_followed(it, frame, func, bound)
         pure = True
@@ -288,6 +291,11 @@ def _generated(node: ir.Function, items: list[Value]) -> Value:
     if len(plain) == len(yields) == len(items):
         return SequenceValue(tuple(items), "iterator")
     return CollectionValue(join_all(items))
+
+
+def _is_remembered(it: Interpreter, key: object) -> bool:
+    """Whether a call is evaluated once for all that are like it. Who counts what is sent has to see each."""
+    return it.sends is None and key is not None and _hashable(key)
 
 
 def _hashable(key: object) -> bool:

@@ -31,6 +31,7 @@ from shardlint.project import (
     Project,
     canonical,
 )
+from shardlint.sent import Recorder
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -147,6 +148,8 @@ class Interpreter(ABC):
         # how those of a module that is applied in manual code lie
         self.parameters: ArrayValue | None = None
         self.regions = Regions(project, target)
+        # what collectives send, if somebody asks
+        self.sends: Recorder | None = None
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
 

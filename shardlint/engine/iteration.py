@@ -11,7 +11,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.joining import join_all, join_variables
 from shardlint.engine.narrowing import narrow
 from shardlint.engine.plain import MAX_ITEMS, element, iterate, plain_key, truth
-from shardlint.engine.sharding import copies
+from shardlint.engine.sharding import copies, sends
 from shardlint.values import (
     ArrayValue,
     CollectionValue,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
 _MAX_UNROLL = 8
+# the same, where each round is to be counted
+_MAX_COUNTED = 64
 # steps of a longer loop that are taken one by one: what the first leaves, the second gets
 _FIRST = 2
 
@@ -47,19 +49,25 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
         # of the leaves of a tree, which has some
         if it.view is not None and isinstance(source, CollectionValue):
             it.assign(frame, node.target, source.item)
-            _step(it, frame, node.body)
-        _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
+            with sends.repeated(it, node.at, None):
+                _step(it, frame, node.body)
+        with sends.repeated(it, node.at, _items_in(source)):
+            _repeat(it, frame, node.body, (node.target, _element(node.iter, source)))
         return it.block(frame, node.orelse)
-    short = len(items) <= _MAX_UNROLL or _differ(items)
+    most = _MAX_UNROLL if it.sends is None else _MAX_COUNTED
+    short = len(items) <= most or _differ(items)
     outer, frame.breaks = frame.breaks, []
     alive, stable, begun = True, False, it.steps
+    done = 0
     seen: list[Value] = []  # items that have left everything as it was
     for index, item in enumerate(items if short else items[:_FIRST]):
         it.assign(frame, node.target, item)
-        if stable and item in seen:
+        if stable and item in seen and it.sends is None:
             continue
         before, begun = dict(frame.variables), it.steps
-        alive = _step(it, frame, node.body)
+        with sends.repeated(it, (node.at, index), Size.const(1)):
+            alive = _step(it, frame, node.body)
+        done = index + 1
         if not alive:
             break
         if short and not _affords(it, begun, len(items) - index - 1):
@@ -68,7 +76,8 @@ def run_for(it: Interpreter, frame: Frame, node: ir.For) -> bool:
         stable = frame.variables == before
         seen = [*seen, item] if stable else []
     if alive and not short and not (stable and all(item in seen for item in items)):
-        _repeat(it, frame, node.body, (node.target, join_all(items)), begun)
+        with sends.repeated(it, node.at, Size.const(len(items) - done)):
+            _repeat(it, frame, node.body, (node.target, join_all(items)), begun)
     return _after(it, frame, node, alive, outer)
 
 
@@ -97,13 +106,15 @@ def run_while(it: Interpreter, frame: Frame, node: ir.While) -> bool:
     begun = it.steps
     while alive and decided is True and steps < most:
         begun = it.steps
-        alive = _step(it, frame, node.body)
+        with sends.repeated(it, (node.at, steps), Size.const(1)):
+            alive = _step(it, frame, node.body)
         decided = truth(it.evaluate(frame, node.test)) if alive else None
         steps += 1
         if not _affords(it, begun, most - steps):
             break
     if alive and decided is not False:
-        _repeat(it, frame, node.body, None, begun)
+        with sends.repeated(it, node.at, None):
+            _repeat(it, frame, node.body, None, begun)
         alive = truth(it.evaluate(frame, node.test)) is not True
     return _after(it, frame, node, alive, outer)
 
@@ -168,6 +179,13 @@ def _joined(paths: list[dict[str, Value]]) -> dict[str, Value]:
     for path in paths[1:]:
         result = join_variables(result, path)
     return result
+
+
+def _items_in(source: Value) -> Size | None:
+    """How many items something gives that is not of a known, small length."""
+    if isinstance(source, ArrayValue) and source.dims:
+        return source.dims[0].size
+    return None
 
 
 def _element(expr: ir.Expr, source: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from shardlint.engine.branches import call_branches
 from shardlint.engine.joining import join_all
 from shardlint.engine.libraries import knows
 from shardlint.engine.mapping import stack
-from shardlint.engine.sharding import divergence
+from shardlint.engine.sharding import divergence, sends
 from shardlint.engine.sharding.site import Site as Called
 from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt, traced
 from shardlint.ops.arrays import as_array
@@ -31,6 +31,7 @@ from shardlint.values import (
     SequenceValue,
     Unknown,
     Value,
+    size_in,
 )
 from shardtypes.lang import Different, Size, compare, format_shape
 from shardtypes.lang.messages import sharded_over
@@ -71,33 +72,45 @@ def call_loop(called: Called) -> Value | None:
             return _scan(site)
         case "map" if "f" in given and "xs" in given:
             dim, one = _example(site, given["xs"])
-            return stack(site.call(given["f"], [one]), dim)
+            with sends.repeated(it, at, dim.size):
+                return stack(site.call(given["f"], [one]), dim)
         case "fori_loop" if "body_fun" in given and "init_val" in given:
             index = ArrayValue((), "int32", weak=True)
             if site.it.view is not None and isinstance(
                 given.get("lower"), (IntValue, Literal)
             ):
                 index = replicated(index)
-            return _carried(
-                site,
-                "init_val",
-                lambda carry: site.call(given["body_fun"], [index, carry]),
-                "body_fun",
-            )
+            with sends.repeated(it, at, _rounds(given)):
+                return _carried(
+                    site,
+                    "init_val",
+                    lambda carry: site.call(given["body_fun"], [index, carry]),
+                    "body_fun",
+                )
         case "while_loop" if "body_fun" in given and "init_val" in given:
-            result = _carried(
-                site,
-                "init_val",
-                lambda carry: site.call(given["body_fun"], [carry]),
-                "body_fun",
-            )
+            with sends.repeated(it, at, None):
+                result = _carried(
+                    site,
+                    "init_val",
+                    lambda carry: site.call(given["body_fun"], [carry]),
+                    "body_fun",
+                )
             _test(site, given.get("cond_fun", _NONE), result)
             _run_apart(site)
             return result
         case "associative_scan" if "fn" in given and "elems" in given:
-            return _associative(site)
+            with sends.repeated(it, at, None):
+                return _associative(site)
         case _:
             return Unknown(f"a call of {name} that is not understood")
+
+
+def _rounds(given: Mapping[str, Value]) -> Size | None:
+    """How often the body of a ``fori_loop`` runs."""
+    lower, upper = size_in(given.get("lower")), size_in(given.get("upper"))
+    if lower is None or upper is None:
+        return None
+    return upper - lower
 
 
 def _scan(site: Site) -> Value:
@@ -136,7 +149,8 @@ def _scan(site: Site) -> Value:
             )
         return Unknown("carry of a scan")
 
-    carry = _carried(site, "init", step, "f", (0,))
+    with sends.repeated(site.it, site.at, dim.size):
+        carry = _carried(site, "init", step, "f", (0,))
     return SequenceValue((carry, stack(outputs, dim)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint.engine.dependence import depends
 from shardlint.engine.frames import Frame
-from shardlint.engine.sharding import copies, divergence, named_axes, outside
+from shardlint.engine.sharding import copies, divergence, named_axes, outside, sends
 from shardlint.engine.trees import (
     children,
     is_leaf,
@@ -242,7 +242,8 @@ def call_mapped(
             }
         with divergence.of_examples(it):
             function = outside.taken(it, func.func) if not inside else func.func
-            result = it.call(frame, function, inner, named, at, places)
+            with sends.repeated(it, at, _on_one_device(short, dim)):
+                result = it.call(frame, function, inner, named, at, places)
     if manual:
         result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)
@@ -251,6 +252,11 @@ def call_mapped(
         return _stacked(result, out, dim, "the result", mapped.lenient)
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
+
+
+def _on_one_device(name: str, dim: Dimension) -> Size | None:
+    """How many of the examples that are mapped over one device has: ``pmap`` gives it one."""
+    return Size.const(1) if name.endswith("pmap") else dim.size
 
 
 def _arguments(

@@ -31,6 +31,14 @@ def axes_text(axes: Iterable[str]) -> str:
     return "none"
 
 
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """``d=2, t=4``: mesh axes or dimensions with their sizes."""
+    parts = []
+    for name, size in sizes.items():
+        parts.append(f"{name}={size}")
+    return ", ".join(parts)
+
+
 def dtype_text(dtype: str | None) -> str:
     """``bf16`` for ``bfloat16``, ``f32 or f64`` for ``float32|float64``: dtypes as annotations write them."""
     names = str(dtype).split("|")

@@ -26,7 +26,7 @@ class Call:
     @classmethod
     def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> Call:
         leaves, tree = jax.tree_util.tree_flatten((examples, named))
-        dynamic = [number for number, leaf in enumerate(leaves) if _is_array(leaf)]
+        dynamic = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
 
         def rebuilt(arrays: Sequence[Any]) -> tuple[Any, Any]:
             full = list(leaves)
@@ -43,7 +43,7 @@ class Call:
         return cls(made, [leaves[number] for number in dynamic], f, rebuilt)
 
 
-def _is_array(leaf: Any) -> bool:
+def is_array(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, np.ndarray, np.generic, jax.ShapeDtypeStruct))
 
 

@@ -16,7 +16,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from jax.extend import core as jex
+from jax.sharding import NamedSharding
 
+from shardtypes.meshes import entries_of
 from shardtypes.prng_keys import is_key
 from shardtypes.proving.places import Place, place_of
 from shardtypes.proving.relation import Axes
@@ -98,13 +100,14 @@ def axis_names(params: Mapping[str, Any]) -> tuple[Any, ...]:
 @dataclass(eq=False)
 class Program:
     """``types`` are JAX's (shape, dtype) of all values of the program; ``taken_apart`` the steps that hand an argument
-    to ``shard_map``, whether or not a result needs it."""
+    to ``shard_map``, whether or not a result needs it; ``placed`` the shardings that ``jit`` is told of values."""
 
     inputs: list[Name]
     steps: list[Step]
     outputs: list[Operand]
     types: dict[Name, Any] = field(default_factory=dict)
     taken_apart: list[Step] = field(default_factory=list)
+    placed: dict[Name, Any] = field(default_factory=dict)
 
     def all_steps(self) -> Iterator[Step]:
         """Those inside loops and branches included, each after what it stands in."""
@@ -120,7 +123,14 @@ def read(closed: Any) -> Program:
     inputs = [reader.new(var.aval) for var in closed.jaxpr.invars]
     steps, outputs = reader.body(closed.jaxpr, closed.consts, list(inputs), ())
     taken_apart = [step for step in steps if step.primitive == "shard"]
-    return Program(inputs, needed(steps, outputs), outputs, reader.types, taken_apart)
+    return Program(
+        inputs,
+        needed(steps, outputs),
+        outputs,
+        reader.types,
+        taken_apart,
+        reader.placed,
+    )
 
 
 _CALLS = {
@@ -146,6 +156,7 @@ class _Reader:
         self._names = itertools.count()
         self._calls = Calls()
         self.types: dict[Name, Any] = {}
+        self.placed: dict[Name, Any] = {}
 
     def new(self, aval: Any) -> Name:
         name = next(self._names)
@@ -186,7 +197,10 @@ class _Reader:
         if name in _CALLS and _CALLS[name] in eqn.params:
             jaxpr, consts = _opened(eqn.params[_CALLS[name]])
             if len(jaxpr.invars) == len(operands):
-                return self._called(eqn, jaxpr, consts, operands, manual)
+                written = self._called(eqn, jaxpr, consts, operands, manual)
+                self._place(operands, eqn.params.get("in_shardings"))
+                self._place(written[1], eqn.params.get("out_shardings"))
+                return written
         if name == "custom_linear_solve":
             jaxpr, consts = _opened(eqn.params["jaxprs"].solve)
             # of the product, its transpose, and the solution
@@ -211,6 +225,12 @@ class _Reader:
             caller,
         )
         return [step], list(results)
+
+    def _place(self, values: Sequence[Operand], shardings: Any) -> None:
+        """Keep what ``jit`` is told; of the calls that a value goes through, the outermost is read last."""
+        for value, sharding in zip(values, shardings or (), strict=False):
+            if isinstance(value, int) and isinstance(sharding, NamedSharding):
+                self.placed[value] = sharding
 
     def _called(
         self,
@@ -237,7 +257,9 @@ class _Reader:
         jaxpr, consts = _opened(closed)
         inputs = [self.new(var.aval) for var in jaxpr.invars]
         steps, outputs = self.body(jaxpr, consts, list(inputs), manual)
-        return Program(inputs, needed(steps, outputs), outputs, self.types)
+        return Program(
+            inputs, needed(steps, outputs), outputs, self.types, placed=self.placed
+        )
 
     def _mapped(self, eqn: Any, operands: list[Operand], manual: AxisSizes) -> _Written:
         params = eqn.params
@@ -259,7 +281,7 @@ class _Reader:
                 "dims": dims_of(spec, var.aval),
                 "sizes": sizes,
                 "number": number,
-                "unreduced": _unreduced(spec),
+                "unreduced": unreduced_axes(spec),
             }
             steps.append(Step("shard", about, [operand], [name], place, eqn, (), inner))
             given.append(name)
@@ -275,7 +297,7 @@ class _Reader:
                 "dims": dims_of(spec, var.aval),
                 "sizes": sizes,
                 "number": number,
-                "unreduced": _unreduced(spec),
+                "unreduced": unreduced_axes(spec),
             }
             steps.append(
                 Step("unshard", about, [result], [name], place, eqn, (), inner)
@@ -284,7 +306,7 @@ class _Reader:
         return steps, outputs
 
 
-def _unreduced(spec: Any) -> Axes:
+def unreduced_axes(spec: Any) -> Axes:
     """The axes over which JAX itself keeps a value as partial sums."""
     return tuple(sorted(getattr(spec, "unreduced", ()) or ()))
 
@@ -292,7 +314,7 @@ def _unreduced(spec: Any) -> Axes:
 def dims_of(spec: Any, aval: Any) -> tuple[Axes, ...]:
     """The mesh axes of each dimension, major to minor."""
     dims: list[Axes] = []
-    for entry in tuple(spec):
+    for entry in entries_of(spec):
         if entry is None:
             dims.append(())
         elif isinstance(entry, tuple):

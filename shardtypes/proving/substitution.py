@@ -43,10 +43,13 @@ class Seen:
 
 
 @contextmanager
-def sizes_in_force(sizes: Sizes, context: Any = None) -> Iterator[Seen]:
+def sizes_in_force(
+    sizes: Sizes, context: Any = None, over_rows: bool = True
+) -> Iterator[Seen]:
     """In the block, mesh axes have these sizes; those that are not named keep their own.
 
-    ``context`` is the mesh that functions without a mesh of their own take; None leaves that to the caller's.
+    ``context`` is the mesh that functions without a mesh of their own take; None leaves that to the caller's. Without
+    ``over_rows``, ``vmap`` with an axis name is what it is: all rows are on one device.
     """
     seen = Seen()
     with ExitStack() as stack:
@@ -58,6 +61,9 @@ def sizes_in_force(sizes: Sizes, context: Any = None) -> Iterator[Seen]:
         )
         for owner, name, new in _changes(sizes, seen, device):
             stack.enter_context(_replaced(owner, name, new))
+        if over_rows:
+            mapping = _Batching(vars(_api)["batching"], seen)
+            stack.enter_context(_replaced(_api, "batching", mapping))
         if context is not None:
             stack.enter_context(_in_force(_substitute(context, sizes, device)))
         yield seen
@@ -68,7 +74,6 @@ def _changes(sizes: Sizes, seen: Seen, device: Any) -> list[tuple[Any, str, Any]
     plain_abstract = vars(AbstractMesh)
     changes: list[tuple[Any, str, Any]] = [
         (_shard_map.shard_map_p, "bind", _bind_on(sizes, seen, device)),
-        (_api, "batching", _Batching(vars(_api)["batching"], seen)),
         (_pmap, "_get_mesh_devices", _enough_devices(_pmap._get_mesh_devices)),
     ]
     if sizes:

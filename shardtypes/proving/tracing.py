@@ -31,8 +31,9 @@ def traced(
     kwargs: Any,
     sizes: Sizes,
     context: Any,
+    over_rows: bool = True,
 ) -> Traced:
-    """Trace with mesh axes of these sizes. Raises what the program raises."""
+    """Trace with mesh axes of these sizes, as ``sizes_in_force`` has them. Raises what the program raises."""
     found: list[Any] = []
 
     def flat(*leaves: Any) -> Any:
@@ -42,7 +43,7 @@ def traced(
         return results
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-    with sizes_in_force(sizes, context) as seen, own_lines():
+    with sizes_in_force(sizes, context, over_rows) as seen, own_lines():
         closed = jax.make_jaxpr(flat)(*leaves)
     met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
     return Traced(read(closed), found[-1], met, frozenset(seen.mapped))

@@ -10,6 +10,7 @@ from shardtypes.lang.messages import (
     device_mean,
     partial_sum,
     returned_as_replicated,
+    sizes_text,
 )
 from shardtypes.proving.program import Constant, Step
 from shardtypes.proving.relation import Axes, Related, Sizes, scale_words
@@ -36,7 +37,7 @@ def operation(step: Step) -> str:
 
 def mesh_text(sizes: Sizes) -> str:
     """``d=2, t=4``."""
-    return ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+    return sizes_text(sizes)
 
 
 def wrong_as_well(paths: Sequence[str]) -> str:

@@ -48,6 +48,9 @@ DtypeRule: TypeAlias = Callable[[Arrays, Params], Sequence["str | None"]]
 Vary: TypeAlias = Callable[[Varying, Params], Varying]
 Relate: TypeAlias = Callable[[Sequence[Relations], Arrays, Params], Sequence[Relations]]
 Own: TypeAlias = Callable[[Arrays, Params], frozenset[str]]
+Sends: TypeAlias = Callable[[Any, Any, Any], Any]
+"""The bytes that one device sends: takes what it holds of the operand in bytes, the number of devices that talk with
+each other, and that number less one; numbers or formulas (``shardtypes.semantics.cost``)."""
 ValueRule: TypeAlias = Values | Callable[[Params], Values]
 Evaluation: TypeAlias = "Callable[..., Numbers | Sequence[Numbers]]"
 Pull: TypeAlias = Callable[[Array, Arrays, Arrays, Params], Sequence["Array | None"]]
@@ -76,6 +79,7 @@ class Primitive:
     simulate: Callable[..., Any] | None
     vary: Vary | None
     own: Own
+    sends: Sends | None = None
 
     @property
     def several(self) -> bool:
@@ -113,12 +117,13 @@ def declare(
     simulate: Callable[..., Any] | None = None,
     vary: Vary | None = None,
     own: Own | None = None,
+    sends: Sends | None = None,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
     operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
     part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
-    which axes a result is meant to be each device's own. ``stacked`` evaluates for all devices at once: all its
-    operands and its result have one dimension more in front.
+    which axes a result is meant to be each device's own, ``sends`` what one device sends. ``stacked`` evaluates for all
+    devices at once: all its operands and its result have one dimension more in front.
     """
     shape = shape or shape_of_letters
     dtype = dtype or dtype_of_first
@@ -137,6 +142,7 @@ def declare(
             simulate,
             vary,
             own or _nobodys,
+            sends,
         )
     )
 

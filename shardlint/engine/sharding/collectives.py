@@ -10,7 +10,7 @@ from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
-from shardlint.engine.sharding import divergence
+from shardlint.engine.sharding import divergence, sends
 from shardlint.engine.sharding.scaling import scaled_later
 from shardlint.engine.sharding.site import Site
 from shardlint.engine.sharding.specs import axes_of
@@ -137,6 +137,8 @@ def call(site: Site) -> Value | None:
         return models.index(one)
     if name == "axis_size":
         return IntValue(models.count(one), frozenset(axes))
+    if "x" in given:
+        sends.note(it, frame, one, given["x"])
     change = _change(name, given, one)
     if change is None:
         return _lost(given["x"])

@@ -1,5 +1,7 @@
 """Operations between the devices along mesh axes. ``axes`` are the simulated axes ``(name, number of devices)``, the
-first being the major one."""
+first being the major one.
+
+``sends`` is the one table of what each collective costs; ``shardtypes.semantics.cost`` says in which terms."""
 
 from __future__ import annotations
 
@@ -173,6 +175,8 @@ def _reducing(
             x, axes, groups, _together(function, function)
         ),
         vary=lambda varying, params: varying - set(params["axes"]),
+        # each part is reduced on its way around the ring, and goes around once more
+        sends=lambda held, devices, others: held * 2 * others / devices,
     )
 
 
@@ -308,6 +312,7 @@ all_gather = declare(
     pull=_pull_gather,
     relate=_gathered,
     simulate=_gather,
+    sends=lambda held, devices, others: held * others,
 )
 
 
@@ -410,6 +415,7 @@ reduce_scatter = declare(
     pull=_pull_scatter,
     relate=_scattered,
     simulate=_scatter,
+    sends=lambda held, devices, others: held * others / devices,
 )
 
 
@@ -489,6 +495,7 @@ all_to_all = declare(
     pull=_pull_exchange,
     relate=_exchanged,
     simulate=_exchange,
+    sends=lambda held, devices, others: held * others / devices,
 )
 
 
@@ -544,6 +551,7 @@ ppermute = declare(
     relate=_relating(_permuted_over),
     simulate=_permuted,
     own=_for_some_devices,
+    sends=lambda held, devices, others: held,
 )
 
 

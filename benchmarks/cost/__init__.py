@@ -1,0 +1,1 @@
+"""``python -m benchmarks.cost``: what ``shardtypes.cost`` says beside what the compiled programs hold and send."""

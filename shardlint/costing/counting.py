@@ -1,0 +1,273 @@
+"""From what the engine knows of a function to what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from shardlint import ir, messages
+from shardlint.config import ConfigError
+from shardlint.costing.formula import Formula, of_size
+from shardlint.costing.report import Cost, Held, Moved
+from shardlint.engine import run
+from shardlint.engine.annotations import resolve
+from shardlint.engine.arguments import parameter_value
+from shardlint.engine.frames import Frame
+from shardlint.engine.interpreter import Interpreter
+from shardlint.engine.matching import as_symbol, instantiate
+from shardlint.engine.trees import children
+from shardlint.placing import Places
+from shardlint.run import Opened
+from shardlint.sent import Place, Recorder, Sent
+from shardlint.values import ArrayValue, InstanceValue, Value
+from shardtypes.lang import Size, dtypes, format_shape
+from shardtypes.semantics.cost import COLLECTIVES, sends
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A file in which the engine has followed all functions on a mesh, and what it saw them send."""
+
+    opened: Opened
+    mesh: Mapping[str, int]
+    it: Interpreter
+    recorder: Recorder
+
+
+def analysed(opened: Opened, mesh: Mapping[str, int]) -> Analysed:
+    """Follow the functions of a file."""
+    recorder = Recorder()
+    config = replace(opened.config, mesh=dict(mesh))
+    analysis = run(opened.project, opened.module, config, sends=recorder)
+    return Analysed(
+        opened=opened,
+        mesh=mesh,
+        it=analysis.it,
+        recorder=recorder,
+    )
+
+
+def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:
+    """What a function of a file costs; a method is ``Class.method``.
+
+    Raises:
+        ConfigError: no such function, or an axis that the mesh has not.
+    """
+    module = file.opened.module
+    recorder = file.recorder
+    node = _function(module, name)
+    places = Places(file.opened.project, file.opened.sources)
+    counting = _Counting(file.it, places, file.mesh)
+    moved = []
+    for sent in recorder.sent.values():
+        if sent.base is node:
+            moved.append(counting.moved(sent))
+    uncounted = []
+    for left in recorder.left:
+        if left.base is node:
+            uncounted.append((counting.where(left.place), left.why))
+    is_manual = any(one.base is node and one.own for one in recorder.sent.values())
+    if id(node) in recorder.outside and not is_manual:
+        place = counting.where((module.name, node.at))
+        uncounted.append((place, messages.outside_of_manual_code()))
+    arguments, results = counting.held(node, module.name)
+    return Cost(
+        function=name,
+        mesh=file.mesh,
+        sizes=sizes,
+        arguments=tuple(arguments),
+        results=tuple(results),
+        moved=tuple(_together(moved)),
+        uncounted=tuple(uncounted),
+    )
+
+
+def _function(module: ir.Module, name: str) -> ir.Function:
+    found = dict(_functions(module.body))
+    if name not in found:
+        text = messages.no_function(name, found)
+        raise ConfigError(module.path, text)
+    return found[name]
+
+
+def _functions(
+    body: tuple[ir.Stmt, ...], around: str = ""
+) -> Iterator[tuple[str, ir.Function]]:
+    for node in ir.statements(body):
+        if isinstance(node, ir.Function):
+            yield f"{around}{node.name}", node
+        if isinstance(node, ir.Class):
+            yield from _functions(node.body, f"{around}{node.name}.")
+
+
+class _Counting:
+    """Values as rows, on a mesh."""
+
+    def __init__(
+        self, it: Interpreter, places: Places, mesh: Mapping[str, int]
+    ) -> None:
+        self.it = it
+        self.places = places
+        self.mesh = mesh
+
+    def where(self, place: Place) -> str:
+        module, at = place
+        found = self.places.of(module).place(at)
+        return f"{found.path}:{found.line}"
+
+    # --- arrays ---------------------------------------------------------------------------------------------------
+
+    def held(self, node: ir.Function, module: str) -> tuple[list[Held], list[Held]]:
+        """The arguments and the results, as they are annotated."""
+        frame = Frame(module)
+        arguments: list[Held] = []
+        for param in node.params:
+            if param.annotation is None:
+                continue
+            type_ = resolve(self.it, param.annotation, module)
+            value = parameter_value(self.it, frame, param, type_)
+            place = (module, param.annotation.at)
+            arguments += self._rows(param.name, value, place)
+        results: list[Held] = []
+        if node.returns is not None:
+            type_ = resolve(self.it, node.returns, module)
+            value = instantiate(self.it, type_, frame.bindings, as_symbol)
+            place = (module, node.returns.at)
+            results += self._rows("result", value, place)
+        return arguments, results
+
+    def _rows(self, name: str, value: Value, place: Place) -> Iterator[Held]:
+        for key, part in children(value) or ():
+            step = f"[{key!r}]"
+            if isinstance(value, InstanceValue):
+                step = f".{key}"
+            yield from self._rows(f"{name}{step}", part, place)
+        if isinstance(value, ArrayValue):
+            yield self._row(name, value, place)
+
+    def _row(self, name: str, value: ArrayValue, place: Place) -> Held:
+        axes = _axes(value)
+        self._require(axes, place)
+        split: bool | None = any(self.mesh[axis] > 1 for axis in axes)
+        if not split and not _says_axes(value):
+            split = None
+        return Held(
+            name=name,
+            array=_shown(value),
+            held=_bytes(value),
+            split=split,
+        )
+
+    def _require(self, axes: Iterable[str], place: Place) -> None:
+        """Raises ``ConfigError`` where the mesh has not all of these axes."""
+        for axis in axes:
+            if axis not in self.mesh:
+                text = messages.axis_not_in_mesh(axis, self.mesh)
+                raise ConfigError(self.where(place), text)
+
+    # --- collectives ------------------------------------------------------------------------------------------------
+
+    def moved(self, one: Sent) -> Moved:
+        self._require(one.axes, one.place)
+        total = _bytes(one.operand)
+        at_least = False
+        if total is not None:
+            total = self._sent(one, total)
+        for rounds in one.rounds:
+            times = _formula(rounds)
+            if times is None:
+                at_least = True
+            elif total is not None:
+                total *= times
+        module, at = one.place
+        place = self.places.of(module).place(at)
+        return Moved(
+            collective=COLLECTIVES[one.collective],
+            axes=one.axes,
+            line=place.line,
+            file=place.path,
+            sent=total,
+            at_least=at_least,
+        )
+
+    def _sent(self, one: Sent, held: Formula) -> Formula:
+        axes = [axis for axis in one.axes if self.mesh[axis] > 1]
+        if not axes:
+            return Formula.of(0)
+        devices = Formula.devices(axes)
+        others = Formula.others(axes)
+        made: Formula = sends(one.collective)(held, devices, others)
+        return made
+
+
+def _formula(size: Size | None) -> Formula | None:
+    if size is None:
+        return None
+    return of_size(size)
+
+
+def _axes(value: ArrayValue) -> list[str]:
+    found: list[str] = []
+    for dim in value.dims or ():
+        found += dim.axes or ()
+    return found
+
+
+def _says_axes(value: ArrayValue) -> bool:
+    """Whether it is known of each dimension how it is sharded: jaxtyping's annotations do not say."""
+    return value.dims is not None and all(dim.axes is not None for dim in value.dims)
+
+
+def _bytes(value: ArrayValue) -> Formula | None:
+    """What a device holds of an array of these global sizes."""
+    width = _width(value.dtype)
+    if value.dims is None or width is None:
+        return None
+    total = Formula.of(width)
+    for dim in value.dims:
+        size = _formula(dim.size)
+        if size is None:
+            return None
+        total *= size
+    return total / Formula.devices(_axes(value))
+
+
+def _width(dtype: str | None) -> int | None:
+    """The bytes of an entry, where all that the dtype may be have as many."""
+    if dtype is None:
+        return None
+    widths = set()
+    for name in dtypes.members(dtype):
+        bits = max(8, dtypes.bits(name))
+        widths.add(bits // 8)
+    if len(widths) > 1:
+        return None
+    return widths.pop()
+
+
+def _shown(value: ArrayValue) -> str:
+    dtype = value.dtype or "array"
+    if value.dims is None:
+        return f"{dtype}['...']"
+    sizes = [dim.size for dim in value.dims]
+    axes = [dim.axes for dim in value.dims]
+    return f"{dtype}[{format_shape(sizes, axes, value.pending or ())!r}]"
+
+
+def _together(rows: Iterable[Moved]) -> list[Moved]:
+    """Those of one line and kind in one row, if their bytes differ in a number alone; what sends nothing is left
+    out."""
+    found: dict[object, Moved] = {}
+    for number, row in enumerate(rows):
+        key: object = number
+        if row.sent is not None:
+            if row.sent.coefficient == 0:
+                continue
+            key = replace(row, sent=replace(row.sent, coefficient=Fraction(1)))
+        before = found.get(key)
+        if before is not None and before.sent is not None and row.sent is not None:
+            total = before.sent.coefficient + row.sent.coefficient
+            row = replace(row, sent=replace(row.sent, coefficient=total))
+        found[key] = row
+    return sorted(found.values(), key=lambda row: (row.file, row.line))

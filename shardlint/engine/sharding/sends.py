@@ -1,0 +1,84 @@
+"""What the engine sees of collectives, for those who ask what a function sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+from shardlint.engine.frames import Frame
+from shardlint.engine.trees import children
+from shardlint.ops.sharding.collectives import Collective
+from shardlint.sent import Left, Sent
+from shardlint.values import ArrayValue, IntValue, Literal, ScalarValue, Value
+from shardtypes.lang import Size
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
+
+#: What talks to nobody.
+CASTS = frozenset({"lax.pcast", "lax.pvary"})
+_NUMBERS = (IntValue, Literal, ScalarValue)
+
+
+def repeated(
+    it: Interpreter, where: object, rounds: Size | None
+) -> AbstractContextManager[None]:
+    """In the block, what is evaluated runs so many times; ``where`` tells it from other rounds."""
+    if it.sends is None:
+        return nullcontext()
+    return it.sends.repeated(where, rounds)
+
+
+def note(it: Interpreter, frame: Frame, one: Collective, value: Value) -> None:
+    """Keep what a collective sends of a tree of arrays."""
+    if it.sends is None or not it.stack or one.name in CASTS:
+        return
+    if one.grouped:
+        leave(it, frame, one.place[1], f"{one.name} in groups of devices")
+    elif one.view.kind != "pmap" and set(one.axes) & set(one.view.mapped):
+        leave(it, frame, one.place[1], f"{one.name} over the examples of vmap")
+    else:
+        for number, leaf in enumerate(_leaves(value)):
+            _keep(it, frame, one, leaf, number)
+
+
+def _leaves(value: Value) -> Iterator[Value]:
+    parts = children(value)
+    if parts is None:
+        yield value
+    for _, part in parts or ():
+        yield from _leaves(part)
+
+
+def _keep(
+    it: Interpreter, frame: Frame, one: Collective, leaf: Value, number: int
+) -> None:
+    recorder = it.sends
+    assert recorder is not None
+    if isinstance(leaf, _NUMBERS):
+        return  # the program knows it without asking anybody
+    unknown = f"{one.name} of what is not known to be an array"
+    if not isinstance(leaf, ArrayValue):
+        leave(it, frame, one.place[1], unknown)
+        return
+    base = it.stack[0][2]
+    # of a loop, the first step may know less
+    recorder.left.pop(Left(one.place, unknown, base), None)
+    calls = tuple((module, at) for module, at, _ in it.stack)
+    where = tuple(around for around, _ in recorder.around)
+    recorder.sent[calls, where, one.place, one.name, number] = Sent(
+        one.name.removeprefix("lax."),
+        one.axes,
+        one.view.leave(leaf),
+        tuple(rounds for _, rounds in recorder.around),
+        one.place,
+        base,
+        len(it.stack) == 1,
+    )
+
+
+def leave(it: Interpreter, frame: Frame, at: int, why: str) -> None:
+    """Keep that it is not known what a place sends."""
+    if it.sends is not None and it.stack:
+        it.sends.left[Left((frame.module, at), why, it.stack[0][2])] = None
