@@ -13,7 +13,12 @@ import shardlint
 from tests.warm import serve
 
 #: Packages of the linter that need more than the base has, or are no part of the command.
-_LEFT_OUT = ("shardlint.mypy_plugin", "shardlint.server", "shardlint.__main__")
+_LEFT_OUT = (
+    "shardlint.mcp_server",
+    "shardlint.mypy_plugin",
+    "shardlint.server",
+    "shardlint.__main__",
+)
 
 
 def _import_all() -> None:

@@ -30,6 +30,7 @@ from shardlint.engine.sharding import (
     manual_operands,
     outside,
     placements,
+    sends,
 )
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.sharding.constraints import LAYING_OUT, lay_out
@@ -218,8 +219,10 @@ def call(
                 it.traced = traced
                 it.tracing -= 1
         case Unknown():
+            sends.not_followed(it, frame, at, "")
             return Unknown(func.reason)
         case _:
+            sends.not_followed(it, frame, at, "")
             return Unknown("a call that is not understood")
 
 
@@ -265,7 +268,11 @@ def _method(
 def _external(site: sharding.Site) -> Value:
     """A function of a library, or of Python itself."""
     found = libraries.call(site)
-    return _of_arrays(site) if found is None else found
+    if found is None:
+        found = _of_arrays(site)
+    if isinstance(found, Unknown):
+        sends.not_followed(site.it, site.frame, site.at, site.qualname)
+    return found
 
 
 def _of_arrays(site: sharding.Site) -> Value:

@@ -13,7 +13,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import bound_arguments
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
-from shardlint.engine.interpreter import StepLimit
+from shardlint.engine.interpreter import LeftFields, StepLimit
 from shardlint.engine.methods import find_method
 from shardlint.engine.types import AnyType, ScalarType
 from shardlint.values import (
@@ -166,7 +166,7 @@ def left_by_constructors(
     if cls in it.generic or not any(find_method(cls, name) for name in _AFTER):
         return ()
     # while it runs: its methods may make others of its kind
-    it.generic[cls] = ((), 0, 0)
+    it.generic[cls] = LeftFields()
     left, view, it.view = it.left, it.view, None
     frame = Frame(cls.module, silent=1)
     instance = InstanceValue(cls, declared)
@@ -184,11 +184,14 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
     known = it.generic.get(cls)
     if known is None:
         # while it is found out: a class may hold instances of itself
-        it.generic[cls] = ((), 0, 0)
+        it.generic[cls] = LeftFields()
         first = it.counter + 1
         fields = _generic(it, cls)
-        known = it.generic[cls] = (fields, first, it.counter)
-    fields, first, last = known
+        count = matching.instances_in([value for _, value in fields])
+        known = it.generic[cls] = LeftFields(fields, first, it.counter, count)
+    if not matching.has_room(it, known.instances):
+        return ()
+    fields, first, last = known.fields, known.first, known.last
     if last < first or not fields:
         return fields
     new: dict[str, Size] = {}

@@ -43,6 +43,7 @@ from shardlint.values import (
 )
 from shardlint.walking import nodes_of
 from shardtypes.lang import Dim, Facts, Size
+from shardtypes.lang.frozen import frozen
 
 MAX_STEPS = 24_000
 
@@ -51,6 +52,17 @@ _T = TypeVar("_T")
 
 class StepLimit(Exception):
     """A function took more steps than one analysis may."""
+
+
+@frozen
+class LeftFields:
+    """What the constructors of a class leave in every instance. Sizes that are numbered from ``first`` to ``last`` are
+    new for each caller; ``instances`` are how many are in the fields, and in one another."""
+
+    fields: tuple[tuple[str, Value], ...] = ()
+    first: int = 0
+    last: int = 0
+    instances: int = 0
 
 
 class Interpreter(ABC):
@@ -128,9 +140,7 @@ class Interpreter(ABC):
         self.tracers: dict[tuple[FunctionValue, str], FunctionValue] = {}
         # what is called now may be called any number of times, or with copies
         self.traced = False
-        self.generic: dict[
-            ClassValue, tuple[tuple[tuple[str, Value], ...], int, int]
-        ] = {}
+        self.generic: dict[ClassValue, LeftFields] = {}
         # functions that were not followed to the end of a call, and how often
         self.unfinished: dict[str, int] = {}
         # functions with loops that were not followed to the end, and how often
@@ -139,6 +149,8 @@ class Interpreter(ABC):
         # how many calls were being evaluated when what has these steps began
         self.base = 0
         self.counter = 0
+        # instances in the value of the annotation that is being read
+        self.parts = 0
         # of the code that is being evaluated; None where it is global, or not known
         self.view: View | None = None
         # axes along which devices differ in what they run, where

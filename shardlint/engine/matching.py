@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from shardlint.ops.sharding import View
 
 _DEPTH = 4
+# instances in one value: classes that hold unions of classes would have millions, and no arrays that anyone sees
+_MANY = 500
 
 
 @frozen
@@ -126,6 +128,23 @@ def instantiate(
     depth: int = 0,
 ) -> Value:
     """The value that an annotation promises; names without a binding are bound to ``new(name)``."""
+    if depth > 0:
+        return _part(it, type_, bindings, new, depth)
+    # one annotation may stand within another: of what constructors leave in a part
+    outer, it.parts = it.parts, 0
+    try:
+        return _part(it, type_, bindings, new, depth)
+    finally:
+        it.parts = outer
+
+
+def _part(
+    it: Interpreter,
+    type_: Type,
+    bindings: Bindings,
+    new: Callable[[str], Size],
+    depth: int,
+) -> Value:
     match type_:
         case ArrayType():
             return _array(it, type_, bindings, new)
@@ -139,7 +158,8 @@ def instantiate(
             return ScalarValue(kind)
         case ClassType(cls=cls) if typed_dicts.is_typed_dict(cls):
             return _typed_dict(it, type_, bindings, new, depth)
-        case ClassType() if depth < _DEPTH:
+        case ClassType() if depth < _DEPTH and it.parts < _MANY:
+            it.parts += 1
             return _instance(it, type_, bindings, new, depth)
         case SequenceType(items=items):
             return SequenceValue(
@@ -311,6 +331,36 @@ def _constructed(
         if isinstance(known.get(name, Unknown()), (Unknown, CollectionValue)):
             known[name] = value
     return list(known.items())
+
+
+def has_room(it: Interpreter, instances: int) -> bool:
+    """Whether the value under way may hold so many instances more, which are counted then."""
+    if it.parts + instances > _MANY:
+        return False
+    it.parts += instances
+    return True
+
+
+def instances_in(values: Iterable[Value]) -> int:
+    """How many instances are in these values, and in one another; counted to one more than a value may hold."""
+    count = 0
+    waiting = list(values)
+    while waiting and count <= _MANY:
+        value = waiting.pop()
+        if isinstance(value, InstanceValue):
+            count += 1
+            waiting.extend(held for _, held in value.fields)
+        elif isinstance(value, SequenceValue):
+            waiting.extend(value.items)
+        elif isinstance(value, EitherValue):
+            waiting.extend(value.options)
+        elif isinstance(value, DictValue):
+            waiting.extend(held for _, held in value.items)
+        elif isinstance(value, CollectionValue):
+            waiting.append(value.item)
+        elif isinstance(value, MaybeValue):
+            waiting.append(value.value)
+    return count
 
 
 def check(

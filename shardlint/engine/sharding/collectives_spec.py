@@ -14,6 +14,7 @@ from shardlint import ir
 from shardlint.axis_set import EVERY_AXIS
 from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
+from shardlint.engine.sharding import sends
 from shardlint.engine.sharding.site import Site
 from shardlint.ops.arrays import dtype_name
 from shardlint.ops.registry import Call
@@ -40,6 +41,7 @@ from shardtypes.lang import (
     Bindings,
     Shape,
     ShapeSyntaxError,
+    Size,
     format_shape,
     parse,
     unify,
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
 NAMES = frozenset(
     "all_gather psum_scatter all_to_all psum pmean einsum_unreduced index_unreduced einsum pmax axis_index".split()
 )
+#: What computes on one device.
+_ALONE = frozenset({"einsum_unreduced", "index_unreduced", "axis_index"})
 _MOVING = frozenset({"all_gather", "psum_scatter", "all_to_all"})
 #: Arguments that set the dtype of the result.
 _DTYPE = ("preferred_element_type", "dtype")
@@ -150,6 +154,8 @@ def by_spec(
         if it.view is not None:
             _check_axes(spec, values, it.view)
         _check_sizes(it, frame, spec, values, bindings)
+        if it.view is not None:
+            _note_sent(it, frame, spec, it.view, values)
         result = _result(it.view, spec, bindings, values, dtype)
         return (
             result
@@ -162,6 +168,42 @@ def by_spec(
         # what does not fit tells no sizes
         declared = _result(it.view, spec, Bindings(), values, dtype)
         return declared if it.view is None else _as_declared(declared)
+
+
+def _note_sent(
+    it: Interpreter, frame: Frame, spec: Spec, view: View, values: list[Value]
+) -> None:
+    """Keep what a call sends; of a reduction the spec does not say over which axes."""
+    if spec.name in _ALONE:
+        return
+    if spec.name not in _MOVING or len(spec.sides) != 1 or len(values) != 1:
+        sends.leave(it, frame, spec.at, f"{spec.name} of {spec.text!r}")
+        return
+    (side,) = spec.sides
+    (value,) = values
+    dtype = value.dtype if isinstance(value, ArrayValue) else None
+    sizes: Sequence[Size | None] = [dim.size for dim in side.dims]
+    if isinstance(value, ArrayValue) and len(value.dims or ()) == len(sizes):
+        pairs = zip(value.dims or (), side.dims, strict=True)
+        sizes = [view.global_size(dim.size, one.axes) for dim, one in pairs]
+    dims = tuple(
+        Dimension(size, view.splitting(dim.axes))
+        for size, dim in zip(sizes, side.dims, strict=True)
+    )
+    place = (frame.module, spec.at)
+    one = Collective(spec.name, _moved(spec), view, place)
+    sends.note_moved(it, frame, one, ArrayValue(dims, dtype))
+
+
+def _moved(spec: Spec) -> tuple[str, ...]:
+    """The axes that a dimension loses or gains; all that lie along one, where they change places."""
+    gone = {axis for dim in spec.sides[0].dims for axis in dim.axes}
+    gained = {axis for dim in spec.result.dims for axis in dim.axes}
+    if spec.name == "all_to_all":
+        pairs = zip(spec.sides[0].dims, spec.result.dims, strict=False)
+        gone = {axis for a, b in pairs for axis in {*a.axes} ^ {*b.axes}}
+        return tuple(sorted(gone))
+    return tuple(sorted(gone ^ gained))
 
 
 def _check_sizes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 #: What talks to nobody.
 CASTS = frozenset({"lax.pcast", "lax.pvary"})
 _NUMBERS = (IntValue, Literal, ScalarValue)
+#: The beginnings of names of functions that compute on one device, whether they are modelled or not.
+_ALONE = (
+    *(f"jax.{name}." for name in ("numpy", "nn", "random", "scipy", "tree", "Array")),
+    *(f"{name}." for name in ("numpy", "einops", *sys.stdlib_module_names)),
+)
 
 
 def repeated(
@@ -43,6 +49,20 @@ def note(it: Interpreter, frame: Frame, one: Collective, value: Value) -> None:
             _keep(it, frame, one, leaf, number)
 
 
+def note_moved(
+    it: Interpreter, frame: Frame, one: Collective, operand: ArrayValue
+) -> None:
+    """Keep what is sent to move axes of an operand, which has global sizes."""
+    if it.sends is not None and it.stack:
+        _record(it, one, operand, 0)
+
+
+def not_followed(it: Interpreter, frame: Frame, at: int, qualname: str) -> None:
+    """Keep that a call in manual code is not followed: who is called may talk to other devices."""
+    if it.view is not None and not qualname.startswith(_ALONE):
+        leave(it, frame, at, f"{qualname or 'a function'} is not followed")
+
+
 def _leaves(value: Value) -> Iterator[Value]:
     parts = children(value)
     if parts is None:
@@ -62,18 +82,23 @@ def _keep(
     if not isinstance(leaf, ArrayValue):
         leave(it, frame, one.place[1], unknown)
         return
-    base = it.stack[0][2]
     # of a loop, the first step may know less
-    recorder.left.pop(Left(one.place, unknown, base), None)
+    recorder.left.pop(Left(one.place, unknown, it.stack[0][2]), None)
+    _record(it, one, one.view.leave(leaf), number)
+
+
+def _record(it: Interpreter, one: Collective, operand: ArrayValue, number: int) -> None:
+    recorder = it.sends
+    assert recorder is not None
     calls = tuple((module, at) for module, at, _ in it.stack)
     where = tuple(around for around, _ in recorder.around)
     recorder.sent[calls, where, one.place, one.name, number] = Sent(
         one.name.removeprefix("lax."),
         one.axes,
-        one.view.leave(leaf),
+        operand,
         tuple(rounds for _, rounds in recorder.around),
         one.place,
-        base,
+        it.stack[0][2],
         len(it.stack) == 1,
     )
 
