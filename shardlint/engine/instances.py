@@ -187,9 +187,9 @@ def _generic_fields(it: Interpreter, cls: ClassValue) -> _Fields:
         it.generic[cls] = LeftFields()
         first = it.counter + 1
         fields = _generic(it, cls)
-        count = matching.instances_in([value for _, value in fields])
-        known = it.generic[cls] = LeftFields(fields, first, it.counter, count)
-    if not matching.has_room(it, known.instances):
+        parts = matching.parts_in([value for _, value in fields])
+        known = it.generic[cls] = LeftFields(fields, first, it.counter, parts)
+    if not matching.has_room(it, known.parts):
         return ()
     fields, first, last = known.fields, known.first, known.last
     if last < first or not fields:

@@ -57,12 +57,12 @@ class StepLimit(Exception):
 @frozen
 class LeftFields:
     """What the constructors of a class leave in every instance. Sizes that are numbered from ``first`` to ``last`` are
-    new for each caller; ``instances`` are how many are in the fields, and in one another."""
+    new for each caller; ``parts`` are how many values are in the fields, and in one another."""
 
     fields: tuple[tuple[str, Value], ...] = ()
     first: int = 0
     last: int = 0
-    instances: int = 0
+    parts: int = 0
 
 
 class Interpreter(ABC):
@@ -149,7 +149,7 @@ class Interpreter(ABC):
         # how many calls were being evaluated when what has these steps began
         self.base = 0
         self.counter = 0
-        # instances in the value of the annotation that is being read
+        # how many values are in that of the annotation which is being read
         self.parts = 0
         # of the code that is being evaluated; None where it is global, or not known
         self.view: View | None = None

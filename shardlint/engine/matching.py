@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from shardlint.ops.sharding import View
 
 _DEPTH = 4
-# instances in one value: classes that hold unions of classes would have millions, and no arrays that anyone sees
-_MANY = 500
+# values in one value: classes that hold unions of classes would have millions, and no arrays that anyone sees
+_MANY = 2000
 
 
 @frozen
@@ -125,15 +125,12 @@ def instantiate(
     type_: Type,
     bindings: Bindings,
     new: Callable[[str], Size],
-    depth: int = 0,
 ) -> Value:
     """The value that an annotation promises; names without a binding are bound to ``new(name)``."""
-    if depth > 0:
-        return _part(it, type_, bindings, new, depth)
-    # one annotation may stand within another: of what constructors leave in a part
+    # one annotation may be read while another is: for what constructors leave in a part
     outer, it.parts = it.parts, 0
     try:
-        return _part(it, type_, bindings, new, depth)
+        return _part(it, type_, bindings, new, 0)
     finally:
         it.parts = outer
 
@@ -145,6 +142,9 @@ def _part(
     new: Callable[[str], Size],
     depth: int,
 ) -> Value:
+    if it.parts >= _MANY:
+        return Unknown("a part of a value that has too many")
+    it.parts += 1
     match type_:
         case ArrayType():
             return _array(it, type_, bindings, new)
@@ -158,17 +158,16 @@ def _part(
             return ScalarValue(kind)
         case ClassType(cls=cls) if typed_dicts.is_typed_dict(cls):
             return _typed_dict(it, type_, bindings, new, depth)
-        case ClassType() if depth < _DEPTH and it.parts < _MANY:
-            it.parts += 1
+        case ClassType() if depth < _DEPTH:
             return _instance(it, type_, bindings, new, depth)
         case SequenceType(items=items):
             return SequenceValue(
-                tuple(instantiate(it, item, bindings, new, depth + 1) for item in items)
+                tuple(_part(it, item, bindings, new, depth + 1) for item in items)
             )
         case UnionType(items=items):
             rest = [item for item in items if item != ScalarType("None")]
             if len(rest) == 1 and len(rest) < len(items):
-                return MaybeValue(instantiate(it, rest[0], bindings, new, depth))
+                return MaybeValue(_part(it, rest[0], bindings, new, depth))
             return _either(it, items, bindings, new, depth)
         case RepeatedType(kind=kind, item=item):
             return CollectionValue(_any_item(it, item, bindings, depth), kind)
@@ -191,7 +190,7 @@ def _either(
     mark = bindings.mark()
     for type_ in types:
         before = set(bindings.sizes)
-        options.append(instantiate(it, type_, bindings, new, depth))
+        options.append(_part(it, type_, bindings, new, depth))
         names = {
             name: size for name, size in bindings.sizes.items() if name not in before
         }
@@ -209,7 +208,7 @@ def _any_item(it: Interpreter, type_: Type, bindings: Bindings, depth: int) -> V
     if depth >= _DEPTH:
         return Unknown("collections nested too deep")
     mark = bindings.mark()
-    value = instantiate(it, type_, bindings, Opaque(it), depth + 1)
+    value = _part(it, type_, bindings, Opaque(it), depth + 1)
     bindings.rollback(mark)
     if isinstance(value, (IntValue, ScalarValue)):
         # lists of lists are often annotated so
@@ -271,10 +270,7 @@ def _typed_dict(
         return Unknown("a typed dict, some of whose keys may be absent")
     types = field_types(it, type_.cls, type_.prefix).items()
     return DictValue(
-        tuple(
-            (name, instantiate(it, one, bindings, new, depth + 1))
-            for name, one in types
-        )
+        tuple((name, _part(it, one, bindings, new, depth + 1)) for name, one in types)
     )
 
 
@@ -294,9 +290,9 @@ def _instance(
             names = (
                 own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
             )
-            value = instantiate(it, field_type, private, names, depth + 1)
+            value = _part(it, field_type, private, names, depth + 1)
         else:
-            value = instantiate(it, field_type, bindings, new, depth + 1)
+            value = _part(it, field_type, bindings, new, depth + 1)
         fields.append((name, number_field(it, type_.cls, name, value)))
     prefix = tuple(
         Dimension(d.size.substitute(bindings.sizes) if d.size else None, d.axes)
@@ -333,22 +329,22 @@ def _constructed(
     return list(known.items())
 
 
-def has_room(it: Interpreter, instances: int) -> bool:
-    """Whether the value under way may hold so many instances more, which are counted then."""
-    if it.parts + instances > _MANY:
+def has_room(it: Interpreter, parts: int) -> bool:
+    """Whether the value under way may have so many parts more, which are counted then."""
+    if it.parts + parts > _MANY:
         return False
-    it.parts += instances
+    it.parts += parts
     return True
 
 
-def instances_in(values: Iterable[Value]) -> int:
-    """How many instances are in these values, and in one another; counted to one more than a value may hold."""
+def parts_in(values: Iterable[Value]) -> int:
+    """How many values are in these, and in one another; counted to one more than a value may have."""
     count = 0
     waiting = list(values)
     while waiting and count <= _MANY:
         value = waiting.pop()
+        count += 1
         if isinstance(value, InstanceValue):
-            count += 1
             waiting.extend(held for _, held in value.fields)
         elif isinstance(value, SequenceValue):
             waiting.extend(value.items)
