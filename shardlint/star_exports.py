@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 _SHARDTYPES = """
     Array DimSpec Layout LogicallyPartitioned RulesFallback Scope ShapeError ShapeSpec ShapeStringError ShardTypeError
-    ShardingError anydtype axis_rules bf16 bool_ c128 c64 check check_size complexfloating enabled explain f16 f32
+    ShardingError anydtype axis_rules bf16 bool_ c128 c64 check check_size complexfloating cost enabled explain f16 f32
     f4_e2m1fn f64 f8_e3m4 f8_e4m3 f8_e4m3b11fnuz f8_e4m3fn f8_e4m3fnuz f8_e5m2 f8_e5m2fnuz f8_e8m0fnu floating
     get_logical_axis_rules i16 i2 i32 i4 i64 i8 inexact install_import_hook integer is_fully_sharded key layout
     logical_to_mesh logical_to_mesh_axes logical_to_mesh_sharding make_partition_specs make_shardings mesh_dependent
