@@ -136,7 +136,7 @@ def _files(coverage: Coverage, root: Path) -> str:
     if not totals:
         return ""
     rows = "\n".join(
-        f"<tr{_complete(total)}><td><a href=#{_file_anchor(number)}>{escape(_shown(path, root))}</a></td>"
+        f"<tr{_complete(total)}><td><a href=#{_file_anchor(number)}>{escape(sources.shown(path, root))}</a></td>"
         f"{_cells(total)}</tr>"
         for number, (path, total) in enumerate(totals)
     )
@@ -172,17 +172,12 @@ def _file_anchor(number: int) -> str:
     return f"file-{number}"
 
 
-def _shown(path: str, root: Path) -> str:
-    place = Path(path)
-    return str(place.relative_to(root) if place.is_relative_to(root) else place)
-
-
 def _sources(coverage: Coverage, root: Path) -> str:
     parts = []
     for number, (path, functions) in enumerate(sources.files(coverage).items()):
         total = sources.totals_of(functions.values(), coverage)
         parts.append(
-            f"<div id={_file_anchor(number)}{_complete(total)}><h3>{escape(_shown(path, root))}</h3>\n"
+            f"<div id={_file_anchor(number)}{_complete(total)}><h3>{escape(sources.shown(path, root))}</h3>\n"
             f"{sources.source(Path(path), functions, coverage)}</div>"
         )
     return "".join(parts)

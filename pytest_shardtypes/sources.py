@@ -51,6 +51,12 @@ def totals_of(functions: Iterable[str], coverage: Coverage) -> Totals:
     return Totals(called, len(names), sum(verified), len(verified))
 
 
+def shown(place: str, root: Path) -> str:
+    """A file, or a line in one, without the folder of the project."""
+    path = Path(place)
+    return str(path.relative_to(root)) if path.is_relative_to(root) else place
+
+
 def files(coverage: Coverage) -> Mapping[str, Mapping[int, str]]:
     """The annotated functions by the file and the line in which they are defined."""
     found: dict[str, dict[int, str]] = {}

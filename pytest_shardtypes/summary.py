@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_shardtypes.coverage import Coverage
+from pytest_shardtypes.sources import shown
 from shardtypes.switches import switched_off
 
 LISTED = 20
@@ -79,7 +80,7 @@ def lines(
     yield from _listed(
         "never called by a test",
         [
-            f"{name} ({_place(coverage.declared[name], root)})"
+            f"{name} ({shown(coverage.declared[name], root)})"
             for name in coverage.unreached
         ],
     )
@@ -139,14 +140,6 @@ def _compared(coverage: Coverage) -> Iterator[str]:
     if coverage.not_compared:
         count = len(coverage.not_compared)
         yield f"mapped functions not compared with one device: {count} (--shardtypes-prove compares them)"
-
-
-def _place(place: str, root: Path) -> str:
-    return (
-        str(Path(place).relative_to(root))
-        if Path(place).is_relative_to(root)
-        else place
-    )
 
 
 def _none(coverage: Coverage, packages: Sequence[str], ran: Ran) -> str:

@@ -107,13 +107,8 @@ def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="FILE",
         help="print what has changed since --write, and exit with 1 if more is held or sent",
     )
-    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
-    add(
-        "--jax-version",
-        type=_release,
-        metavar="RELEASE",
-        help="the release of JAX that the program is for",
-    )
+    _add_config(parser)
+    _add_release(parser)
     # settings that change no cost
     parser.set_defaults(
         select=None,
@@ -143,11 +138,7 @@ def server_options(arguments: Sequence[str]) -> argparse.Namespace:
         prog="shardlint server",
         description="Serve an editor: the language server protocol on standard input and output.",
     )
-    parser.add_argument(
-        "--version",
-        action="store_true",
-        help="print the version if the server can be started, and serve nobody",
-    )
+    _add_version_of_server(parser)
     _add_settings(parser)
     parser.set_defaults(force_exclude=True, jobs=1)
     return parser.parse_args(arguments)
@@ -159,17 +150,21 @@ def mcp_options(arguments: Sequence[str]) -> argparse.Namespace:
         prog="shardlint mcp",
         description="Serve a coding agent: the Model Context Protocol on standard input and output.",
     )
-    parser.add_argument(
-        "--version",
-        action="store_true",
-        help="print the version if the server can be started, and serve nobody",
-    )
+    _add_version_of_server(parser)
     parser.add_argument(
         "--python",
         metavar="PATH",
         help="the interpreter that runs programs for `prove` (default: that of shardlint)",
     )
     return parser.parse_args(arguments)
+
+
+def _add_version_of_server(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--version",
+        action="store_true",
+        help="print the version if the server can be started, and serve nobody",
+    )
 
 
 def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
@@ -202,9 +197,24 @@ def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use"
+    )
+
+
+def _add_release(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jax-version",
+        type=_release,
+        metavar="RELEASE",
+        help="the release of JAX that the program is for",
+    )
+
+
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use")
+    _add_config(parser)
     add(
         "--select",
         metavar="CODES",
@@ -226,12 +236,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the file of findings that are hidden (`shardlint baseline` writes it)",
     )
-    add(
-        "--jax-version",
-        type=_release,
-        metavar="RELEASE",
-        help="the release of JAX that the program is for",
-    )
+    _add_release(parser)
     add("--mesh", metavar="AXES", help="the mesh, such as d=2,t=4")
     add(
         "--no-evaluate",

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import typed_dicts
+from shardlint.engine import objects, typed_dicts
 from shardlint.engine.field_types import field_types
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
@@ -329,11 +329,11 @@ def _constructed(
     return list(known.items())
 
 
-def has_room(it: Interpreter, parts: int) -> bool:
+def has_room(it: Interpreter, count: int) -> bool:
     """Whether the value under way may have so many parts more, which are counted then."""
-    if it.parts + parts > _MANY:
+    if it.parts + count > _MANY:
         return False
-    it.parts += parts
+    it.parts += count
     return True
 
 
@@ -344,18 +344,12 @@ def parts_in(values: Iterable[Value]) -> int:
     while waiting and count <= _MANY:
         value = waiting.pop()
         count += 1
-        if isinstance(value, InstanceValue):
-            waiting.extend(held for _, held in value.fields)
-        elif isinstance(value, SequenceValue):
-            waiting.extend(value.items)
-        elif isinstance(value, EitherValue):
+        if isinstance(value, EitherValue):
             waiting.extend(value.options)
-        elif isinstance(value, DictValue):
-            waiting.extend(held for _, held in value.items)
-        elif isinstance(value, CollectionValue):
-            waiting.append(value.item)
         elif isinstance(value, MaybeValue):
             waiting.append(value.value)
+        else:
+            waiting.extend(objects.parts(value))
     return count
 
 

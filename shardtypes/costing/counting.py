@@ -13,8 +13,8 @@ from jax.extend import core as jex
 
 from shardtypes.costing import explicit
 from shardtypes.costing.report import Moved
-from shardtypes.costing.resharding import Move, Placed, devices_along, resharding
-from shardtypes.meshes import entries_of
+from shardtypes.costing.resharding import Move, Placed, resharding
+from shardtypes.meshes import entries_of, parts_of
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step, dims_of
 from shardtypes.proving.relation import Axes, Sizes
@@ -86,7 +86,7 @@ class Counting:
     def _by_hand(self, program: Program, step: Step) -> Iterator[Sent]:
         axes = tuple(axis for axis in step.over if axis in self.sizes)
         groups = step.params.get("axis_index_groups")
-        devices = devices_along(axes, self.sizes)
+        devices = parts_of(axes, self.sizes)
         if groups is not None:
             devices = len(groups[0])
         if devices == 1:

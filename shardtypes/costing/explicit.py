@@ -9,7 +9,8 @@ from typing import Any
 
 from jax.sharding import AxisType
 
-from shardtypes.costing.resharding import Move, Placed, devices_along, resharding
+from shardtypes.costing.resharding import Move, Placed, resharding
+from shardtypes.meshes import parts_of
 from shardtypes.proving.program import Step, dims_of, unreduced_axes
 from shardtypes.proving.relation import Axes, Sizes
 
@@ -144,7 +145,7 @@ def _picked(
     parts = Placed(kept).parts(sizes)
     count = math.prod(result.shape) // parts
     for axes in over:
-        devices = devices_along(axes, sizes)
+        devices = parts_of(axes, sizes)
         for one in (operand, result):
             held = Fraction(count * int(one.dtype.itemsize))
             found.append(

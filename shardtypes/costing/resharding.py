@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from shardtypes.meshes import parts_of
 from shardtypes.proving.relation import Axes, Sizes
 
 
@@ -33,15 +34,7 @@ class Placed:
 
     def counts(self, sizes: Sizes) -> list[int]:
         """Into how many parts each dimension is split."""
-        return [devices_along(axes, sizes) for axes in self.dims]
-
-
-def devices_along(axes: Axes, sizes: Sizes) -> int:
-    """How many devices talk with each other along these axes."""
-    total = 1
-    for axis in axes:
-        total *= sizes[axis]
-    return total
+        return [parts_of(axes, sizes) for axes in self.dims]
 
 
 def _kept(groups: tuple[Axes, ...], sizes: Sizes) -> tuple[Axes, ...]:
@@ -81,7 +74,7 @@ def _reduced(
         if not axes:
             continue
         held = Fraction(size, before.parts(sizes))
-        devices = devices_along(axes, sizes)
+        devices = parts_of(axes, sizes)
         scattered = _scattered(before, after, axes)
         if scattered is None:
             collective = "psum"
@@ -186,7 +179,7 @@ def _exchanged(
     held = Fraction(size, before.parts(sizes))
     for own in reversed(before.dims):
         gone = tuple(axis for axis in own if axis not in after.axes)
-        count = devices_along(gone, sizes)
+        count = parts_of(gone, sizes)
         if count > 1:
             yield Move(
                 collective="all_gather",
@@ -198,7 +191,7 @@ def _exchanged(
     for own, wanted in zip(before.dims, after.dims, strict=True):
         elsewhere = after.axes - set(wanted)
         moved = tuple(axis for axis in own if axis in elsewhere)
-        count = devices_along(moved, sizes)
+        count = parts_of(moved, sizes)
         if count > 1:
             yield Move(
                 collective="all_to_all",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
+from tests.support import force_devices
 
-_FLAG = "--xla_force_host_platform_device_count"
-if _FLAG not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=8".strip()
+force_devices()
