@@ -295,6 +295,15 @@ def test_what_is_missed_is_listed() -> None:
     ]
 
 
+def test_what_is_found_elsewhere_is_listed_with_its_messages() -> None:
+    _, found_elsewhere = missed(results(), "peer").split("Found by peer, but")
+    assert found_elsewhere.splitlines()[2:4] == [
+        "- `model` loud (raises): What loud does.",
+        "  - no",
+    ]
+    assert "- `model`" not in missed(results(), LINTER).split("Found by")[1]
+
+
 # --- outcomes ---------------------------------------------------------------------------------------------------------
 
 

@@ -61,7 +61,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="an environment with pyrefly, jax-pyrefly-stubs and jaxtyc",
     )
     parser.add_argument(
-        "--missed", action="store_true", help="list what is not found, too"
+        "--missed",
+        action="store_true",
+        help="list what is not found or found elsewhere, too",
     )
     parser.add_argument(
         "--verify",

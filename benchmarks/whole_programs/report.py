@@ -155,16 +155,20 @@ def _code(message: str) -> str:
 
 
 def missed(results: Results, tool: str) -> str:
-    """The wrong mistakes that a tool says nothing of, a line each."""
+    """The wrong mistakes that a tool says nothing of, and those that it reports somewhere else, a line each."""
     caught = results.catches[tool]
-    lines = []
+    silent = [f"Not found by {tool}:", ""]
+    elsewhere = [f"Found by {tool}, but neither near the change nor naming it:", ""]
     for mistake in results.wrong():
-        if not caught[mistake.key].anywhere:
-            change = mistake.change
-            lines.append(
-                f"- `{mistake.program.name}` {change.name} ({mistake.outcome.outcome}): {change.what}"
-            )
-    return "\n".join([f"Not found by {tool}:", "", *lines, ""])
+        one = caught[mistake.key]
+        change = mistake.change
+        line = f"- `{mistake.program.name}` {change.name} ({mistake.outcome.outcome}): {change.what}"
+        if not one.anywhere:
+            silent.append(line)
+        elif not one.near:
+            elsewhere.append(line)
+            elsewhere += [f"  - {message}" for message in one.messages]
+    return "\n".join([*silent, "", *elsewhere, ""])
 
 
 def _share(mistakes: Sequence[Mistake], found: Collection[Key]) -> str:

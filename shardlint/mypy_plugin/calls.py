@@ -42,7 +42,7 @@ from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import (
     ArrayForm,
     Forms,
-    arrays_in,
+    has_array,
     map_arrays,
     read_array,
     shown,
@@ -64,8 +64,8 @@ def call_signature(
 ) -> FunctionLike:
     """The callee's signature with this call's sizes in its result; arguments that do not fit are reported."""
     signature = _constructed(ctx.context, ctx.default_signature, ctx.api, forms)
-    formals = [any(True for _ in arrays_in(formal)) for formal in signature.arg_types]
-    if not any(formals) and not any(True for _ in arrays_in(signature.ret_type)):
+    formals = [has_array(formal) for formal in signature.arg_types]
+    if not any(formals) and not has_array(signature.ret_type):
         return signature
     known = known_sizes(ctx.api)
     bindings = Bindings()

@@ -18,7 +18,7 @@ from mypy.types import (
 )
 
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
-from shardlint.mypy_plugin.forms import arrays_in, read_array, without_shapes
+from shardlint.mypy_plugin.forms import has_array, read_array, without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_sizes
 from shardlint.mypy_plugin.variables import Variables, recorded_type
@@ -133,7 +133,7 @@ def holds_arrays(typ: Type) -> bool:
     proper = get_proper_type(typ)
     if isinstance(proper, UnionType):
         return any(holds_arrays(item) for item in proper.items)
-    return read_array(proper) is None and any(True for _ in arrays_in(proper))
+    return read_array(proper) is None and has_array(proper)
 
 
 def constructed(
@@ -158,11 +158,7 @@ def constructed(
     found: dict[str, Type] = {}
     for formal, arg in zip(signature.arg_types[1:], node.args, strict=False):
         variable, given = get_proper_type(formal), recorded_type(api, arg)
-        if (
-            isinstance(variable, TypeVarType)
-            and given is not None
-            and any(True for _ in arrays_in(given))
-        ):
+        if isinstance(variable, TypeVarType) and given is not None and has_array(given):
             found[variable.name] = given
     if not found:
         return None

@@ -160,6 +160,11 @@ def arrays_in(typ: Type) -> Iterator[ArrayForm]:
         yield from arrays_in(part)
 
 
+def has_array(typ: Type) -> bool:
+    """Whether there is an array type in it."""
+    return next(arrays_in(typ), None) is not None
+
+
 def parts_of(typ: Type) -> list[Type]:
     """The component types of a tuple, a union or a generic class."""
     if isinstance(typ, TypeAliasType) and typ.is_recursive:

@@ -12,11 +12,15 @@ from shardlint.mypy_plugin.names import DTYPES
 
 STACKING = "Array"
 _NAMES = "|".join((*DTYPES, STACKING)).encode()
-# Modules that are read as ours, or one of the names subscripted with a text or renamed.
+# Modules that are read as ours, or one of the names subscripted with a text or renamed in an import: after the word or,
+# in parentheses, after other names at the beginning of a line. Prose like "the key as it is" makes no import.
 _MENTION = re.compile(
-    rb"\b(?:shardtypes|jaxtyping)\b|\b(?:"
+    rb"\b(?:shardtypes|jaxtyping)\b"
+    rb"|\b(?:" + _NAMES + rb")\s*\[\s*[rbRB]{0,2}['\"]"
+    rb"|^(?:[^\n#'\"]*\bimport\b[^\n#'\"]*|(?:[\w \t]+,)*[ \t]*)\b(?:"
     + _NAMES
-    + rb")(?:\s*\[\s*[rbRB]{0,2}['\"]|\s+as\b)"
+    + rb")[\s\\]+as[\s\\]+\w+\s*(?:[,);#\\]|$)",
+    re.MULTILINE,
 )
 
 

@@ -32,7 +32,13 @@ from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
 from shardlint.mypy_plugin.errors import AXES, SHAPE, Reporter
 from shardlint.mypy_plugin.fields import field_type
-from shardlint.mypy_plugin.forms import Forms, arrays_in, read_array, without_shapes
+from shardlint.mypy_plugin.forms import (
+    Forms,
+    arrays_in,
+    has_array,
+    read_array,
+    without_shapes,
+)
 from shardlint.mypy_plugin.names import JAX_ARRAY
 from shardlint.mypy_plugin.reading import Reader
 from shardlint.mypy_plugin.scopes import known_sizes
@@ -271,7 +277,7 @@ class Operations:
     def _field(self, ctx: AttributeContext) -> Type:
         """A field of ``Array['layers', Layer]`` has the dimensions of the stack in front."""
         prefix = stacked_prefix(ctx.type)
-        if prefix is None and not any(True for _ in arrays_in(ctx.default_attr_type)):
+        if prefix is None and not has_array(ctx.default_attr_type):
             return ctx.default_attr_type
         typ = field_type(ctx, self.forms, self.variables.bindings)
         return (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from mypy.errors import CompileError
@@ -67,7 +68,7 @@ NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
 FORMAT = 6
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
-INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
+_INSTALLED = re.compile(r".*?[/\\](?:site|dist)-packages(?=[/\\])")
 UNTOUCHED = (
     "jax.",
     "jaxlib.",
@@ -110,12 +111,15 @@ class ShardtypesPlugin(Plugin):
         self._require_settings()
         data: dict[str, object] = {"format": FORMAT}
         if _is_users(ctx.id, ctx.path):
-            # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A file
-            # that is rewritten is therefore never taken from the cache; what it imports still is.
-            data["again"] = ctx.is_check and mentions_annotations(ctx.path)
-            # nothing is reported there, and whatever imports it would be stale
-            if not INSTALLED.search(ctx.path):
+            folder = installed_in(ctx.path)
+            if folder is None:
+                # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A
+                # file that is rewritten is therefore never taken from the cache; what it imports still is.
+                data["again"] = ctx.is_check and mentions_annotations(ctx.path)
                 data["settings"] = self.settings.key
+            else:
+                # nothing is reported there, and what it imports changes when packages are installed
+                data["packages"] = _packages(folder)
         return data
 
     def get_additional_deps(self, file: MypyFile) -> list[tuple[int, str, int]]:
@@ -123,6 +127,8 @@ class ShardtypesPlugin(Plugin):
         if file.fullname == DTYPES_MODULE:
             return [(NORMAL_PRIORITY, STATIC, -1)]
         if not _is_users(file.fullname, file.path):
+            return []
+        if not _is_rewritten(file.path):
             return []
         changed = (
             self._prepare_in_worker(file)
@@ -144,8 +150,6 @@ class ShardtypesPlugin(Plugin):
             return True
 
     def _prepare_in_worker(self, file: MypyFile) -> bool:
-        if not mentions_annotations(file.path):
-            return False
         try:
             parallel.ask_for_preparation(file, self.options)
         except Exception as error:  # noqa: BLE001  as above
@@ -264,6 +268,27 @@ class ShardtypesPlugin(Plugin):
         return self.guard.typed(
             lambda: self.operations.attribute_hook(fullname), fullname
         )
+
+
+def _is_rewritten(path: str) -> bool:
+    """Nothing is reported in installed packages, so only the signatures of those that have annotations matter. The
+    import of the stub, which imports JAX, would make one circle of all that JAX imports."""
+    return installed_in(path) is None or mentions_annotations(path)
+
+
+def installed_in(path: str) -> str | None:
+    """The folder of installed packages that a file is below."""
+    found = _INSTALLED.match(path)
+    return found[0] if found else None
+
+
+@cache
+def _packages(folder: str) -> int:
+    """What changes whenever a package is installed there, upgraded or removed."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:  # a folder of another system, in a cache that was copied
+        return 0
 
 
 def _is_users(module: str, path: str) -> bool:

@@ -11,7 +11,7 @@ from mypy.plugin import CheckerPluginInterface
 from mypy.types import Type
 
 from shardlint.mypy_plugin.bindings import SingleBindings
-from shardlint.mypy_plugin.forms import arrays_in, without_shapes
+from shardlint.mypy_plugin.forms import has_array, without_shapes
 from shardlint.mypy_plugin.scopes import enclosing_functions
 
 _REMEMBERED = 4096
@@ -58,9 +58,7 @@ class Variables:
         self, api: CheckerPluginInterface, node: Expression | None, typ: Type
     ) -> Type:
         """The type of an expression's value, where ``typ`` is what mypy takes for it."""
-        if not isinstance(node, (NameExpr, MemberExpr)) or not any(
-            True for _ in arrays_in(typ)
-        ):
+        if not isinstance(node, (NameExpr, MemberExpr)) or not has_array(typ):
             return typ
         # TypeChecker has it, the plugin interface does not say so
         binder = getattr(api, "binder", None)

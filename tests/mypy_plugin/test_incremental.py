@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from shardlint.mypy_plugin.heads import mentions_annotations
 from tests.mypy_plugin.cases import found_by_file, run_mypy
+from tests.mypy_plugin.conftest import LOG
 
 LIBRARY = """\
 from shardtypes import f32
@@ -30,6 +34,22 @@ RETURNED = (
 )
 
 
+STEPS = """\
+from shardtypes import f32
+
+def embed(x: f32['batch']) -> f32['batch M']: ...
+def head(x: f32['batch M']) -> f32['batch']: ...
+tokens: f32['4']
+"""
+STEPPING = """\
+import library
+def run() -> None:
+    x = library.embed(library.tokens)
+    x = library.head(x)
+    reveal_type(x)
+"""
+
+
 def test_cold_warm_and_changed_dependency(project: Path) -> None:
     (project / "library.py").write_text(LIBRARY)
     (project / "user.py").write_text(USER)
@@ -49,3 +69,51 @@ def test_cold_warm_and_changed_dependency(project: Path) -> None:
     (project / "user.py").write_text(USER.replace("return x", "return project(x, w)"))
     (project / "library.py").write_text(LIBRARY)
     assert found_by_file(run_mypy(project, "user.py")) == {"user.py": [REVEALED]}
+
+
+def test_a_file_without_annotations_in_worker_processes(project: Path) -> None:
+    """Its variables have arrays of different shapes, one after the other."""
+    (project / "library.py").write_text(STEPS)
+    (project / "user.py").write_text(STEPPING)
+    revealed = (5, "N", "Revealed type is \"Array[f32, dims[Literal['4']]]\"")
+    lines = run_mypy(project, "user.py", arguments=("-n", "2"))
+    assert found_by_file(lines) == {"user.py": [revealed]}
+
+
+def test_installed_packages_are_taken_from_the_cache(project: Path) -> None:
+    """All of them, also those with annotations, and those that only have words of ours."""
+    imports = "import filelock\nimport IPython.core.debugger\nimport jaxtyping\n"
+    (project / "user.py").write_text(imports + STEPS)
+    run_mypy(project, "user.py")
+    lines = run_mypy(project, "user.py", arguments=("-v",))
+    anew = [line for line in lines if "Metadata abandoned" in line]
+    assert [line.split(" for ")[1].split(":")[0] for line in anew] == ["user"]
+
+
+def test_what_is_not_annotated_is_not_rewritten(warm_cache: Path) -> None:
+    """Else it would import the stub, and JAX, and whatever JAX imports in turn would be one circle with JAX."""
+    lines = (warm_cache.parent / LOG).read_text().splitlines()
+    circles = [line for line in lines if "Scheduling SCC of size" in line]
+    assert any("jax._src.core" in line for line in circles)
+    assert not any("IPython" in line and "jax." in line for line in circles)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("from shardtypes import Float\n", True),
+        ("from names import f32 as F\n", True),
+        ("from names import (\n    bf16, f32 as F,\n)\n", True),
+        ("from names import (\n    f32 as F  # short\n)\n", True),
+        ("from names import bf16, \\\n    f32 as F\n", True),
+        ("import names\nx: names.f32[ 'B']\n", True),
+        ("'''A registry key as its target.'''\n", False),
+        ("'''If given an integer as argument, switch.'''\n", False),
+        ("with opened(key) as f:\n    pass\n", False),
+    ],
+)
+def test_words_in_prose_are_no_annotations(
+    tmp_path: Path, text: str, answer: bool
+) -> None:
+    (tmp_path / "code.py").write_text(text)
+    assert mentions_annotations(str(tmp_path / "code.py")) == answer
