@@ -10,6 +10,8 @@ from shardlint.mypy_plugin.heads import mentions_annotations
 from tests.mypy_plugin.cases import found_by_file, run_mypy
 from tests.mypy_plugin.conftest import LOG
 
+pytestmark = pytest.mark.once
+
 LIBRARY = """\
 from shardtypes import f32
 

@@ -202,6 +202,7 @@ def test_that_all_begin_together():
 """
 
 
+@pytest.mark.once
 def test_all_processes_begin_each_test_together(
     pytester: pytest.Pytester, run_anew: Run
 ) -> None:

@@ -86,6 +86,7 @@ def agree(meanings: dict[str, Any], source: str, arguments: Any) -> None:
     assert outcome(function, arguments) == in_general  # the result is known by now
 
 
+@pytest.mark.once
 @MANY
 @given(calls())
 def test_they_agree_with_the_general_checks(case: Any) -> None:
