@@ -257,14 +257,15 @@ class Interpreter(ABC):
         place = at
         if error.operand is not None and error.operand < len(operands):
             place = operands[error.operand].at
-        related = error.related if isinstance(error, ShardingError) else ()
         if (
             isinstance(error, ShardingError)
             and error.where is not None
             and error.where[0] == frame.module
         ):
             place = error.where[1]
-        self.report(frame, error.code, place, error.message, error.witness, related)
+        self.report(
+            frame, error.code, place, error.message, error.witness, error.related
+        )
         if again is None:
             return Unknown("an error was reported here")
         frame.silent += 1

@@ -35,7 +35,8 @@ class OpError(Exception):
     """A certain mismatch.
 
     ``code`` is the rule (``'ST204'``), ``witness`` an assignment of sizes for which the program fails (empty: it
-    fails for every size), ``operand`` the index of the positional argument to point at, if one is to blame.
+    fails for every size), ``operand`` the index of the positional argument to point at, if one is to blame,
+    ``related`` are (module, node, text) of places that it is about.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class OpError(Exception):
         message: str,
         witness: Mapping[str, int] | None = None,
         operand: int | None = None,
+        related: Sequence[tuple[str, int, str]] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.witness: dict[str, int] = dict(witness or {})
         self.operand = operand
+        self.related = tuple(related)
 
     def __str__(self) -> str:
         return self.message

@@ -12,7 +12,7 @@ from shardlint.engine.sharding import meshes
 from shardlint.engine.sharding.site import NONE, Site
 from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.engine.trees import children
-from shardlint.ops.sharding.explicit import explicit_axes
+from shardlint.ops.sharding.explicit import explicit_axes, placed_by
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -254,7 +254,9 @@ def placed(value: Value, sharding: Value, mesh: MeshValue | None = None) -> Valu
             own = sharding.mesh if isinstance(sharding, ShardingValue) else mesh
             if not explicit_axes(own) or spec.unreduced is None:
                 return _with(value, new)
-            return replace(_with(value, new, own), pending=spec.unreduced)
+            return replace(
+                _with(value, new, own), pending=spec.unreduced, notes=placed_by(spec)
+            )
         case SequenceValue(items=items), SequenceValue(items=ones) if len(items) == len(
             ones
         ):

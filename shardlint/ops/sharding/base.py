@@ -53,8 +53,7 @@ class ShardingError(OpError):
         related: Sequence[tuple[str, int, str]] = (),
         where: tuple[str, int] | None = None,
     ) -> None:
-        super().__init__(code, message, None, operand)
-        self.related = tuple(related)
+        super().__init__(code, message, None, operand, related)
         self.where = where
 
 

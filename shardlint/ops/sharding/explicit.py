@@ -6,18 +6,20 @@ beside those of shapes; a function without one gives a result whose axes are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from shardlint.ops.registry import Call, OpError
 from shardlint.ops.sharding.origins import Origins
-from shardlint.ops.sharding.state import Axes
+from shardlint.ops.sharding.state import Axes, kept_notes
 from shardlint.values import (
     ArrayValue,
     Dimension,
     MeshValue,
+    Note,
+    SpecValue,
 )
 from shardtypes.lang import format_shape
 
@@ -45,6 +47,18 @@ def configured(
     if "Explicit" in types:
         return MeshValue(tuple(mesh.items()), types)
     return None
+
+
+_SPECS = 4
+"""So many related places at most have a message."""
+
+
+def placed_by(spec: SpecValue) -> tuple[Note, ...]:
+    """What an array on explicit axes is noted with where a spec has placed it."""
+    if spec.place is None:
+        return ()
+    module, at = spec.place
+    return (Note("", "sharded by this spec", module, at),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +120,18 @@ class GlobalOp:
             place = self.positions[operand]
         else:
             place = None
-        return OpError(code, f"{self.name}: {why}", {}, place)
+        return OpError(code, f"{self.name}: {why}", {}, place, self._specs())
+
+    def _specs(self) -> list[tuple[str, int, str]]:
+        """The places of the specs that say how the operands lie."""
+        found = kept_notes(self.notes)[:_SPECS]
+        return [(note.module, note.at, note.text) for note in found]
+
+    @property
+    def notes(self) -> Iterator[Note]:
+        """Those of the operands."""
+        for operand in self.operands:
+            yield from operand.notes
 
 
 UNPLACED = ("", "unplaced")

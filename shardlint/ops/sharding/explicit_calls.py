@@ -17,7 +17,7 @@ from shardlint.ops.sharding.explicit import (
     placed,
 )
 from shardlint.ops.sharding.origins import Operands, Origins, calls_back, each
-from shardlint.ops.sharding.state import DimAxes
+from shardlint.ops.sharding.state import DimAxes, kept_notes
 from shardlint.values import ArrayValue, Dimension, MeshValue, Value
 from shardtypes.lang.messages import sharded_twice
 
@@ -117,7 +117,9 @@ def _placed(
         marks = frozenset[tuple[str, str]]()
     else:
         marks = frozenset({UNPLACED})
-    return replace(bare, dims=dims, mesh=op.mesh if on_mesh else None, marks=marks)
+    mesh = op.mesh if on_mesh else None
+    notes = kept_notes(op.notes)
+    return replace(bare, dims=dims, mesh=mesh, marks=marks, notes=notes)
 
 
 def _check_twice(op: GlobalOp, split: DimAxes) -> None:
