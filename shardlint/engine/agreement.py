@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from shardlint.engine.blame import result_place
 from shardlint.engine.frames import Frame
 from shardlint.engine.trees import children, is_leaf, leaf_pairs, traced
 from shardlint.ops.registry import is_none
-from shardlint.ops.sharding.explicit import placed
+from shardlint.ops.sharding.explicit import placed, specs_of
 from shardlint.values import ArrayValue, Literal, SequenceValue, Value
 from shardtypes.lang import Different, Facts, compare, dtypes, format_shape
 
@@ -45,8 +46,9 @@ class Site:
         path: tuple[int, ...] = (),
         other: str = "",
         code: str = "",
+        specs: Sequence[tuple[str, int, str]] = (),
     ) -> None:
-        """At the part of the local function's result that is wrong, else at the call."""
+        """At the part of the local function's result that is wrong, else at the call. ``specs`` are places beside."""
         frame = self.frame
         place = result_place(func, frame, path, self.private)
         related: list[tuple[str, int, str]] = []
@@ -54,6 +56,7 @@ class Site:
             related.append((frame.module, self.at, f"{self.name} is called here"))
         if other in self.places:
             related.append((frame.module, self.places[other], "the carry starts here"))
+        related += specs
         where = self.at if place is None else place
         self.it.report(
             frame,
@@ -127,7 +130,8 @@ def lie_alike(
                 f"{sides[0]} {_split(a)} {sides[1]} {_split(b)}{item}: on Explicit axes their shardings must be equal, "
                 "reshard one of them"
             )
-            site.report(text, None, func, (*path, *indices(where)), start, "ST313")
+            into = (*path, *indices(where))
+            site.report(text, None, func, into, start, "ST313", specs_of(a, b))
             return
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from shardlint.engine.trees import (
 )
 from shardlint.ops.registry import is_none, static_int
 from shardlint.ops.sharding.examples import example, stacked
-from shardlint.ops.sharding.explicit import explicit_axes, placed
+from shardlint.ops.sharding.explicit import explicit_axes, placed, specs_of
 from shardlint.ops.sharding.state import Axes, sharded
 from shardlint.values import (
     ArrayValue,
@@ -51,12 +52,17 @@ class _Wrong(Exception):
     """A certain mistake in the mapped axes."""
 
     def __init__(
-        self, message: str, witness: dict[str, int] | None = None, code: str = "ST211"
+        self,
+        message: str,
+        witness: dict[str, int] | None = None,
+        code: str = "ST211",
+        related: Sequence[tuple[str, int, str]] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
         self.witness = witness or {}
         self.code = code
+        self.related = tuple(related)
 
 
 @dataclass(slots=True)
@@ -74,7 +80,7 @@ class _Mapped:
     # how the mapped dimensions lie on the mesh, where that is followed
     axes: set[Axes] = field(default_factory=set)
     # the same on explicit axes, by argument
-    split: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    split: list[tuple[str, tuple[str, ...], ArrayValue]] = field(default_factory=list)
 
     def one(self, value: Value, axes: Value, what: str) -> Value:
         """One example of an argument."""
@@ -130,7 +136,7 @@ class _Mapped:
         axes = value.dims[axis].axes
         self.axes.add(axes if value.manual or value.mesh is not None else None)
         if placed(value) and axes is not None:
-            self.split.append((what, axes))
+            self.split.append((what, axes, value))
         return copies.marked(example(value, axis), value)
 
     def _by_structure(
@@ -170,16 +176,15 @@ class _Mapped:
                     f"mapped dimensions differ: {first} has {known}, {what} has {size}"
                 )
                 raise _Wrong(message, verdict.witness)
-        for what, axes in self.split[1:]:
-            if axes != self.split[0][1]:
-                first, one = self.split[0]
+        for what, axes, value in self.split[1:]:
+            first, one, other = self.split[0]
+            if axes != one:
                 ways = [
                     f"{first} is {sharded_over(one)}",
                     f"{what} is {sharded_over(axes)}",
                 ]
-                raise _Wrong(
-                    sharded_differently(ways, "mapped dimensions"), {}, "ST313"
-                )
+                message = sharded_differently(ways, "mapped dimensions")
+                raise _Wrong(message, {}, "ST313", specs_of(other, value))
 
 
 def call_mapped(
@@ -442,10 +447,10 @@ def _report(
             func.origin[1],
             text,
             wrong.witness,
-            ((frame.module, at, "called here"),),
+            ((frame.module, at, "called here"), *wrong.related),
         )
     else:
-        it.report(frame, wrong.code, at, text, wrong.witness)
+        it.report(frame, wrong.code, at, text, wrong.witness, wrong.related)
     return Unknown("an error was reported here")
 
 

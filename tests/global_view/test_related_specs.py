@@ -70,6 +70,23 @@ def test_a_result_that_would_be_split_twice() -> None:
     assert lines == ['ROWS = P("x", None)', 'COLUMNS = P(None, "x")']
 
 
+def test_a_carry_that_changes_how_it_lies() -> None:
+    use = """
+def body(carry, _):
+    return jax.sharding.reshard(carry, COLUMNS), None
+jax.lax.scan(body, a, None, length=3)
+"""
+    code, lines = named(SETUP + PLACED + use)
+    assert code == "ST313"
+    assert lines[-2:] == ['ROWS = P("x", None)', 'COLUMNS = P(None, "x")']
+
+
+def test_mapped_dimensions() -> None:
+    code, lines = named(SETUP + PLACED + "jax.vmap(jnp.dot, in_axes=(0, 0))(a, b)")
+    assert code == "ST313"
+    assert lines[1:] == ['ROWS = P("x", None)', 'COLUMNS = P(None, "x")']
+
+
 def test_the_latest_spec_counts() -> None:
     """Of an array that was placed anew the spec before says nothing."""
     use = """

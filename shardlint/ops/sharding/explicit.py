@@ -6,14 +6,14 @@ beside those of shapes; a function without one gives a result whose axes are not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from shardlint.ops.registry import Call, OpError
 from shardlint.ops.sharding.origins import Origins
-from shardlint.ops.sharding.state import Axes, kept_notes
+from shardlint.ops.sharding.state import Axes
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -49,6 +49,7 @@ def configured(
     return None
 
 
+_BY_SPEC = "sharded by this spec"
 _SPECS = 4
 """So many related places at most have a message."""
 
@@ -58,7 +59,13 @@ def placed_by(spec: SpecValue) -> tuple[Note, ...]:
     if spec.place is None:
         return ()
     module, at = spec.place
-    return (Note("", "sharded by this spec", module, at),)
+    return (Note("", _BY_SPEC, module, at),)
+
+
+def specs_of(*values: ArrayValue) -> list[tuple[str, int, str]]:
+    """The places of the specs that say how the arrays lie, as related places of a finding."""
+    notes = [note for value in values for note in value.notes if note.text == _BY_SPEC]
+    return [(note.module, note.at, note.text) for note in dict.fromkeys(notes)][:_SPECS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +127,7 @@ class GlobalOp:
             place = self.positions[operand]
         else:
             place = None
-        return OpError(code, f"{self.name}: {why}", {}, place, self._specs())
-
-    def _specs(self) -> list[tuple[str, int, str]]:
-        """The places of the specs that say how the operands lie."""
-        found = kept_notes(self.notes)[:_SPECS]
-        return [(note.module, note.at, note.text) for note in found]
-
-    @property
-    def notes(self) -> Iterator[Note]:
-        """Those of the operands."""
-        for operand in self.operands:
-            yield from operand.notes
+        return OpError(code, f"{self.name}: {why}", {}, place, specs_of(*self.operands))
 
 
 UNPLACED = ("", "unplaced")

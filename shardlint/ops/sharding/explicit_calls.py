@@ -118,7 +118,7 @@ def _placed(
     else:
         marks = frozenset({UNPLACED})
     mesh = op.mesh if on_mesh else None
-    notes = kept_notes(op.notes)
+    notes = kept_notes(note for operand in op.operands for note in operand.notes)
     return replace(bare, dims=dims, mesh=mesh, marks=marks, notes=notes)
 
 
