@@ -65,7 +65,7 @@ def _close(said: float, found: float) -> bool:
 
 def rows(names: Sequence[str] = ()) -> Iterator[Row]:
     """Of the programs of these names, or of all."""
-    for name, f, arrays, kind in (*by_hand(), *_explicit()):
+    for name, f, arrays, kind in (*_by_hand(), *_explicit()):
         if not names or name in names:
             yield _row(name, f, arrays, kind)
 
@@ -74,14 +74,23 @@ _Program = tuple[str, Callable[..., Any], Sequence[Any], AxisType]
 """Its name, the function, its arguments, and what axes it is for."""
 
 
-def by_hand() -> Iterator[_Program]:
-    """The programs that map over devices by hand."""
+def mapped_by_hand() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The functions that map over devices by hand, by the names of their programs."""
     for module in _MODULES:
         found = importlib.import_module(f"benchmarks.programs.sharded.{module}")
         for name, f in vars(found).items():
             if inspect.isfunction(f) and _is_mapped(found, f):
-                arrays = jax.tree.map(_shape_of, arguments_of(f))
-                yield f"{module}.{name}", f, arrays, AxisType.Auto
+                yield f"{module}.{name}", f
+
+
+def shapes_of_arguments(f: Callable[..., Any]) -> Any:
+    """What a program is given, without the numbers."""
+    return jax.tree.map(_shape_of, arguments_of(f))
+
+
+def _by_hand() -> Iterator[_Program]:
+    for name, f in mapped_by_hand():
+        yield name, f, shapes_of_arguments(f), AxisType.Auto
 
 
 def _explicit() -> Iterator[_Program]:
