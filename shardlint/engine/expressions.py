@@ -220,6 +220,8 @@ def _name(it: Interpreter, frame: Frame, name: str) -> Value:
             value if it.view is None or frame.holds(name) else outside.taken(it, value)
         )
     found = it.static_name(frame.module, name)
+    if isinstance(found, FunctionValue) and is_decorated(found):
+        return outside.taken(it, it.module_member(frame.module, name))
     if isinstance(found, (ExternalValue, ClassValue, ModuleValue, FunctionValue)):
         return found
     if found is not None and frame.module != it.target:
@@ -228,6 +230,11 @@ def _name(it: Interpreter, frame: Frame, name: str) -> Value:
     return (
         target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
     )
+
+
+def is_decorated(function: FunctionValue) -> bool:
+    """Whether its decorators say what the name stands for."""
+    return isinstance(function.node, ir.Function) and bool(function.node.decorators)
 
 
 def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -> Value:
