@@ -220,19 +220,18 @@ def _name(it: Interpreter, frame: Frame, name: str) -> Value:
             value if it.view is None or frame.holds(name) else outside.taken(it, value)
         )
     found = it.static_name(frame.module, name)
-    if isinstance(found, FunctionValue) and is_decorated(found):
-        return outside.taken(it, it.module_member(frame.module, name))
-    if isinstance(found, (ExternalValue, ClassValue, ModuleValue, FunctionValue)):
+    if isinstance(found, (ExternalValue, ClassValue, ModuleValue)):
         return found
-    if found is not None and frame.module != it.target:
-        return outside.taken(it, it.module_member(frame.module, name))
-    target = outside.taken(it, it.module_member(frame.module, name))
-    return (
-        target if not isinstance(target, Unknown) else Unknown(f"{name} is not known")
-    )
+    if isinstance(found, FunctionValue) and not _is_decorated(found):
+        return found
+    member = outside.taken(it, it.module_member(frame.module, name))
+    has_reason = isinstance(found, FunctionValue) or frame.module != it.target
+    if isinstance(member, Unknown) and (found is None or not has_reason):
+        return Unknown(f"{name} is not known")
+    return member
 
 
-def is_decorated(function: FunctionValue) -> bool:
+def _is_decorated(function: FunctionValue) -> bool:
     """Whether its decorators say what the name stands for."""
     return isinstance(function.node, ir.Function) and bool(function.node.decorators)
 

@@ -111,7 +111,7 @@ class ShardtypesPlugin(Plugin):
         self._require_settings()
         data: dict[str, object] = {"format": FORMAT}
         if _is_users(ctx.id, ctx.path):
-            folder = installed_in(ctx.path)
+            folder = _installed_in(ctx.path)
             if folder is None:
                 # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A
                 # file that is rewritten is therefore never taken from the cache; what it imports still is.
@@ -126,9 +126,7 @@ class ShardtypesPlugin(Plugin):
         self._require_settings()
         if file.fullname == DTYPES_MODULE:
             return [(NORMAL_PRIORITY, STATIC, -1)]
-        if not _is_users(file.fullname, file.path):
-            return []
-        if not _is_rewritten(file.path):
+        if not _is_users(file.fullname, file.path) or not _is_rewritten(file.path):
             return []
         changed = (
             self._prepare_in_worker(file)
@@ -273,10 +271,10 @@ class ShardtypesPlugin(Plugin):
 def _is_rewritten(path: str) -> bool:
     """Nothing is reported in installed packages, so only the signatures of those that have annotations matter. The
     import of the stub, which imports JAX, would make one circle of all that JAX imports."""
-    return installed_in(path) is None or mentions_annotations(path)
+    return _installed_in(path) is None or mentions_annotations(path)
 
 
-def installed_in(path: str) -> str | None:
+def _installed_in(path: str) -> str | None:
     """The folder of installed packages that a file is below."""
     found = _INSTALLED.match(path)
     return found[0] if found else None

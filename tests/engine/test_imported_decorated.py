@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shardlint.engine import analyze
-from shardlint.lower import lower
 from shardlint.project import Project
+from tests.projects import lowered
 
 HELPERS = """
 import jax
@@ -65,12 +65,8 @@ CALLS = [
 
 
 def codes(text: str) -> list[str]:
-    modules = {"helpers": HELPERS, "package": PACKAGE, "main": text}
-    lowered = {
-        name: lower(source.encode(), name, f"{name}.py").module
-        for name, source in modules.items()
-    }
-    return [event.code for event in analyze(Project(lowered), lowered["main"])]
+    modules = lowered({"helpers": HELPERS, "package": PACKAGE, "main": text})
+    return [event.code for event in analyze(Project(modules), modules["main"])]
 
 
 @pytest.mark.once

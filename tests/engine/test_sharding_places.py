@@ -10,10 +10,10 @@ import pytest
 from shardlint.config import Config
 from shardlint.engine import run
 from shardlint.events import Event
-from shardlint.lower import lower
 from shardlint.positions import Positions
 from shardlint.project import Project
 from shardlint.rules import all_rules
+from tests.projects import lowered
 
 SETUP = """from dataclasses import dataclass
 import einops
@@ -199,11 +199,8 @@ def program(one: Mistake, expression: str, place: str) -> dict[str, str]:
 
 
 def events(modules: dict[str, str]) -> list[Event]:
-    lowered = {
-        name: lower(text.encode(), name, f"{name}.py").module
-        for name, text in modules.items()
-    }
-    return run(Project(lowered), lowered["main"], Config(mesh={"d": 2, "t": 4})).found()
+    project = lowered(modules)
+    return run(Project(project), project["main"], Config(mesh={"d": 2, "t": 4})).found()
 
 
 #: Of a mistake without anything in ⟨…⟩ nothing can be written elsewhere.

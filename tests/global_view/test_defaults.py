@@ -16,6 +16,7 @@ from shardlint.jax_version import NEWEST, Version, parse_version
 from shardlint.lower import lower
 from shardlint.project import Project
 from shardlint.values import MeshValue
+from tests.projects import lowered
 
 INSTALLED = parse_version(jax.__version__) or NEWEST
 HEAD = """\
@@ -202,10 +203,7 @@ def test_a_switch_speaks_of_what_it_is_given(switch: str, elsewhere: bool) -> No
     files = {"m": first + ("" if elsewhere else text)}
     if elsewhere:
         files["n"] = f"{HEAD}from functools import partial\nfrom m import f\n{text}"
-    modules = {
-        name: lower(source.encode(), name, f"{name}.py").module
-        for name, source in files.items()
-    }
+    modules = lowered(files)
     found = run(Project(modules), modules["m"], Config(jax_version=NEWEST)).found()
     assert [event.code for event in found] == (["ST309"] if reported else [])
 

@@ -7,8 +7,8 @@ import pytest
 from shardlint.config import Config
 from shardlint.engine import analyze
 from shardlint.logical_rules import RuleList
-from shardlint.lower import lower
 from shardlint.project import Project
+from tests.projects import lowered
 
 MODEL = """
 import flax.linen as nn
@@ -25,10 +25,7 @@ LISTS = (
 def found(main: str, *lists: RuleList) -> list[str]:
     """The findings of a model in a project whose other module is ``main``."""
     texts = {"model": MODEL, "main": HEAD + main, "lists": LISTS}
-    modules = {
-        name: lower(text.encode(), name, f"{name}.py").module
-        for name, text in texts.items()
-    }
+    modules = lowered(texts)
     settings = Config(logical_rules=lists)
     return [
         event.message for event in analyze(Project(modules), modules["model"], settings)
@@ -88,10 +85,7 @@ def test_the_rules_are_a_related_place() -> None:
         "main": HEAD + "with nn.logical_axis_rules(ONE): pass",
         "lists": LISTS,
     }
-    modules = {
-        name: lower(text.encode(), name, f"{name}.py").module
-        for name, text in texts.items()
-    }
+    modules = lowered(texts)
     (event,) = analyze(Project(modules), modules["model"])
     ((module, _, text),) = event.related
     assert (module, text) == ("lists", "the rules are here")
