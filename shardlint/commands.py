@@ -13,7 +13,11 @@ from shardlint.config import ConfigError
 from shardlint.options import (
     baseline_options,
     check_options,
+    completion_options,
+    explain_parser,
     mcp_options,
+    rules_parser,
+    schema_parser,
     server_options,
     settings_of,
     without_baseline,
@@ -45,6 +49,8 @@ def _run(command: str, arguments: list[str]) -> int:
         return _mcp(arguments)
     if command == "server":
         return _server(arguments)
+    if command == "completion":
+        return _completion(arguments)
     if command == "cost":
         return _cost(arguments)
     if command == "baseline":
@@ -97,13 +103,7 @@ def _cost(arguments: list[str]) -> int:
 
 
 def _explain(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="shardlint explain", description="Print the documentation of rules."
-    )
-    parser.add_argument(
-        "codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name"
-    )
-    for wanted in parser.parse_args(arguments).codes:
+    for wanted in explain_parser().parse_args(arguments).codes:
         found = rule(wanted.upper()) or next(
             (r for r in all_rules() if r.name == wanted), None
         )
@@ -114,9 +114,7 @@ def _explain(arguments: Sequence[str]) -> int:
 
 
 def _rules(arguments: Sequence[str]) -> int:
-    argparse.ArgumentParser(
-        prog="shardlint rules", description="List all rules."
-    ).parse_args(arguments)
+    rules_parser().parse_args(arguments)
     for found in all_rules():
         off = "" if found.default else " (off by default)"
         sys.stdout.write(f"{found.code} {found.name:<24} {found.summary()}{off}\n")
@@ -124,14 +122,9 @@ def _rules(arguments: Sequence[str]) -> int:
 
 
 def _schema(arguments: Sequence[str]) -> int:
-    from shardlint.schemas import NAMES, schema_text
+    from shardlint.schemas import schema_text
 
-    parser = argparse.ArgumentParser(
-        prog="shardlint schema",
-        description="Print the JSON schema of what --format json prints, of the settings, or of a baseline.",
-    )
-    parser.add_argument("name", choices=NAMES, nargs="?", default="findings")
-    sys.stdout.write(schema_text(parser.parse_args(arguments).name))
+    sys.stdout.write(schema_text(schema_parser().parse_args(arguments).name))
     return 0
 
 
@@ -145,6 +138,16 @@ def _server(arguments: Sequence[str]) -> int:
         settings_of(options)  # which fails where an option cannot be used
         return _version()
     serve(arguments)
+    return 0
+
+
+def _completion(arguments: Sequence[str]) -> int:
+    shell = completion_options(arguments).shell
+    try:
+        from shardlint.completion import script
+    except ModuleNotFoundError as error:
+        return _fail(messages.no_completion(error.name or ""))
+    sys.stdout.write(script(shell))
     return 0
 
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 COMMANDS = (
     "check",
     "baseline",
+    "completion",
     "cost",
     "explain",
     "mcp",
@@ -403,6 +404,10 @@ def no_mcp(module: str) -> str:
         f"the server for coding agents needs mcp 2 or newer, and {module} is not installed: "
         "pip install 'shardtypes[mcp]'"
     )
+
+
+def no_completion(module: str) -> str:
+    return f"completion in shells needs {module}, which is not installed: pip install 'shardtypes[completion]'"
 
 
 def not_started(command: str, reason: str) -> str:

@@ -17,8 +17,9 @@ from shardlint.render.style import CHOICES
 from shardlint.selection import require_known
 
 _COMMANDS = (
-    "Other commands: `shardlint baseline`, `shardlint cost`, `shardlint explain CODE`, "
-    "`shardlint rules`, `shardlint schema`, `shardlint server`, `shardlint mcp`. "
+    "Other commands: `shardlint baseline`, `shardlint completion SHELL`, `shardlint cost`, "
+    "`shardlint explain CODE`, `shardlint rules`, `shardlint schema`, `shardlint server`, "
+    "`shardlint mcp`. "
     "Exit status: 0 nothing found, 1 findings, "
     "2 the work could not be done, 130 interrupted."
 )
@@ -26,6 +27,11 @@ _COMMANDS = (
 
 def check_options(arguments: list[str]) -> argparse.Namespace:
     """The options of a check."""
+    return check_parser().parse_args(list(map(_with_value, arguments)))
+
+
+def check_parser() -> argparse.ArgumentParser:
+    """What reads the options of a check."""
     parser = argparse.ArgumentParser(
         prog="shardlint",
         description="Check shapes, dtypes and shardings of JAX code without running it.",
@@ -52,21 +58,31 @@ def check_options(arguments: list[str]) -> argparse.Namespace:
         metavar="REV",
         help="only findings that this revision, such as origin/main, has not",
     )
-    return parser.parse_args(list(map(_with_value, arguments)))
+    return parser
 
 
 def baseline_options(arguments: list[str]) -> argparse.Namespace:
     """The options of ``shardlint baseline``."""
+    return baseline_parser().parse_args(arguments)
+
+
+def baseline_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint baseline``."""
     parser = argparse.ArgumentParser(
         prog="shardlint baseline",
         description="Write the findings of now to a file, which hides them from then on.",
     )
     _add_what_is_checked(parser)
-    return parser.parse_args(arguments)
+    return parser
 
 
 def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint cost``."""
+    return cost_parser().parse_args(arguments)
+
+
+def cost_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint cost``."""
     parser = argparse.ArgumentParser(
         prog="shardlint cost",
         description="Print how many bytes each device holds of a function's arguments and results, and how many its "
@@ -120,8 +136,11 @@ def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
         no_evaluate=True,
         jobs=1,
     )
-    return parser.parse_args(arguments)
+    return parser
 
+
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
+"""The shells for which `shardlint completion` has a script."""
 
 _OPTIONAL_VALUE = "--add-ignore"
 
@@ -134,6 +153,11 @@ def _with_value(argument: str) -> str:
 def server_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint server``: those that are settings. An open file is left out where the settings exclude
     it. One process: what is open is small, and it is waited for by one user."""
+    return server_parser().parse_args(arguments)
+
+
+def server_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint server``."""
     parser = argparse.ArgumentParser(
         prog="shardlint server",
         description="Serve an editor: the language server protocol on standard input and output.",
@@ -141,11 +165,61 @@ def server_options(arguments: Sequence[str]) -> argparse.Namespace:
     _add_version_of_server(parser)
     _add_settings(parser)
     parser.set_defaults(force_exclude=True, jobs=1)
-    return parser.parse_args(arguments)
+    return parser
+
+
+def completion_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``shardlint completion``."""
+    return completion_parser().parse_args(arguments)
+
+
+def completion_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint completion``."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint completion",
+        description="Print the script that makes a shell complete shardlint's commands and options.",
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    return parser
+
+
+def explain_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint explain``."""
+    parser = argparse.ArgumentParser(
+        prog="shardlint explain", description="Print the documentation of rules."
+    )
+    parser.add_argument(
+        "codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name"
+    )
+    return parser
+
+
+def rules_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint rules``."""
+    return argparse.ArgumentParser(
+        prog="shardlint rules", description="List all rules."
+    )
+
+
+def schema_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint schema``."""
+    from shardlint.schemas import NAMES
+
+    parser = argparse.ArgumentParser(
+        prog="shardlint schema",
+        description="Print the JSON schema of what --format json prints, of the settings, or of a baseline.",
+    )
+    parser.add_argument("name", choices=NAMES, nargs="?", default="findings")
+    return parser
 
 
 def mcp_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint mcp``."""
+    return mcp_parser().parse_args(arguments)
+
+
+def mcp_parser() -> argparse.ArgumentParser:
+    """What reads the options of ``shardlint mcp``."""
     parser = argparse.ArgumentParser(
         prog="shardlint mcp",
         description="Serve a coding agent: the Model Context Protocol on standard input and output.",
@@ -156,7 +230,7 @@ def mcp_options(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="PATH",
         help="the interpreter that runs programs for `prove` (default: that of shardlint)",
     )
-    return parser.parse_args(arguments)
+    return parser
 
 
 def _add_version_of_server(parser: argparse.ArgumentParser) -> None:

@@ -35,11 +35,20 @@ def test_the_base_needs_little(project: dict[str, Any]) -> None:
 
 def test_extras(project: dict[str, Any]) -> None:
     extras = project["project"]["optional-dependencies"]
-    assert set(extras) == {"jax", "mcp", "pytest", "mypy", "server", "watch", "all"}
+    assert set(extras) == {
+        "completion",
+        "jax",
+        "mcp",
+        "pytest",
+        "mypy",
+        "server",
+        "watch",
+        "all",
+    }
     assert {d.split(">")[0] for d in extras["jax"]} == {
         "jax", "jaxlib", "numpy", "typeguard",
     }  # fmt: skip
-    assert extras["all"] == ["shardtypes[jax,mcp,mypy,pytest,server,watch]"]
+    assert extras["all"] == ["shardtypes[completion,jax,mcp,mypy,pytest,server,watch]"]
 
 
 def test_the_installed_metadata_is_this_project(project: dict[str, Any]) -> None:
