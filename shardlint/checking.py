@@ -111,6 +111,8 @@ def _checked(options: argparse.Namespace) -> int:
     write_findings(report, options)
     if since is not None and report.earlier and not options.quiet:
         say([messages.had_before(report.earlier, since.shown)])
+    if since is not None and not options.quiet and not options.stdin_filename:
+        say(_cost_changes(since, report, settings))
     return _ended(report, paths or [options.stdin_filename], options)
 
 
@@ -122,6 +124,14 @@ def _revision(name: str | None) -> Revision | None:
     from shardlint.since import Revision
 
     return Revision.of(name)
+
+
+def _cost_changes(since: Revision, report: Report, settings: Settings) -> list[str]:
+    """What has changed in what the files that were checked hold and send."""
+    # takes its time to import
+    from shardlint.costing.changes import cost_changes
+
+    return cost_changes(since, report.judged, settings)
 
 
 @contextmanager

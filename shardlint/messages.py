@@ -129,6 +129,10 @@ def needs_sizes(names: Sequence[str]) -> str:
     return f"needs numbers for {', '.join(names)}: give them, as in --sizes {example}"
 
 
+def nothing_changed() -> str:
+    return "nothing has changed"
+
+
 def too_large_and_whole(name: str, array: str, held: int, most: int) -> str:
     return f"{name} {array} is held whole on each device: {held:,} bytes, more than {most:,}"
 
@@ -532,3 +536,12 @@ def had_before(count: int, revision: str) -> str:
     """``3 findings were there in main (1234567890) already``."""
     verb = "was" if count == 1 else "were"
     return f"{_findings(count)} {verb} there in {revision} already"
+
+
+def cost_changed(function: str, place: str) -> str:
+    """``model.py:12: the cost of layer has changed``."""
+    return f"{place}: the cost of {function} has changed"
+
+
+def cost_not_compared(reason: str) -> str:
+    return f"costs are not compared: {reason}"

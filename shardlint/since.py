@@ -90,12 +90,42 @@ class Revision:
                 new.append(one)
         return new, len(report.diagnostics) - len(new)
 
+    @contextmanager
+    def files(self, paths: Iterable[str]) -> Iterator[Elsewhere]:
+        """The programs of the revision, in a folder of their own, and the files ``paths`` of it whatever they are."""
+        with _files_of(self, paths) as folder:
+            yield Elsewhere(self.top, folder)
+
+    def changed(self, files: Iterable[Path]) -> dict[Path, Path | None]:
+        """Those of the files of now whose text the revision has not under their name, and what they were called then:
+        None where they were not there."""
+        rows = _git(
+            ["diff", "--name-status", "--find-renames", "-z", self.commit],
+            self.top,
+            messages.git_failed,
+        )
+        untracked = _git(
+            ["ls-files", "--others", "--exclude-standard", "-z"],
+            self.top,
+            messages.git_failed,
+        )
+        before = dict(_changed(rows))
+        before |= dict.fromkeys(untracked.split("\0")[:-1])
+        found: dict[Path, Path | None] = {}
+        for file in files:
+            if not file.is_relative_to(self.top):
+                continue
+            name = file.relative_to(self.top).as_posix()
+            if name in before:
+                then = before[name]
+                found[file] = self.top / then if then is not None else None
+        return found
+
     def _known(
         self, settings: Settings, paths: Sequence[str], progress: Tell | None
     ) -> tuple[Counter[tuple[Path, str, str]], list[str]]:
         """How often the revision has each finding, by its path there, code and fingerprint; and problems."""
-        with _files_of(self, paths) as folder:
-            there = _Elsewhere(self.top, folder)
+        with self.files(paths) as there:
             asked = list(filter(os.path.lexists, map(there.path, paths)))
             found = check(
                 asked, there.settings(settings), cache=False, progress=progress
@@ -105,7 +135,7 @@ class Revision:
             for one, identity in _identified(found)
         )
         problems = [
-            messages.in_revision(self.shown, problem.replace(f"{folder}{os.sep}", ""))
+            messages.in_revision(self.shown, there.without_folder(problem))
             for problem in found.problems
         ]
         return known, problems
@@ -117,7 +147,20 @@ def _identified(report: Report) -> Iterator[tuple[Diagnostic, str]]:
         yield one, identities.of(one).fingerprint
 
 
-class _Elsewhere:
+def _changed(rows: str) -> Iterator[tuple[str, str | None]]:
+    """The files of now in what ``git diff --name-status -z`` prints, and their names before."""
+    fields = iter(rows.split("\0")[:-1])
+    for status in fields:
+        name = next(fields)
+        if status.startswith("R"):
+            yield next(fields), name
+        elif status == "A":
+            yield name, None
+        elif status != "D":
+            yield name, name
+
+
+class Elsewhere:
     """The files of a repository, at ``top``, once more in another folder."""
 
     def __init__(self, top: Path, folder: Path) -> None:
@@ -134,6 +177,10 @@ class _Elsewhere:
         if found.is_relative_to(self._folder):
             return self._top / found.relative_to(self._folder)
         return found
+
+    def without_folder(self, text: str) -> str:
+        """A text that names files there, as it would be of the repository."""
+        return text.replace(f"{self._folder}{os.sep}", "")
 
     def settings(self, settings: Settings) -> Settings:
         """The settings of the same folders of now. Nothing is hidden, and what JAX it is does not depend on files."""

@@ -93,5 +93,5 @@ def _has_grown(before: kept.Data, cost: Cost, path: str) -> bool:
             text = messages.written_without_sizes()
             raise ConfigError(path, text)
         grown |= new > old
-    say(kept.compared(before, after))
+    say(kept.compared(before, after) or [messages.nothing_changed()])
     return grown

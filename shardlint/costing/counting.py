@@ -27,18 +27,29 @@ from shardtypes.semantics.cost import COLLECTIVES, sends
 
 @dataclass(frozen=True)
 class Analysed:
-    """A file in which the engine has followed all functions on a mesh, and what it saw them send."""
+    """A file in which the engine has followed all functions on a mesh, and what it saw them send. Without a mesh, each
+    axis has any number of devices."""
 
     opened: Opened
-    mesh: Mapping[str, int]
+    mesh: Mapping[str, int] | None
     it: Interpreter
     recorder: Recorder
 
 
-def analysed(opened: Opened, mesh: Mapping[str, int]) -> Analysed:
+@dataclass(frozen=True)
+class Counted:
+    """What a function costs, and where it is defined, as ``file:line``."""
+
+    cost: Cost
+    place: str
+
+
+def analysed(opened: Opened, mesh: Mapping[str, int] | None) -> Analysed:
     """Follow the functions of a file."""
     recorder = Recorder()
-    config = replace(opened.config, mesh=dict(mesh))
+    config = opened.config
+    if mesh is not None:
+        config = replace(config, mesh=dict(mesh))
     analysis = run(opened.project, opened.module, config, sends=recorder)
     return Analysed(
         opened=opened,
@@ -54,11 +65,40 @@ def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:
     Raises:
         ConfigError: no such function, or an axis that the mesh has not.
     """
+    node = _function(file.opened.module, name)
+    return _cost(file, name, node, sizes, _counting(file))
+
+
+def costs_of(file: Analysed) -> dict[str, Counted]:
+    """What each function of a file costs, methods included, by its name.
+
+    Raises:
+        ConfigError: an axis that the mesh has not.
+    """
+    counting = _counting(file)
+    module = file.opened.module
+    found = {}
+    for name, node in _functions(module.body):
+        cost = _cost(file, name, node, {}, counting)
+        place = counting.where((module.name, node.at))
+        found[name] = Counted(cost, place)
+    return found
+
+
+def _counting(file: Analysed) -> _Counting:
+    places = Places(file.opened.project, file.opened.sources)
+    return _Counting(file.it, places, file.mesh)
+
+
+def _cost(
+    file: Analysed,
+    name: str,
+    node: ir.Function,
+    sizes: Mapping[str, int],
+    counting: _Counting,
+) -> Cost:
     module = file.opened.module
     recorder = file.recorder
-    node = _function(module, name)
-    places = Places(file.opened.project, file.opened.sources)
-    counting = _Counting(file.it, places, file.mesh)
     moved = []
     for sent in recorder.sent.values():
         if sent.base is node:
@@ -74,7 +114,7 @@ def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:
     arguments, results = counting.held(node, module.name)
     return Cost(
         function=name,
-        mesh=file.mesh,
+        mesh=file.mesh or {},
         sizes=sizes,
         arguments=tuple(arguments),
         results=tuple(results),
@@ -105,7 +145,7 @@ class _Counting:
     """Values as rows, on a mesh."""
 
     def __init__(
-        self, it: Interpreter, places: Places, mesh: Mapping[str, int]
+        self, it: Interpreter, places: Places, mesh: Mapping[str, int] | None
     ) -> None:
         self.it = it
         self.places = places
@@ -149,7 +189,7 @@ class _Counting:
     def _row(self, name: str, value: ArrayValue, place: Place) -> Held:
         axes = _axes(value)
         self._require(axes, place)
-        split: bool | None = any(self.mesh[axis] > 1 for axis in axes)
+        split: bool | None = bool(self._several(axes))
         if not split and not _says_axes(value):
             split = None
         return Held(
@@ -161,10 +201,18 @@ class _Counting:
 
     def _require(self, axes: Iterable[str], place: Place) -> None:
         """Raises ``ConfigError`` where the mesh has not all of these axes."""
+        if self.mesh is None:
+            return
         for axis in axes:
             if axis not in self.mesh:
                 text = messages.axis_not_in_mesh(axis, self.mesh)
                 raise ConfigError(self.where(place), text)
+
+    def _several(self, axes: Iterable[str]) -> list[str]:
+        """Those that have, or may have, more than one device."""
+        if self.mesh is None:
+            return list(axes)
+        return [axis for axis in axes if self.mesh[axis] > 1]
 
     # --- collectives ------------------------------------------------------------------------------------------------
 
@@ -192,7 +240,7 @@ class _Counting:
         )
 
     def _sent(self, one: Sent, held: Formula) -> Formula:
-        axes = [axis for axis in one.axes if self.mesh[axis] > 1]
+        axes = self._several(one.axes)
         if not axes:
             return Formula.of(0)
         devices = Formula.devices(axes)

@@ -18,6 +18,9 @@ Data: TypeAlias = dict[str, Any]
 TOTALS = {"held": "holds", "moved": "sends"}
 """What may grow, and what is said of it."""
 
+_GROUPS = {"held": ("arguments", "results"), "moved": ("collectives",)}
+"""The rows that are summed there."""
+
 
 def written(cost: Cost) -> str:
     """A cost as JSON."""
@@ -54,21 +57,30 @@ def read(path: str) -> Data:
 
 
 def compared(before: Data, after: Data) -> list[str]:
-    """The totals that have changed, and the arrays and collectives behind them, by what they are: lines move."""
+    """The totals that have changed, and the arrays and collectives behind them, by what they are: lines move. Empty
+    if nothing has changed."""
     lines = []
     for what, verb in TOTALS.items():
-        old = before[what]
-        new = after[what]
+        old = _total(before, what)
+        new = _total(after, what)
         if old != new:
-            change = f"{_amount(new)}, {_amount(old)} before"
-            lines.append(f"each device {verb} {change}")
+            lines.append(f"each device {verb} {new}, {old} before")
     rows = Counter(_rows(before))
     rows.subtract(Counter(_rows(after)))
     for row, surplus in rows.items():
         lines += [f"  - {row}"] * surplus
     for row, surplus in rows.items():
         lines += [f"  + {row}"] * -surplus
-    return lines or ["nothing has changed"]
+    return lines
+
+
+def _total(cost: Data, what: str) -> str:
+    rows = [row for group in _GROUPS[what] for row in cost[group]]
+    is_all = all(row["formula"] is not None for row in rows)
+    if what == "moved":
+        is_all &= not cost["uncounted"]
+    text = _amount(cost[what])
+    return text if is_all else f"{text} and what is not known"
 
 
 def _amount(row: Data) -> str:
@@ -91,3 +103,5 @@ def _rows(cost: Data) -> Iterator[str]:
         axes = ", ".join(row["axes"])
         collective = row["collective"]
         yield f"{collective} over {axes}: {amount}"
+    for _, why in cost["uncounted"]:
+        yield f"not counted: {why}"

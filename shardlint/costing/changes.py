@@ -1,0 +1,96 @@
+"""What has changed in what functions hold and send since an earlier revision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from shardlint import messages
+from shardlint.config import ConfigError
+from shardlint.costing import kept
+from shardlint.costing.counting import Counted, analysed, costs_of
+from shardlint.discovery import shown
+from shardlint.run import Settings, opened
+from shardlint.since import Elsewhere, Revision
+from shardtypes.semantics.cost import COLLECTIVES
+
+_NAMES = tuple(name.encode() for name in COLLECTIVES)
+#: What is counted of a function that is not there.
+_NOTHING: dict[str, object] = {
+    "held": {"formula": "0", "bytes": 0},
+    "moved": {"formula": "0", "bytes": 0},
+    "arguments": [],
+    "results": [],
+    "collectives": [],
+    "uncounted": [],
+}
+
+
+def cost_changes(
+    revision: Revision, asked: Iterable[str], settings: Settings
+) -> list[str]:
+    """Lines about the functions in the files ``asked`` for whose annotations or collectives have changed since the
+    revision: what each device holds and sends, in the sizes that annotations name and the numbers of devices. Files
+    without changes are not looked at, nor those that name no collective, now or then."""
+    files = [Path(os.path.abspath(path)) for path in asked]
+    before = revision.changed(files)
+    if not before:
+        return []
+    lines: list[str] = []
+    with revision.files(map(str, files)) as there:
+        for now, then in sorted(before.items()):
+            earlier: str | None = None
+            if then is not None and os.path.isfile(there.path(str(then))):
+                earlier = there.path(str(then))
+            if not any(map(_names_a_collective, (str(now), earlier))):
+                continue
+            try:
+                lines += _changes(str(now), earlier, settings, there)
+            except ConfigError as error:
+                lines.append(messages.cost_not_compared(str(error)))
+    return lines
+
+
+def _names_a_collective(path: str | None) -> bool:
+    if path is None:
+        return False
+    text = Path(path).read_bytes()
+    return any(name in text for name in _NAMES)
+
+
+def _changes(
+    now: str, earlier: str | None, settings: Settings, there: Elsewhere
+) -> Iterator[str]:
+    after = _costs(now, settings)
+    before: Mapping[str, Counted] = {}
+    if earlier is not None:
+        before = _costs(earlier, there.settings(settings))
+    for name in sorted(before.keys() | after.keys()):
+        old = before.get(name)
+        new = after.get(name)
+        if not (_is_parallel(old) or _is_parallel(new)):
+            continue
+        lines = kept.compared(_data(old), _data(new))
+        if lines:
+            place = new.place if new is not None else shown(Path(now))
+            yield messages.cost_changed(name, place)
+            yield from (f"  {line}" for line in lines)
+
+
+def _costs(path: str, settings: Settings) -> Mapping[str, Counted]:
+    return costs_of(analysed(opened(path, settings), None))
+
+
+def _is_parallel(one: Counted | None) -> bool:
+    """Whether a function sends anything, or has an array that is sharded."""
+    if one is None:
+        return False
+    rows = (*one.cost.arguments, *one.cost.results)
+    return bool(one.cost.moved) or any(row.split for row in rows)
+
+
+def _data(one: Counted | None) -> kept.Data:
+    if one is None:
+        return dict(_NOTHING)
+    return one.cost.to_dict()
