@@ -8,9 +8,11 @@ import typing
 from collections.abc import Iterator
 from typing import Any
 
+from shardtypes import switches
 from shardtypes.annotation_checks import array_annotation
 from shardtypes.checked import _closure, _globals
 from shardtypes.dtypes import shape_of_type
+from shardtypes.jaxtyping_types import translated
 from shardtypes.trace_arguments import has_arrays
 
 
@@ -62,6 +64,8 @@ def _holds(function: Any, result: bool) -> bool:
             for name, text in texts.items()
             if name in parameters
         )
+    if switches.jaxtyping_too:
+        hints = {name: translated(hint) for name, hint in hints.items()}
     return any(_arrays_in(hint) for name, hint in hints.items() if name in parameters)
 
 

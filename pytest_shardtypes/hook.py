@@ -17,14 +17,16 @@ from pytest_shardtypes.candidates import NOT_THE_PROJECT
 from pytest_shardtypes.timing import CheckTimes
 from shardtypes import _stats, switches
 from shardtypes.import_hook import Hook, install_import_hook
+from shardtypes.jaxtyping_types import is_disabled
 
+_ANNOTATED = re.compile(rb"shardtypes|jaxtyping")
 _NOT_A_MODULE = re.compile(r"(test_.*|.*_test|conftest|setup|noxfile|tasks)")
 
 
 def packages_in(root: Path) -> tuple[str, ...]:
     """What of a project's root directory and its ``src`` folder is to be checked, tests and docs left out.
 
-    All packages, and those single modules that mention shardtypes.
+    All packages, and those single modules that mention shardtypes or jaxtyping.
     """
     found = set()
     for folder in (root, root / "src"):
@@ -35,7 +37,7 @@ def packages_in(root: Path) -> tuple[str, ...]:
             path.stem
             for path in folder.glob("*.py")
             if not _NOT_A_MODULE.fullmatch(path.stem)
-            and b"shardtypes" in path.read_bytes()
+            and _ANNOTATED.search(path.read_bytes())
         }
     # Instrumenting the checker with itself would recurse.
     return tuple(
@@ -51,11 +53,16 @@ class PackageHook:
     """The import hook over ``packages``, and the counting of what it checks."""
 
     def __init__(
-        self, packages: Sequence[str], test_files: Sequence[str], all_annotations: bool
+        self,
+        packages: Sequence[str],
+        test_files: Sequence[str],
+        all_annotations: bool,
+        jaxtyping: bool,
     ) -> None:
         self.packages = tuple(packages)
         self._test_files = tuple(test_files)
         self._arrays_only = not all_annotations
+        self._jaxtyping = jaxtyping and not is_disabled()
         self._finders: list[MetaPathFinder] = []
         self.too_early: tuple[str, ...] = ()
         self.times = CheckTimes()
@@ -78,7 +85,9 @@ class PackageHook:
         self._recording, self._counters = _stats.recording, _stats.exchange()
         _stats.record(True)
         self.times.install()
-        self._before, switches.arrays_only = switches.arrays_only, self._arrays_only
+        self._before = switches.arrays_only, switches.jaxtyping_too
+        switches.arrays_only = self._arrays_only
+        switches.jaxtyping_too = self._jaxtyping
 
     def uninstall(self) -> None:
         """Stop checking modules that are imported later, and stop counting."""
@@ -91,7 +100,7 @@ class PackageHook:
         self.times.uninstall()
         _stats.exchange(self._counters)
         _stats.record(self._recording)
-        switches.arrays_only = self._before
+        switches.arrays_only, switches.jaxtyping_too = self._before
 
     @property
     def switched_off(self) -> bool:

@@ -32,6 +32,7 @@ class Options:
     trace: bool
     prove: bool
     all_annotations: bool
+    jaxtyping: bool
     processes: int | None
     report: Path | None
     fail_under: float | None
@@ -63,6 +64,7 @@ def read_options(
         packages=_packages(_given(config, options, "packages")),
         processes=_processes(_given(config, options, "processes"), devices),
         all_annotations=bool(_given(config, options, "all_annotations").value),
+        jaxtyping=bool(_given(config, options, "jaxtyping").value),
         trace=bool(_given(config, options, "trace").value),
         prove=bool(_given(config, options, "prove").value),
         report=_report(_given(config, options, "report"), config.rootpath),

@@ -76,6 +76,12 @@ def pytest_addoption(
         help="have typeguard check annotations that hold no array types of shardtypes as well (default: off)",
     )
     group.addoption(
+        "--shardtypes-jaxtyping",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="check the dtypes and sizes that jaxtyping's annotations say as well (default: on)",
+    )
+    group.addoption(
         "--shardtypes-processes",
         metavar="N",
         default=None,
@@ -117,6 +123,12 @@ def pytest_addoption(
         "twin of --shardtypes-all-annotations",
         type="bool",
         default=False,
+    )
+    parser.addini(
+        "shardtypes_jaxtyping",
+        "twin of --shardtypes-jaxtyping",
+        type="bool",
+        default=True,
     )
     parser.addini(
         "shardtypes_processes",

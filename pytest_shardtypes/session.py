@@ -88,7 +88,10 @@ class Run:
             ) from error
         packages = self.options.packages or hook.packages_in(self.config.rootpath)
         self.hook = hook.PackageHook(
-            packages, self.config.getini("python_files"), self.options.all_annotations
+            packages,
+            self.config.getini("python_files"),
+            self.options.all_annotations,
+            self.options.jaxtyping,
         )
         self.hook.install()
         if not self.hook.switched_off:

@@ -157,6 +157,11 @@ def declare_function(name: str, place: str) -> None:
     _counters.declared[name] = place
 
 
+def is_declared(name: str) -> bool:
+    """Whether a function of that name was noted."""
+    return name in _counters.declared
+
+
 @contextmanager
 def uncounted() -> Iterator[None]:
     """Count nothing in the block."""

@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -32,6 +32,7 @@ from shardtypes.function_names import display_name
 from shardtypes.generated_checks import MISSING, Call, Generated, Signature
 from shardtypes.generators import Checks as GeneratorChecks
 from shardtypes.generators import parts_of, run, run_async
+from shardtypes.jaxtyping_types import translated
 from shardtypes.meshes import GLOBAL_VIEW, View, current_view
 from shardtypes.methods import check_of_object, names_no_sizes
 from shardtypes.recompiled import with_assignments_checked
@@ -194,7 +195,8 @@ class _Reader:
             self._annotations.get(name, Any), self._memo.globals, self._memo.locals
         )
         self.not_found.update(dict.fromkeys(found.reasons(f"{self.display}({name})")))
-        return with_self(found.annotation, self._self_type)
+        annotation = with_self(found.annotation, self._self_type)
+        return translated(annotation) if switches.jaxtyping_too else annotation
 
     def check(
         self,
@@ -339,6 +341,13 @@ class _Checks:
             plan = self._plan = _make_plan(self.function, self.names)
         return plan
 
+    def has_arrays(self) -> bool:
+        """Whether a parameter or the result holds annotated arrays."""
+        found = _types_in(self.function, self.names)
+        if switches.jaxtyping_too:
+            found = map(translated, found)
+        return any(map(holds_arrays, found))
+
     def begin(
         self,
         plan: _Plan,
@@ -358,16 +367,34 @@ class _Checks:
             table.inherit(self.outer)
 
 
+def _types_in(function: Any, names: Mapping[str, Any]) -> Iterator[Any]:
+    """The annotations of a function, evaluated; ``names`` are those of functions around."""
+    module = _globals(function)
+    around = {**names, **_closure(function)}
+    for annotation in inspect.unwrap(function).__annotations__.values():
+        yield resolved(annotation, module, around).annotation
+
+
+def _uses_jaxtyping(types_in_it: Iterable[Any]) -> bool:
+    return any(translated(one) is not one for one in types_in_it)
+
+
 def wrap_function(function: Any, fresh: bool, frame: types.FrameType | None) -> Any:
     """The checked form of one function, decorated where ``frame`` runs. With ``fresh`` each call opens a ``Scope``."""
     defined = defining_frame(function, frame)
     annotations = getattr(inspect.unwrap(function), "__annotations__", {})
     names = mentioned_names(annotations, defined if defined is not None else frame)
-    checks = _Checks(function, fresh, names, defining_table(defined))
+    outer = defining_table(defined)
+    if outer is not None and switches.jaxtyping_too:
+        # names of jaxtyping mean something within one call alone
+        if _uses_jaxtyping(_types_in(function, names)):
+            outer = None
+    checks = _Checks(function, fresh, names, outer)
     if annotations:
-        _stats.declare_function(
-            f"{getattr(function, '__module__', '')}.{checks.display}", _place(function)
-        )
+        name = f"{getattr(function, '__module__', '')}.{checks.display}"
+        # what no name leads to cannot be looked at once more
+        if defined is None or _stats.is_declared(name) or checks.has_arrays():
+            _stats.declare_function(name, place_of(function))
     if inspect.iscoroutinefunction(function):
         made = _wrap_coroutine(checks)
     elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -568,7 +595,7 @@ def _wrap_generator(checks: _Checks) -> Any:
     return checked
 
 
-def _place(function: Any) -> str:
+def place_of(function: Any) -> str:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
 

@@ -22,6 +22,7 @@ from shardtypes.assignments import HOOKED
 from shardtypes.checked import _closure, _globals, wrap_function
 from shardtypes.function_names import display_name
 from shardtypes.import_hook import instrument_body
+from shardtypes.jaxtyping_types import translated
 from shardtypes.recompiled import OtherSource, recompiled
 from shardtypes.trace_forms import innermost, layers
 
@@ -252,8 +253,9 @@ def _array_hints(function: types.FunctionType) -> dict[str, Any]:
         hints = typing.get_type_hints(
             function, _globals(function), _closure(function), include_extras=True
         )
+    ours = {name: translated(hint) for name, hint in hints.items()}
     return {
         name: hint
-        for name, hint in hints.items()
+        for name, hint in ours.items()
         if isinstance(hint, str) or holds_arrays(hint)
     }

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import types
 from typing import Any
 
-from shardtypes import _stats
+from shardtypes import _stats, switches
 from shardtypes.attribute_checks import attribute
-from shardtypes.checked import wrap_function
+from shardtypes.checked import place_of, wrap_function
 from shardtypes.construction import check_where_made
 from shardtypes.fields import remember_names
+from shardtypes.function_names import display_name
 from shardtypes.item_checks import item, item_alone, items, left_items
 from shardtypes.variable_checks import local, module_variable, outer, table, undecided
 
@@ -19,6 +22,23 @@ def function(target: Any) -> Any:
     if hasattr(target, "__shardtypes_checked__"):
         return target
     return wrap_function(target, False, sys._getframe(1))
+
+
+def counted(target: Any) -> Any:
+    """A function that jaxtyping checks, its calls counted."""
+    if not switches.jaxtyping_too or not isinstance(target, types.FunctionType):
+        return target
+    name = f"{target.__module__}.{display_name(target)}"
+    _stats.declare_function(name, place_of(target))
+
+    @functools.wraps(target)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if _stats.recording:
+            _stats.count_function(name)
+            _stats.count("by jaxtyping")
+        return target(*args, **kwargs)
+
+    return called
 
 
 def declared(target: Any) -> Any:
@@ -40,6 +60,7 @@ def read_again(target: Any) -> Any:
 
 __all__ = [
     "attribute",
+    "counted",
     "declared",
     "function",
     "item",

@@ -29,20 +29,27 @@ from shardtypes.switches import switched_off
 from shardtypes.variables import Scope, annotations_of
 
 # Part of the name of cached bytecode, and so never confused with Python's or typeguard's.
-TAG = "shardtypes5"
+TAG = "shardtypes6"
 
 # Functions below these are checked already, or must be left alone.
-_LEAVE = {"typechecked", "jaxtyped", "no_type_check", "overload", "typeguard_ignore"}
+_JAXTYPED = "jaxtyped"
+_LEAVE = {"typechecked", _JAXTYPED, "no_type_check", "overload", "typeguard_ignore"}
 
 
 def _decorator_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     names: set[str] = set()
     for decorator in node.decorator_list:
-        for part in ast.walk(decorator):
-            if isinstance(part, ast.Name):
-                names.add(part.id)
-            elif isinstance(part, ast.Attribute):
-                names.add(part.attr)
+        names |= _names_in(decorator)
+    return names
+
+
+def _names_in(decorator: ast.expr) -> set[str]:
+    names: set[str] = set()
+    for part in ast.walk(decorator):
+        if isinstance(part, ast.Name):
+            names.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            names.add(part.attr)
     return names
 
 
@@ -88,6 +95,8 @@ class _Instrument(ast.NodeTransformer):
         self.body(node)
         if has_signature and not _decorator_names(node) & _LEAVE:
             node.decorator_list.append(_checking("function", node))
+        elif has_signature:
+            _count_calls(node)
         return node
 
     def body(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -98,6 +107,14 @@ class _Instrument(ast.NodeTransformer):
         self._around.pop()
         check_assignments(node, ".".join(self._path), self._around)
         self._path.pop()
+
+
+def _count_calls(node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Count the calls of what ``jaxtyped`` makes of a function."""
+    for at, decorator in enumerate(node.decorator_list):
+        if _JAXTYPED in _names_in(decorator):
+            node.decorator_list.insert(at, _checking("counted", node))
+            return
 
 
 def _checking(name: str, node: ast.stmt) -> ast.expr:

@@ -17,6 +17,9 @@ _OFF = {"0", "off", "false", "no"}
 # function, at its first call.
 arrays_only = False
 
+# Whether annotations of jaxtyping are checked, too. Read once for each function, at its first call.
+jaxtyping_too = False
+
 # After how many calls of a function its checker is generated: that takes as long as some hundred calls of the general
 # checks, which few of the functions that are only traced get to.
 calls_before_generated = 10

@@ -20,6 +20,7 @@ import jax
 from shardtypes.checked import _MISSING, _closure, _globals
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
+from shardtypes.jaxtyping_types import translated
 from shardtypes.lang import Shape
 from shardtypes.partition_specs import map_type
 from shardtypes.pytrees import is_static
@@ -60,9 +61,7 @@ def arguments_of(
 ) -> list[Argument]:
     """The arguments of a call, in order. Raises ``CannotTell`` for one that needs an example."""
     inner = innermost(f)
-    hints = typing.get_type_hints(
-        inner, _globals(inner), _closure(inner), include_extras=True
-    )
+    hints = _hints(inner)
     signature = inspect.signature(f)
     given = dict(signature.bind_partial(*examples, **named).arguments)
     result: list[Argument] = []
@@ -90,6 +89,14 @@ def arguments_of(
         else:
             result.append(argument)
     return result
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    """The annotations of a function, those of jaxtyping as ours."""
+    hints = typing.get_type_hints(
+        function, _globals(function), _closure(function), include_extras=True
+    )
+    return {name: translated(hint) for name, hint in hints.items()}
 
 
 def _keywords(
@@ -266,9 +273,7 @@ def sizes_of_examples(f: Any, parameters: list[Argument]) -> dict[str, int]:
         if a.value is not _MISSING and a.annotation is not _MISSING
     ]
     inner = innermost(f)
-    hints = typing.get_type_hints(
-        inner, _globals(inner), _closure(inner), include_extras=True
-    )
+    hints = _hints(inner)
     given += [
         (hints[name], value)
         for name, value in bound_arguments(f).items()

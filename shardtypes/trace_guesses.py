@@ -91,14 +91,26 @@ def shown(value: Any) -> str:
 
 
 def of_defaults(hint: Any) -> Any:
-    """An object of a class without arrays, such as a configuration, all of whose fields have defaults; else None."""
+    """An object of a class without arrays, such as a configuration, all of whose fields have defaults; else None.
+
+    Raises:
+        CannotTell: the class makes none.
+    """
     if (
         not isinstance(hint, type)
         or hint.__module__ == "builtins"
         or not _is_record(hint)
     ):
         return None
-    return hint() if not _required(hint) else None
+    if _required(hint):
+        return None
+    try:
+        return hint()
+    # whatever the user's class raises
+    except Exception as error:
+        raise CannotTell(
+            f"{hint.__name__}() raises {type(error).__name__}: {error}: give an example"
+        ) from error
 
 
 def guess_of(parameter: inspect.Parameter, hint: Any) -> Guess:

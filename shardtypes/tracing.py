@@ -36,6 +36,7 @@ from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
 from shardtypes.function_names import display_name
+from shardtypes.jaxtyping_types import translated
 from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang import Shape, format_witness
 from shardtypes.lang.messages import axes_text, listed, mesh_without_axis
@@ -305,11 +306,12 @@ def result_of(f: Callable[..., Any]) -> Any:
     """The annotation of the result, None where there is none or it cannot be read: the checks say so."""
     inner = innermost(f)
     try:
-        return typing.get_type_hints(
+        hints = typing.get_type_hints(
             inner, _globals(inner), _closure(inner), include_extras=True
-        ).get("return")
+        )
     except (NameError, TypeError, ValueError, AttributeError):
         return None
+    return translated(hints.get("return"))
 
 
 # --- judging --------------------------------------------------------------------------------------------------------

@@ -17,19 +17,17 @@ import numpy as np
 # no public way to find the programs inside a program
 from jax._src.core import jaxprs_in_params
 
-from shardtypes import dtypes
 from shardtypes.array_types import array_annotation
 from shardtypes.checked import _MISSING, _closure, _globals
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.errors import ShapeStringError
 from shardtypes.function_names import display_name
+from shardtypes.jaxtyping_types import translated
 from shardtypes.lang import Shape
-from shardtypes.lang.parser import parse
 from shardtypes.lang.size import Sizes
 from shardtypes.laws.verdict import CannotTell, first_line
 from shardtypes.partition_specs import map_type
 from shardtypes.prng_keys import is_key
-from shardtypes.strings_in_types import with_args
 from shardtypes.switches import enabled
 from shardtypes.trace_arguments import Argument, arguments_of, shapes_of
 from shardtypes.trace_calls import struct
@@ -253,49 +251,7 @@ def hints_of(f: Function) -> dict[str, Any]:
         )
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         return {}
-    return {name: translated(hint) for name, hint in hints.items()}
-
-
-def translated(hint: Any) -> Any:
-    """An annotation with jaxtyping's array types as ours."""
-    text = getattr(hint, "dim_str", None)
-    if isinstance(text, str) and hasattr(hint, "dtypes"):
-        try:
-            parse(text, "jaxtyping")
-            return _family(hint.dtypes)[text]
-        except (ShapeStringError, ValueError, TypeError):
-            return hint
-    args = typing.get_args(hint)
-    if (
-        not args
-        or array_annotation(hint) is not None
-        or typing.get_origin(hint) in (typing.Annotated, typing.Literal)
-    ):
-        return hint
-    changed = tuple(translated(part) for part in args)
-    try:
-        if all(a is b for a, b in zip(args, changed, strict=True)):
-            return hint
-        return with_args(hint, changed)
-    except TypeError:
-        return hint
-
-
-def _family(names: Any) -> Any:
-    if isinstance(names, (list, tuple)):
-        known = [str(name) for name in names]
-    else:
-        known = []
-    for family, part in (
-        (dtypes.bool_, "bool"),
-        (dtypes.floating, "float"),
-        (dtypes.integer, "int"),
-    ):
-        if known and all(part in name for name in known):
-            return family
-    if known and all("prng" in name or "key" in name for name in known):
-        return dtypes.key
-    return dtypes.anydtype
+    return {name: translated(hint, any_array=True) for name, hint in hints.items()}
 
 
 def _arguments(
@@ -303,7 +259,9 @@ def _arguments(
 ) -> list[Argument]:
     try:
         return [
-            replace(argument, annotation=translated(argument.annotation))
+            replace(
+                argument, annotation=translated(argument.annotation, any_array=True)
+            )
             for argument in arguments_of(f, tuple(examples), named)
         ]
     except ShapeStringError as error:
