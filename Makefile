@@ -2,13 +2,13 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-default test-second test-vscode test-sdist first-hour minimal distributions oracle ledger demo docs vscode clean
+.PHONY: help env second-env lint typecheck check test test-all test-default test-second test-vscode test-sdist first-hour minimal distributions oracle ledger demo docs vscode clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
 SECOND_BIN := .venv/second/bin
-# Twice what two cores have: many tests wait for processes.
-WORKERS ?= 4
+# More than two cores have: many tests wait for processes.
+WORKERS ?= 3
 TESTS ?= tests
 CASES ?= 5000
 PROGRAMS ?= 600
@@ -18,7 +18,8 @@ COMPILED := -m compileall -q shardtypes shardlint pytest_shardtypes
 help:
 	@echo 'make demo     run the linter, the mypy plugin and pytest --shardtypes on the example models'
 	@echo 'make check    for every day: lint, types, and the tests of what changed since the main branch'
-	@echo 'make test     lint, type-check and test, on the default Python and on a second one if there is one'
+	@echo 'make test     lint, types, and of each test a few cases, on the default Python and on a second one if there is one'
+	@echo 'make test-all all tests: what continuous integration runs'
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make first-hour  what a newcomer does in the first hour, from the wheel in an empty environment'
@@ -51,23 +52,30 @@ check: lint
 	@tests=$$($(BIN)/python scripts/choose_tests.py) && echo "== tests: $$(echo $$tests | tr '\n' ' ')==" && \
 	$(BIN)/python -m pytest -q -n $(WORKERS) $$tests
 
-# Checking types and installing for the second Python take a processor each, about as long.
-test: env
+# Checking types and installing for the second Python take a processor each, about as long. Of the tests each Python's
+# wait at other times; what the second one prints comes when it is done, not in between.
+test-all: env
 	@$(MAKE) --no-print-directory -j2 lint second-env
-	@$(MAKE) --no-print-directory test-default
-	@$(MAKE) --no-print-directory test-second
+	@$(MAKE) --no-print-directory -j2 IN_ONE_PIECE=yes test-default test-second
 	@$(MAKE) --no-print-directory test-vscode
+
+# What a quarter of an hour of one processor is enough for, on each Python.
+test: export FEW := --cases 4
+test: test-all
 
 test-default: env
 	@$(BIN)/python $(COMPILED)
 	@echo "== tests, $$($(BIN)/python --version) =="
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 \
+	    $(if $(FEW),-m 'not long') $(FEW) $(TESTS)
 
 test-second: second-env
 	@if [ -x $(SECOND_BIN)/python ]; then \
 	    $(SECOND_BIN)/python $(COMPILED); \
-	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
-	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 -m 'not once' $(TESTS); \
+	    { echo "== tests, $$($(SECOND_BIN)/python --version) ==" && \
+	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 \
+	        -m 'not once$(if $(FEW), and not long)' -p no:cacheprovider $(FEW) $(TESTS); } $(if $(IN_ONE_PIECE),>.venv/second-tests.log 2>&1); \
+	    status=$$?; $(if $(IN_ONE_PIECE),cat .venv/second-tests.log;) exit $$status; \
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
 	fi

@@ -158,8 +158,9 @@ def _none(coverage: Coverage, packages: Sequence[str], ran: Ran) -> str:
     if not coverage.functions:
         return f"none: no test called an annotated function of {names}"
     return (
-        f"none: no annotation of shardtypes or jaxtyping was checked in {names} (those of other libraries are checked by their own "
-        "tools): annotate arrays, as in x: f32['B/d M'], or name other packages with --shardtypes-packages"
+        f"none: no annotation of shardtypes or jaxtyping was checked in {names} (those of other libraries are "
+        "checked by their own tools): annotate arrays, as in x: f32['B/d M'], or name other packages with "
+        "--shardtypes-packages"
     )
 
 

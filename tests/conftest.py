@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,10 +41,41 @@ settings.register_profile("deep", max_examples=1000, deadline=None)
 settings.load_profile("default")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--cases",
+        type=int,
+        metavar="N",
+        help="of a test with more cases than N run N, from the first to the last",
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Tests of the whole project first: those take longest, and at the end one worker would work on them alone."""
     folder = Path(__file__).parent
     items.sort(key=lambda item: item.path.parent != folder)
+    most = config.getoption("--cases")
+    if most is not None:
+        left_out = _surplus(items, most)
+        config.hook.pytest_deselected(items=left_out)
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+
+
+def _surplus(items: Sequence[pytest.Item], most: int) -> list[pytest.Item]:
+    """What is left out of tests with more cases than ``most``; those that stay are as far apart as can be."""
+    by_test: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        by_test.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    found: list[pytest.Item] = []
+    for cases in by_test.values():
+        last = len(cases) - 1
+        kept = {at * last // max(most - 1, 1) for at in range(most)}
+        if len(cases) > most:
+            found += [case for at, case in enumerate(cases) if at not in kept]
+    return found
 
 
 _FILES_TOGETHER = 10

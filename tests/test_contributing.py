@@ -118,6 +118,7 @@ def test_the_guide_has_all_additions() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("one", ADDITIONS, ids=lambda one: one.title)
 def test_the_change_is_all_that_is_needed(one: Addition, copy: Path) -> None:
     assert apply(one.change, copy) == ""

@@ -49,6 +49,7 @@ def test_findings_are_read_in_both_orders(demo: ModuleType, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.long
 @pytest.mark.once
 def test_the_demo_passes() -> None:
     done = run_python(str(SCRIPT))

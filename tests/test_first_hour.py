@@ -16,6 +16,7 @@ from tests.support import ROOT, run
 pytestmark = pytest.mark.once
 
 
+@pytest.mark.long
 def test_the_first_hour() -> None:
     """From the wheel of this tree. The packages that it needs are those of this environment: a newcomer's come from the
     index."""

@@ -89,6 +89,7 @@ def test_every_file_is_in_it(unpacked: Path) -> None:
     assert {name for name in files if not (unpacked / name).is_file()} == set()
 
 
+@pytest.mark.long
 def test_tests_run_from_it(unpacked: Path) -> None:
     code = (
         "import shardtypes, shardlint; print(shardtypes.__file__, shardlint.__file__)"
@@ -102,6 +103,7 @@ def test_tests_run_from_it(unpacked: Path) -> None:
     assert " passed" in pytest_from(unpacked, *SOME)
 
 
+@pytest.mark.long
 def test_it_installs(unpacked: Path, tmp_path: Path) -> None:
     """As a wheel that is built from it, with the metadata of this project."""
     command = [

@@ -24,6 +24,8 @@ from shardlint.run import opened
 from shardtypes.costing import Cost as Traced
 from tests.support import ROOT
 
+pytestmark = pytest.mark.once  # of what the engine does, another JAX changes nothing
+
 MESH = {"d": 2, "t": 4}
 PROGRAMS = dict(mapped_by_hand())
 #: Of these the gradients send something, which is listed as not counted,

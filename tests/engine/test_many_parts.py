@@ -8,6 +8,8 @@ from shardlint.engine import analyze, matching
 from shardlint.lower import lower
 from shardlint.project import Project
 
+pytestmark = pytest.mark.once  # of what the engine does, another JAX changes nothing
+
 CLASSES = 12
 HEAD = """
 from __future__ import annotations

@@ -17,6 +17,9 @@ from shardlint.rules import Rule, all_rules, rule
 FRONT = {"ST316", "ST901", "ST902", "ST903"}
 
 
+pytestmark = pytest.mark.once  # JAX has no part in the pages
+
+
 class Settings:
     def __init__(self, program: str) -> None:
         found = re.match(r"# mesh: (.*)", program)

@@ -11,6 +11,8 @@ from shardlint.project import Definition, External, ModuleRef, Project
 from shardlint.star_exports import STAR_EXPORTS
 from tests.support import run_python
 
+pytestmark = pytest.mark.once  # of what the engine does, another JAX changes nothing
+
 
 def project(
     files: Mapping[str, str], links: Mapping[str, Mapping[str, str]] | None = None

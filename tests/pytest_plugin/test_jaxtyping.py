@@ -1,4 +1,4 @@
-"""Annotations of jaxtyping under ``pytest --shardtypes``, checked and counted as they stand. jaxtyping is the oracle."""
+"""Annotations of jaxtyping under ``pytest --shardtypes``: checked and counted as they stand, as jaxtyping would."""
 
 from __future__ import annotations
 
