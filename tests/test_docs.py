@@ -86,6 +86,7 @@ def test_there_are_pages_to_check() -> None:
     assert ROOT / "README.md" in PAGES
 
 
+@pytest.mark.long
 @pytest.mark.once
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ def commit_all(repository: Path) -> str:
     return git("rev-parse", "HEAD", cwd=repository)
 
 
+@pytest.mark.long
 @pytest.mark.once
 def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     """Another repository names this one in its pre-commit configuration, as a user would."""

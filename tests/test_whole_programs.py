@@ -390,6 +390,7 @@ def reference():
 """
 
 
+@pytest.mark.long
 def test_programs_run_on_eight_devices() -> None:
     changes = {
         "sum": (Edit("lax.pmean", "lax.psum"),),

@@ -18,6 +18,7 @@ from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Parameter, Recorded, Where
 from shardlint.evaluation.rings import left_behind, sent_along
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
 from shardtypes.semantics.trees import map_leaves
@@ -27,6 +28,8 @@ MOST = 16
 MOST_OFFSETS = 4
 MOST_RINGS = 10
 MOST_SPECS = 8
+MOST_SWAPS = 6
+MOST_CHOICES = 6
 
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
 _OTHER = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
@@ -81,6 +84,10 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     )
     yield from islice(_each_once(reductions), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
+    yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
+    # a gradient is not computed from the sum whose gradient it is
+    computed = reversed(trace.many.values)
+    yield from islice(_each_once(_of_one_device(trace, computed, axis)), MOST_CHOICES)
 
 
 def rings_to_close(departure: Departure) -> Iterator[Repair]:
@@ -233,6 +240,60 @@ def _reduced(value: Any, axis: str, means: bool) -> Any:
     return map_leaves(reduced, value)
 
 
+# --- what one device has ----------------------------------------------------------------------------------------------
+
+
+def _of_one_device(
+    trace: Trace, led: Iterable[Recorded], axis: str
+) -> Iterator[Repair]:
+    """Another device where one is chosen by its index, such as the stage whose outputs count; and one device's value in
+    place of a sum of all."""
+    for one in led:
+        name = getattr(one.what, "qualname", "")
+        if one.key[0].backward or axis not in one.given.names:
+            continue
+        if name == "jax.lax.axis_index":
+            text = f"the devices along {axis!r} counted from the last one here"
+            yield _at(one, text, value=functools.partial(_from_last, axis=axis))
+        elif name == "jax.lax.psum" and _has_last(trace, one, axis):
+            text = f"what only the last device along {axis!r} has in this lax.psum"
+            yield _at(one, text, function=functools.partial(_of_last, axis=axis))
+
+
+def _has_last(trace: Trace, total: Recorded, axis: str) -> bool:
+    """Whether the last device has something else than zeros in a sum."""
+    for number in total.sources:
+        value = trace.many.values[number].array.value
+        if value is None or not value.varies_along(axis):
+            continue
+        last = value.devices((axis, dict(value.axes)[axis]))[-1]
+        if any(np.any(part) for part in last.parts):
+            return True
+    return False
+
+
+def _from_last(index: Any, axis: str) -> Any:
+    return Outside("jax.lax.axis_size")(axis) - 1 - index
+
+
+def _index(axis: str) -> Any:
+    return Outside("jax.lax.axis_index")(axis)
+
+
+def _of_last(function: Any, axis: str) -> Any:
+    """A sum in which the other devices have zeros."""
+
+    def reduction(x: Any, *args: Any, **options: Any) -> Any:
+        is_last = _index(axis) == Outside("jax.lax.axis_size")(axis) - 1
+
+        def masked(leaf: Any) -> Any:
+            return Outside("jax.numpy.where")(is_last, leaf, 0)
+
+        return function(map_leaves(masked, x), *args, **options)
+
+    return reduction
+
+
 # --- shards that take themselves for the whole ------------------------------------------------------------------------
 
 _COUNTS = frozenset({"jax.numpy.arange", "jax.lax.iota"})
@@ -273,7 +334,7 @@ def _entries(value: Recorded) -> int:
 
 
 def _from_shard_on(positions: Any, axis: str) -> Any:
-    return positions + Outside("jax.lax.axis_index")(axis) * positions.dims[0]
+    return positions + _index(axis) * positions.dims[0]
 
 
 def _indexed_size(departure: Departure) -> int | None:
@@ -347,9 +408,7 @@ def _with_local_positions(function: Any, name: str, axis: str, size: int) -> Any
 
 
 def _in_shard(positions: Any, axis: str, size: int) -> Any:
-    first = Outside("jax.lax.axis_index")(axis) * (
-        size // Outside("jax.lax.axis_size")(axis)
-    )
+    first = _index(axis) * (size // Outside("jax.lax.axis_size")(axis))
     return positions - first
 
 
@@ -374,6 +433,22 @@ def _of_specs(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repa
             yield Repair(first, text, function=function, changed=tuple(line))
 
 
+def _swapped(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """Two entries of a PartitionSpec of an argument that change places, one of them with the axis."""
+    for one in led:
+        where = trace.many.specs.get(one.number)
+        relation = None if one.array.relations is None else one.array.relations[axis]
+        if where is None or relation is None or relation.dim is None:
+            continue
+        for other in range(one.array.rank):
+            if other == relation.dim:
+                continue
+            first, second = sorted((other, relation.dim))
+            text = f"entries {first} and {second} of this spec in the other order"
+            function = functools.partial(_swapping, first=first, second=second)
+            yield Repair(where, text, function=function)
+
+
 def _is_sharded(array: Array, axis: str) -> bool:
     relation = None if array.relations is None else array.relations[axis]
     return relation is not None and relation.kind == "split"
@@ -391,6 +466,17 @@ def _sharding(function: Any, dimension: int, axis: str) -> Any:
         entry = given[dimension]
         names = entry if isinstance(entry, (tuple, list)) else (entry,)
         given[dimension] = axis if entry is None else (*names, axis)
+        return function(*given, **options)
+
+    return spec
+
+
+def _swapping(function: Any, first: int, second: int) -> Any:
+    """``PartitionSpec`` with two of its entries in each other's place."""
+
+    def spec(*entries: Any, **options: Any) -> Any:
+        given = [*entries, *[None] * (second + 1 - len(entries))]
+        given[first], given[second] = given[second], given[first]
         return function(*given, **options)
 
     return spec

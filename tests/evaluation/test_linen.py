@@ -290,6 +290,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[obje
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TEXTS)
 def test_it_computes_what_flax_does(
     name: str, expected: Mapping[str, list[object]]

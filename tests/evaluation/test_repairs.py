@@ -326,3 +326,108 @@ def test_an_annotation_that_shards_nothing_is_a_spec_too() -> None:
         11,
     )
     assert agrees(departure, mended, ANNOTATED.format(layers="L/stage"))
+
+
+PIPELINE = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def forward(layers, x):
+    size = lax.axis_size("p")
+    last = lax.axis_index("p") == size - 1
+    pairs = [(i, (i + 1) % size) for i in range(size)]
+    for tick in range(size):
+        x = lax.ppermute(x, "p", pairs) if tick else x
+        for layer in layers:
+            x = jnp.tanh(x + layer)
+    return lax.psum(jnp.where(last, jnp.sum(x * x), 0.0), "p")
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("p",), axis_types=(AxisType.Auto,))
+    layers = jnp.sin(jnp.arange(24.0).reshape(8, 3))
+    step = jax.shard_map(jax.value_and_grad(forward), mesh=mesh, in_specs=(P("p"), P()), out_specs=(P(), P("p")))
+    return step(layers, jnp.ones(3))
+
+
+if __name__ == "__main__":
+    main()
+"""
+POSITIONS = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def total(x):
+    length = x.shape[1]
+    first = lax.axis_index("t") * length
+    return lax.psum(jnp.sum(x * jnp.sin(first + jnp.arange(length))), ("d", "t"))
+
+
+def main():
+    mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto, AxisType.Auto))
+    x = jnp.cos(jnp.arange(128.0).reshape(8, 16))
+    return jax.shard_map(total, mesh=mesh, in_specs=P("d", "t"), out_specs=P())(x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "old", "new", "text", "line"),
+    [
+        pytest.param(
+            PIPELINE,
+            'lax.psum(jnp.where(last, jnp.sum(x * x), 0.0), "p")',
+            'lax.psum(jnp.sum(x * x), "p")',
+            "what only the last device along 'p' has in this lax.psum",
+            "return lax.psum(",
+            id="outputs of every stage",
+        ),
+        pytest.param(
+            PIPELINE,
+            'last = lax.axis_index("p") == size - 1',
+            'last = lax.axis_index("p") == 0',
+            "the devices along 'p' counted from the last one here",
+            "last = ",
+            id="outputs of the first stage",
+        ),
+        pytest.param(
+            POSITIONS,
+            'P("d", "t")',
+            'P("t", "d")',
+            "entries 0 and 1 of this spec in the other order",
+            "in_specs=",
+            id="entries of a spec",
+        ),
+    ],
+)
+def test_what_is_exchanged_is_named(
+    right: str, old: str, new: str, text: str, line: str
+) -> None:
+    assert not judged(right).departures
+    wrong = right.replace(old, new)
+    found = [(one, repair(one)) for one in judged(wrong).departures]
+    assert found
+    for departure, mended in found:
+        assert mended is not None
+        assert mended.text == text
+        assert line in wrong.splitlines()[mended.where.place[0] - 1]
+        assert agrees(departure, mended, right)
+
+
+def test_a_sum_of_zeros_is_no_repair() -> None:
+    """Nothing depends on the devices where nothing is left."""
+    wrong = PIPELINE.replace("== size - 1", "== 0").replace(
+        'lax.axis_index("p")', 'lax.axis_index("p") * 1'
+    )
+    for departure in judged(wrong).departures:
+        mended = repair(departure)
+        assert mended is None or "only the last" not in mended.text

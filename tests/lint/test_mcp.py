@@ -22,7 +22,7 @@ from shardlint.rules import rule
 from shardlint.rules.pages import page
 from tests.support import run, run_python
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.long]
 
 MODEL = """
     import jax
