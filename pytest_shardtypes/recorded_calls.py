@@ -49,9 +49,13 @@ class RecordedCalls:
             return True
         if current_view().manual:  # there sizes are local ones
             return False
-        self._calls[name] = RecordedCall(
-            jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs))
-        )
+        try:
+            call = RecordedCall(
+                jax.tree.map(_shape_of, args), jax.tree.map(_shape_of, dict(kwargs))
+            )
+        except Exception:  # noqa: BLE001 - a class may raise anything for an object that is not made yet: no example
+            return False
+        self._calls[name] = call
         return True
 
     def verdict(self, name: str, f: Callable[..., Any]) -> Verdict | None:

@@ -77,6 +77,8 @@ class _Thread(threading.local):
 
     # Whether it makes a check once more, of which everything was counted before.
     repeats = False
+    # Whether those who watch are being shown a call.
+    shows = False
 
 
 recording = False
@@ -215,8 +217,17 @@ def is_watched() -> bool:
 def see_call(
     name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> bool:
-    """Show a call of a checked function to those who watch. True when they need to see no more of it."""
-    seen_enough = [watcher(name, function, args, kwargs) for watcher in _watchers]
+    """Show a call of a checked function to those who watch. True when they need to see no more of it.
+
+    What they do with it may call functions that are checked as well, such as those that flatten a tree: these calls are
+    not the program's."""
+    if _thread.shows:
+        return False
+    _thread.shows = True
+    try:
+        seen_enough = [watcher(name, function, args, kwargs) for watcher in _watchers]
+    finally:
+        _thread.shows = False
     return all(seen_enough)
 
 

@@ -380,3 +380,48 @@ def test_calls():
             "called.py::never_called COULD NOT TELL*",
         ]
     )
+
+
+def test_examples_are_taken_of_classes_that_flatten_themselves(
+    pytester: pytest.Pytester, run: Run
+) -> None:
+    """What flattens a tree may be checked as well, and objects that are not made yet cannot be flattened."""
+    pytester.makepyfile(
+        model="""
+            from typing import Any
+            import jax
+            from shardtypes import f32
+
+
+            @jax.tree_util.register_pytree_node_class
+            class State:
+                def __init__(self, x: f32["B"], name: str) -> None:
+                    self.x, self.name = x, name
+
+                def tree_flatten(self) -> tuple[tuple[Any], str]:
+                    return (self.x,), self.name
+
+                @classmethod
+                def tree_unflatten(cls, name: str, children: tuple[Any]) -> "State":
+                    made = object.__new__(cls)
+                    (made.x,), made.name = children, name
+                    return made
+
+
+            def double(state: State, x: f32["B"]) -> f32["B"]:
+                return state.x + x
+        """,
+        test_model="""
+            import jax.numpy as jnp
+            from model import State, double
+
+
+            def test_double():
+                double(State(jnp.ones(4), "a"), jnp.ones(4))
+        """,
+    )
+    done = run("--shardtypes")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(
+        ["checks run: 3 shape", "annotated functions reached: 2 of 2"]
+    )
