@@ -9,6 +9,7 @@ import builtins
 import functools
 import linecache
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -27,6 +28,7 @@ from shardtypes.array_check import abandon
 from shardtypes.checker_parts import Checked
 from shardtypes.checker_source import Source, write_checker
 from shardtypes.errors import ShardTypeError
+from shardtypes.kept_checkers import KeptCheckers
 from shardtypes.known_shardings import WITHOUT_MESH, count_unplaced, mesh_here
 from shardtypes.logical_rules import rules_in_force
 from shardtypes.meshes import GLOBAL_VIEW, NO_ABSTRACT_MESH, current_view
@@ -80,7 +82,8 @@ class Generated:
             "check_result": self._check_result,
             "arguments_by_name": self._arguments_by_name,
         }
-        made = run_checker(source.text, signature.name, names)
+        module = getattr(signature.function, "__module__", "")
+        made = run_checker(source.text, signature.name, names, module)
         self.call: Call = made["checked"]
 
     def table(self, frame: FrameType) -> Table | None:
@@ -159,10 +162,13 @@ def fill(
             table.sizes[name] = size
 
 
-def run_checker(text: str, name: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """What the text of a checker defines, which may mention ``names`` and what all checkers are given."""
+def run_checker(
+    text: str, name: str, names: Mapping[str, Any], module: str
+) -> dict[str, Any]:
+    """What the text of a checker defines, which may mention ``names`` and what all checkers are given. ``module`` is
+    that of the function."""
     made = {**_GIVEN, **names}
-    exec(_compiled(text, name), made)
+    exec(_compiled(text, name, module), made)
     return made
 
 
@@ -259,7 +265,7 @@ _GIVEN = {
 
 
 @functools.lru_cache(maxsize=4096)
-def _compiled(text: str, name: str) -> CodeType:
+def _compiled(text: str, name: str, module: str) -> CodeType:
     """The code of a checker, whose lines tracebacks and debuggers find."""
     file = _file(name)
     number = 1
@@ -267,6 +273,10 @@ def _compiled(text: str, name: str) -> CodeType:
         number += 1
         file = _file(f"{name}, {number}")
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    loader = getattr(sys.modules.get(module), "__loader__", None)
+    kept: KeptCheckers | None = getattr(loader, "checkers", None)
+    if kept is not None:
+        return kept.code(text, file)
     return compile(text, file, "exec")
 
 

@@ -24,6 +24,7 @@ from shardtypes.assignments import (
     check_module_variables,
     has_checks,
 )
+from shardtypes.kept_checkers import KeptCheckers
 from shardtypes.messages import missing_package
 from shardtypes.switches import switched_off
 from shardtypes.variables import Scope, annotations_of
@@ -161,12 +162,16 @@ def instrument_body(
 class _Loader(SourceFileLoader):
     """Loads a module with checks in it, from its own cached bytecode where that is fresh."""
 
+    checkers: KeptCheckers
+
     def get_code(self, fullname: str) -> types.CodeType:
         path = self.get_filename(fullname)
         stats = self.path_stats(path)
         header = importlib.util.MAGIC_NUMBER + bytes(4)
         header += (int(stats["mtime"]) & 0xFFFFFFFF).to_bytes(4, "little")
         header += (int(stats.get("size", 0)) & 0xFFFFFFFF).to_bytes(4, "little")
+        checkers = importlib.util.cache_from_source(path, optimization=f"{TAG}checks")
+        self.checkers = KeptCheckers(checkers, header)
         cache = importlib.util.cache_from_source(path, optimization=TAG)
         try:
             data = self.get_data(cache)

@@ -147,7 +147,10 @@ class InstrumentedFunction:
             self._is_usual = result is not None
             return
         made = run_checker(
-            halves.text, f"{self._module}.{self._name}", halves.constants
+            halves.text,
+            f"{self._module}.{self._name}",
+            halves.constants,
+            self._module,
         )
         self._returned = halves.returned
         self._variables, self._places = halves.variables, halves.places
