@@ -152,7 +152,7 @@ def _changed(rows: str) -> Iterator[tuple[str, str | None]]:
     fields = iter(rows.split("\0")[:-1])
     for status in fields:
         name = next(fields)
-        if status.startswith("R"):
+        if status.startswith(("R", "C")):
             yield next(fields), name
         elif status == "A":
             yield name, None

@@ -241,7 +241,7 @@ def _hints(f: Any) -> dict[str, Any]:
         return typing.get_type_hints(
             inner, _globals(inner), _closure(inner), include_extras=True
         )
-    except NameError:
+    except (NameError, AttributeError, SyntaxError):
         # what an annotation names cannot be found: the layouts can be told all the same
         return {}
 

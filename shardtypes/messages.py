@@ -25,6 +25,11 @@ def missing_package(name: str, package: str) -> str:
     return f"shardtypes.{name} needs {package}: install it with pip install 'shardtypes[jax]'"
 
 
+def no_expression(text: str) -> str:
+    """A string that stands where a type is expected, and that Python cannot read."""
+    return f"{text!r} is no Python expression"
+
+
 def short_dtype(dtype: Any) -> str:
     """``f32`` for float32: the names of the annotations."""
     return _SHORT_DTYPES.get(str(dtype), str(dtype))

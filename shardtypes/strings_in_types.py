@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shardtypes import messages
 from shardtypes.dtypes import ArrayType
 
 
@@ -96,6 +97,12 @@ class _Evaluation:
                 )
             except NameError as error:
                 self.missing.append(error)
+                return Any
+            except AttributeError as error:
+                self.missing.append(NameError(str(error)))
+                return Any
+            except SyntaxError:  # a note, such as "one of three modes"
+                self.missing.append(NameError(messages.no_expression(text)))
                 return Any
             name = NameInItself(text)
             name.__value__ = self.of(value, {**inside, text: name})

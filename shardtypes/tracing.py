@@ -152,7 +152,7 @@ def _trace(
         calls = combinations(arguments_of(f, examples, named))
     except ShapeStringError as error:
         return Verdict(False, f"{name}: {error}", error=error)
-    except (CannotTell, NameError) as error:
+    except (CannotTell, NameError, AttributeError, SyntaxError) as error:
         return Verdict(None, f"{name}: {error}")
     if len(calls) == 1:
         return _trace_call(name, f, calls[0][1], mesh, sizes, configured)
@@ -193,7 +193,7 @@ def _trace_call(
         )
         fixed = {**sizes_of_examples(f, parameters), **sizes}
         shapes = list(shapes_of(parameters))
-    except (CannotTell, NameError) as error:
+    except (CannotTell, NameError, AttributeError, SyntaxError) as error:
         return Verdict(None, f"{name}: {error}")
     if not any(shape.variadic is not None for shape in shapes):
         return _surrounded(name, call, fixed, shapes, mesh)
@@ -309,7 +309,7 @@ def result_of(f: Callable[..., Any]) -> Any:
         hints = typing.get_type_hints(
             inner, _globals(inner), _closure(inner), include_extras=True
         )
-    except (NameError, TypeError, ValueError, AttributeError):
+    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         return None
     return translated(hints.get("return"))
 

@@ -271,7 +271,7 @@ def _arguments(
         if found is None:
             raise CannotTell(str(error)) from None
         return found
-    except (NameError, TypeError, ValueError, AttributeError):
+    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
         return [
             Argument(
                 inspect.Parameter(f"argument{at}", inspect.Parameter.POSITIONAL_ONLY),

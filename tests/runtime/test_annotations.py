@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import pickle
 import typing
+from pathlib import Path
 from typing import Any, Optional
 
 import jax
@@ -21,6 +22,7 @@ from hypothesis import strategies as some
 
 import shardtypes as st
 from shardtypes import _stats, f32
+from tests.runtime.loading import OURS, load
 
 # (text, column of the first character that cannot be right)
 WRONG: list[tuple[Any, int]] = [
@@ -258,3 +260,47 @@ def test_a_name_that_is_defined_later_is_known_then() -> None:
             checked(holder([jnp.ones(1)]))
     finally:
         del globals()["DefinedLater"]
+
+
+NOTES = """
+import dataclasses
+import jax
+import jax.numpy as jnp
+from shardtypes import f32
+
+
+@dataclasses.dataclass
+class Config:
+    width: "as many as there are"
+    w: f32["B"]
+
+
+@checked
+def noted(x: f32["B"], how: "one of three modes" = "fast", other: "jax.Nope" = None) -> "an array":
+    return x
+
+
+@checked
+def held(config: Config, x: f32["B"]) -> f32["B"]:
+    return x + config.w
+"""
+
+
+@pytest.mark.parametrize("way", OURS)
+def test_notes_in_the_place_of_types(tmp_path: Path, way: str) -> None:
+    """They are no types, and none of the reader's business: what else is annotated is checked, and they are counted."""
+    module = load(tmp_path, NOTES, way)
+    one, two = jnp.ones(1), jnp.ones(2)
+    _stats.reset()
+    module.noted(two, "slow")
+    module.held(module.Config(3, two), two)
+    with pytest.raises(st.ShapeError, match="dimension 0 is 2, expected B = 1"):
+        module.held(module.Config(3, two), one)
+    reasons = " ".join(_stats.snapshot()["not_possible"])
+    assert "noted(how) not checked: 'one of three modes' is no Python expression" in (
+        reasons
+    )
+    assert "noted(other) not checked: module 'jax' has no attribute 'Nope'" in reasons
+    assert "Config.width not checked: 'as many as there are' is no Python" in reasons
+    assert st.trace(module.noted).ok is None
+    assert "must be an expression" in st.trace(module.held).reason
