@@ -7,8 +7,8 @@
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
 SECOND_BIN := .venv/second/bin
-# More than two cores have: many tests wait for processes.
-WORKERS ?= 3
+# Twice what two cores have: many tests wait for processes.
+WORKERS ?= 4
 # Of one test the other release of JAX gets so many cases: what differs between releases shows in few.
 SECOND_CASES ?= 12
 TESTS ?= tests
@@ -54,11 +54,11 @@ check: lint
 	@tests=$$($(BIN)/python scripts/choose_tests.py) && echo "== tests: $$(echo $$tests | tr '\n' ' ')==" && \
 	$(BIN)/python -m pytest -q -n $(WORKERS) $$tests
 
-# Checking types and installing for the second Python take a processor each, about as long. Of the tests each Python's
-# wait at other times; what the second one prints comes when it is done, not in between.
+# Checking types and installing for the second Python take a processor each, about as long.
 test-all: env
 	@$(MAKE) --no-print-directory -j2 lint second-env
-	@$(MAKE) --no-print-directory -j2 IN_ONE_PIECE=yes test-default test-second
+	@$(MAKE) --no-print-directory test-default
+	@$(MAKE) --no-print-directory test-second
 	@$(MAKE) --no-print-directory test-vscode
 
 # What a quarter of an hour of one processor is enough for, on each Python.
@@ -74,10 +74,9 @@ test-default: env
 test-second: second-env
 	@if [ -x $(SECOND_BIN)/python ]; then \
 	    $(SECOND_BIN)/python $(COMPILED); \
-	    { echo "== tests, $$($(SECOND_BIN)/python --version) ==" && \
+	    echo "== tests, $$($(SECOND_BIN)/python --version) =="; \
 	    $(SECOND_BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --durations-min=3 \
-	        -m 'not once$(if $(FEW), and not long)' -p no:cacheprovider $(or $(FEW),--cases $(SECOND_CASES)) $(TESTS); } $(if $(IN_ONE_PIECE),>.venv/second-tests.log 2>&1); \
-	    status=$$?; $(if $(IN_ONE_PIECE),cat .venv/second-tests.log;) exit $$status; \
+	        -m 'not once$(if $(FEW), and not long)' $(or $(FEW),--cases $(SECOND_CASES)) $(TESTS); \
 	else \
 	    echo '== no second Python (3.12 or 3.13) on the PATH or under pyenv: tests ran on one only =='; \
 	fi
