@@ -10,7 +10,7 @@ from typing import Any
 
 from shardtypes import switches
 from shardtypes.annotation_checks import array_annotation
-from shardtypes.checked import _closure, _globals
+from shardtypes.checked import UNREADABLE, evaluated_hints
 from shardtypes.dtypes import shape_of_type
 from shardtypes.jaxtyping_types import translated
 from shardtypes.trace_arguments import has_arrays
@@ -54,10 +54,8 @@ def _holds(function: Any, result: bool) -> bool:
     except (TypeError, ValueError):  # no signature, or wrapped in a circle
         return False
     try:
-        hints = typing.get_type_hints(
-            inner, _globals(function), _closure(function), include_extras=True
-        )
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        hints = evaluated_hints(inner)
+    except UNREADABLE:
         # Annotations of names that exist for type checkers only.
         return any(
             "['" in str(text) or '["' in str(text)
@@ -81,10 +79,8 @@ def declared_axes(function: Any) -> Iterator[tuple[str, int, str]]:
     """Role (``"parameter 'x'"``, ``'the result'``), dimension and axis of each sharded dimension of a signature."""
     try:
         inner = inspect.unwrap(function)
-        hints = typing.get_type_hints(
-            inner, _globals(function), _closure(function), include_extras=True
-        )
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        hints = evaluated_hints(inner)
+    except UNREADABLE:
         return
     for name, hint in hints.items():
         annotation = next(

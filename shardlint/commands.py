@@ -13,7 +13,7 @@ from shardlint.config import ConfigError
 from shardlint.options import (
     baseline_options,
     check_options,
-    completion_options,
+    completion_parser,
     explain_parser,
     mcp_options,
     rules_parser,
@@ -142,7 +142,7 @@ def _server(arguments: Sequence[str]) -> int:
 
 
 def _completion(arguments: Sequence[str]) -> int:
-    shell = completion_options(arguments).shell
+    shell = completion_parser().parse_args(arguments).shell
     try:
         from shardlint.completion import script
     except ModuleNotFoundError as error:

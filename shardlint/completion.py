@@ -23,8 +23,17 @@ _COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "server": options.server_parser,
 }
 #: The arguments and options that are files.
-_FILES = ("paths", "function", "config", "baseline", "output_file", "stdin_filename")
-_FILES_OF_COMMANDS = ("write", "against", "python")
+_FILES = (
+    "against",
+    "baseline",
+    "config",
+    "function",
+    "output_file",
+    "paths",
+    "python",
+    "stdin_filename",
+    "write",
+)
 #: Those that are codes of rules.
 _CODES = ("codes", "explain", "select", "ignore")
 
@@ -63,7 +72,7 @@ def _completed(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """A parser whose arguments know how they are completed."""
     codes = [rule.code for rule in all_rules()]
     for action in parser._actions:  # argparse has no other way to its arguments
-        if action.dest in (*_FILES, *_FILES_OF_COMMANDS):
+        if action.dest in _FILES:
             _complete_by(action, shtab.FILE)
         elif action.dest in _CODES:
             action.choices = codes

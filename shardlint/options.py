@@ -168,11 +168,6 @@ def server_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def completion_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of ``shardlint completion``."""
-    return completion_parser().parse_args(arguments)
-
-
 def completion_parser() -> argparse.ArgumentParser:
     """What reads the options of ``shardlint completion``."""
     parser = argparse.ArgumentParser(

@@ -79,11 +79,11 @@ class Revision:
             return [], 0
         known, problems = self._known(settings, paths, progress)
         report.problems += problems
-        renamed = _renamed(self)
+        names = _names_before(self)
         new = []
         for one, identity in _identified(report):
             now = Path(os.path.abspath(one.place.path))
-            key = (renamed.get(now, now), one.code, identity)
+            key = (names.get(now) or now, one.code, identity)
             if known[key] > 0:
                 known[key] -= 1
             else:
@@ -99,27 +99,14 @@ class Revision:
     def changed(self, files: Iterable[Path]) -> dict[Path, Path | None]:
         """Those of the files of now whose text the revision has not under their name, and what they were called then:
         None where they were not there."""
-        rows = _git(
-            ["diff", "--name-status", "--find-renames", "-z", self.commit],
-            self.top,
-            messages.git_failed,
-        )
-        untracked = _git(
+        listed = _git(
             ["ls-files", "--others", "--exclude-standard", "-z"],
             self.top,
             messages.git_failed,
         )
-        before = dict(_changed(rows))
-        before |= dict.fromkeys(untracked.split("\0")[:-1])
-        found: dict[Path, Path | None] = {}
-        for file in files:
-            if not file.is_relative_to(self.top):
-                continue
-            name = file.relative_to(self.top).as_posix()
-            if name in before:
-                then = before[name]
-                found[file] = self.top / then if then is not None else None
-        return found
+        untracked = [self.top / name for name in listed.split("\0")[:-1]]
+        before = {**_names_before(self), **dict.fromkeys(untracked)}
+        return {file: before[file] for file in files if file in before}
 
     def _known(
         self, settings: Settings, paths: Sequence[str], progress: Tell | None
@@ -145,19 +132,6 @@ def _identified(report: Report) -> Iterator[tuple[Diagnostic, str]]:
     identities = Identities(report.lines)
     for one in report.diagnostics:
         yield one, identities.of(one).fingerprint
-
-
-def _changed(rows: str) -> Iterator[tuple[str, str | None]]:
-    """The files of now in what ``git diff --name-status -z`` prints, and their names before."""
-    fields = iter(rows.split("\0")[:-1])
-    for status in fields:
-        name = next(fields)
-        if status.startswith(("R", "C")):
-            yield next(fields), name
-        elif status == "A":
-            yield name, None
-        elif status != "D":
-            yield name, name
 
 
 class Elsewhere:
@@ -244,24 +218,25 @@ def _is_read(path: str) -> bool:
     return name.suffix in SUFFIXES or not name.suffix or name.name == ".gitignore"
 
 
-def _renamed(old: Revision) -> Mapping[Path, Path]:
-    """What files of now were called."""
+def _names_before(old: Revision) -> Mapping[Path, Path | None]:
+    """The files of now that differ, untracked ones left out, and what they were called; None where they were not
+    there."""
     rows = _git(
-        [
-            "diff",
-            "--name-status",
-            "--find-renames",
-            "--diff-filter=R",
-            "-z",
-            old.commit,
-        ],
+        ["diff", "--name-status", "--find-renames", "-z", old.commit],
         old.top,
         messages.git_failed,
-    ).split("\0")[:-1]
-    before, after = rows[1::3], rows[2::3]
-    return {
-        old.top / now: old.top / then for then, now in zip(before, after, strict=True)
-    }
+    )
+    found: dict[Path, Path | None] = {}
+    fields = iter(rows.split("\0")[:-1])
+    for status in fields:
+        then = old.top / next(fields)
+        if status.startswith("R"):
+            found[old.top / next(fields)] = then
+        elif status == "A":
+            found[then] = None
+        elif status != "D":
+            found[then] = then
+    return found
 
 
 def _git(

@@ -118,6 +118,20 @@ def _closure(function: Any) -> dict[str, Any]:
     return names
 
 
+UNREADABLE = (NameError, TypeError, ValueError, AttributeError, SyntaxError)
+"""What annotations raise that name nothing, or are none."""
+
+
+def evaluated_hints(function: Any) -> dict[str, Any]:
+    """The annotations of a function, evaluated. Raises one of ``UNREADABLE``."""
+    return typing.get_type_hints(
+        function,
+        _globals(function),
+        _closure(function),
+        include_extras=True,
+    )
+
+
 def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:
     """Read a function's annotations. A name that does not resolve leaves that one parameter to be counted."""
     reader = _Reader(function, names)

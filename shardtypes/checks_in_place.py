@@ -10,7 +10,6 @@ import contextlib
 import inspect
 import threading
 import types
-import typing
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 from shardtypes import hooked
 from shardtypes.array_types import holds_arrays
 from shardtypes.assignments import HOOKED
-from shardtypes.checked import _closure, _globals, wrap_function
+from shardtypes.checked import UNREADABLE, evaluated_hints, wrap_function
 from shardtypes.function_names import display_name
 from shardtypes.import_hook import instrument_body
 from shardtypes.jaxtyping_types import translated
@@ -247,12 +246,8 @@ def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionT
 def _array_hints(function: types.FunctionType) -> dict[str, Any]:
     """The annotations that hold arrays; others are not asked for."""
     hints: dict[str, Any] = dict(function.__annotations__)
-    with contextlib.suppress(
-        NameError, TypeError, ValueError, AttributeError, SyntaxError
-    ):
-        hints = typing.get_type_hints(
-            function, _globals(function), _closure(function), include_extras=True
-        )
+    with contextlib.suppress(*UNREADABLE):
+        hints = evaluated_hints(function)
     ours = {name: translated(hint) for name, hint in hints.items()}
     return {
         name: hint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-import typing
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -15,7 +14,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from shardtypes.array_arguments import of_array_arguments
 from shardtypes.array_text import without_mesh
-from shardtypes.checked import _closure, _globals
+from shardtypes.checked import evaluated_hints
 from shardtypes.collectives import Collective, collectives_of
 from shardtypes.compiled import without_questions
 from shardtypes.dtypes import ArrayType, array_spec
@@ -238,9 +237,7 @@ def argument_names(f: Any, args: tuple[Any, ...]) -> dict[int, str]:
 def _hints(f: Any) -> dict[str, Any]:
     inner = innermost(f)
     try:
-        return typing.get_type_hints(
-            inner, _globals(inner), _closure(inner), include_extras=True
-        )
+        return evaluated_hints(inner)
     except (NameError, AttributeError, SyntaxError):
         # what an annotation names cannot be found: the layouts can be told all the same
         return {}

@@ -6,11 +6,12 @@ import atexit
 import contextlib
 import hashlib
 import marshal
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from types import CodeType
+
+from shardtypes.whole_files import write_whole
 
 
 class KeptCheckers:
@@ -18,7 +19,7 @@ class KeptCheckers:
     anew."""
 
     def __init__(self, path: str, version: bytes) -> None:
-        self._path = path
+        self._path = Path(path)
         self._version = version
         self._codes: dict[str, CodeType] | None = None
         self._is_new = False
@@ -42,19 +43,14 @@ class KeptCheckers:
     def write(self) -> None:
         """Keep what was compiled, beside what other processes have kept meanwhile."""
         codes = {**self._read(), **(self._codes or {})}
-        folder, name = os.path.split(self._path)
+        data = self._version + marshal.dumps(codes)
         # as with Python's own bytecode: where it cannot be written it is made again
         with contextlib.suppress(OSError):
-            os.makedirs(folder, exist_ok=True)
-            handle, made = tempfile.mkstemp(dir=folder, prefix=name)
-            with open(handle, "wb") as out:
-                out.write(self._version + marshal.dumps(codes))
-            os.replace(made, self._path)
+            write_whole(self._path, data, durable=False)
 
     def _read(self) -> Mapping[str, CodeType]:
         try:
-            with open(self._path, "rb") as kept:
-                data = kept.read()
+            data = self._path.read_bytes()
         except OSError:
             return {}
         if not data.startswith(self._version):

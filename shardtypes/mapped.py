@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import typing
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 import jax
 from jax.sharding import PartitionSpec
 
-from shardtypes.checked import _closure, _globals
+from shardtypes.checked import evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.function_names import display_name
 from shardtypes.grouped_results import GroupedResults
@@ -62,9 +61,7 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     @functools.lru_cache(maxsize=1)
     def annotations() -> dict[str, Any]:
         inner = innermost(function)
-        hints = typing.get_type_hints(
-            inner, _globals(inner), _closure(inner), include_extras=True
-        )
+        hints = evaluated_hints(inner)
         for name, parameter in signature.parameters.items():
             if name not in hints:
                 raise TypeError(

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from shardtypes.checked import _MISSING, _closure, _globals
+from shardtypes.checked import _MISSING, evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.fields import field_types, is_pytree_dataclass
 from shardtypes.jaxtyping_types import translated
@@ -93,9 +93,7 @@ def arguments_of(
 
 def _hints(function: Any) -> dict[str, Any]:
     """The annotations of a function, those of jaxtyping as ours."""
-    hints = typing.get_type_hints(
-        function, _globals(function), _closure(function), include_extras=True
-    )
+    hints = evaluated_hints(function)
     return {name: translated(hint) for name, hint in hints.items()}
 
 

@@ -31,7 +31,7 @@ from shardtypes.certainty import (
     whole_tracebacks,
     why_uncertain,
 )
-from shardtypes.checked import _MISSING, _closure, _globals
+from shardtypes.checked import _MISSING, UNREADABLE, _closure, evaluated_hints
 from shardtypes.checks_in_place import checks_in_place, reached
 from shardtypes.dtypes import shape_of_type
 from shardtypes.errors import ShapeStringError, ShardTypeError, TypeCheckError
@@ -306,10 +306,8 @@ def result_of(f: Callable[..., Any]) -> Any:
     """The annotation of the result, None where there is none or it cannot be read: the checks say so."""
     inner = innermost(f)
     try:
-        hints = typing.get_type_hints(
-            inner, _globals(inner), _closure(inner), include_extras=True
-        )
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        hints = evaluated_hints(inner)
+    except UNREADABLE:
         return None
     return translated(hints.get("return"))
 

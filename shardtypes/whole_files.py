@@ -8,17 +8,19 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_whole(path: Path, text: str, durable: bool = True) -> None:
-    """Write a text file, making its folder. Raises ``OSError``, and then leaves what was there before.
+def write_whole(path: Path, data: str | bytes, durable: bool = True) -> None:
+    """Write a file, a text as UTF-8, making its folder. Raises ``OSError``, and then leaves what was there before.
 
     What a link names is written, not the link. ``durable`` waits for the disk, which may only then say that it is full.
     """
+    if isinstance(data, str):
+        data = data.encode()
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     number, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

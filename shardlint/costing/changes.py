@@ -10,21 +10,23 @@ from shardlint import messages
 from shardlint.config import ConfigError
 from shardlint.costing import kept
 from shardlint.costing.counting import Counted, analysed, costs_of
+from shardlint.costing.report import Cost
 from shardlint.discovery import shown
 from shardlint.run import Settings, opened
 from shardlint.since import Elsewhere, Revision
 from shardtypes.semantics.cost import COLLECTIVES
 
 _NAMES = tuple(name.encode() for name in COLLECTIVES)
-#: What is counted of a function that is not there.
-_NOTHING: dict[str, object] = {
-    "held": {"formula": "0", "bytes": 0},
-    "moved": {"formula": "0", "bytes": 0},
-    "arguments": [],
-    "results": [],
-    "collectives": [],
-    "uncounted": [],
-}
+#: The cost of a function that is not there.
+_NOTHING = Cost(
+    function="",
+    mesh={},
+    sizes={},
+    arguments=(),
+    results=(),
+    moved=(),
+    uncounted=(),
+)
 
 
 def cost_changes(
@@ -91,6 +93,5 @@ def _is_parallel(one: Counted | None) -> bool:
 
 
 def _data(one: Counted | None) -> kept.Data:
-    if one is None:
-        return dict(_NOTHING)
-    return one.cost.to_dict()
+    cost = _NOTHING if one is None else one.cost
+    return cost.to_dict()

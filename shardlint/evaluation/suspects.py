@@ -437,21 +437,25 @@ def _swapped(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repai
     """Two entries of a PartitionSpec of an argument that change places, one of them with the axis."""
     for one in led:
         where = trace.many.specs.get(one.number)
-        relation = None if one.array.relations is None else one.array.relations[axis]
-        if where is None or relation is None or relation.dim is None:
+        sharded = _sharded_dimension(one.array, axis)
+        if where is None or sharded is None:
             continue
         for other in range(one.array.rank):
-            if other == relation.dim:
+            if other == sharded:
                 continue
-            first, second = sorted((other, relation.dim))
+            first, second = sorted((other, sharded))
             text = f"entries {first} and {second} of this spec in the other order"
             function = functools.partial(_swapping, first=first, second=second)
             yield Repair(where, text, function=function)
 
 
 def _is_sharded(array: Array, axis: str) -> bool:
-    relation = None if array.relations is None else array.relations[axis]
-    return relation is not None and relation.kind == "split"
+    return array.relations is not None and array.relations[axis].kind == "split"
+
+
+def _sharded_dimension(array: Array, axis: str) -> int | None:
+    """None where it is not sharded, or not known along which."""
+    return None if array.relations is None else array.relations[axis].dim
 
 
 def _line(where: Where) -> tuple[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -18,7 +17,7 @@ import numpy as np
 from jax._src.core import jaxprs_in_params
 
 from shardtypes.array_types import array_annotation
-from shardtypes.checked import _MISSING, _closure, _globals
+from shardtypes.checked import _MISSING, UNREADABLE, evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
 from shardtypes.errors import ShapeStringError
 from shardtypes.function_names import display_name
@@ -246,10 +245,8 @@ def hints_of(f: Function) -> dict[str, Any]:
     """The annotations of a function, those of jaxtyping as ours; none where they cannot be read."""
     inner = innermost(f)
     try:
-        hints = typing.get_type_hints(
-            inner, _globals(inner), _closure(inner), include_extras=True
-        )
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+        hints = evaluated_hints(inner)
+    except UNREADABLE:
         return {}
     return {name: translated(hint, any_array=True) for name, hint in hints.items()}
 
@@ -271,7 +268,7 @@ def _arguments(
         if found is None:
             raise CannotTell(str(error)) from None
         return found
-    except (NameError, TypeError, ValueError, AttributeError, SyntaxError):
+    except UNREADABLE:
         return [
             Argument(
                 inspect.Parameter(f"argument{at}", inspect.Parameter.POSITIONAL_ONLY),

@@ -428,6 +428,8 @@ def test_a_sum_of_zeros_is_no_repair() -> None:
     wrong = PIPELINE.replace("== size - 1", "== 0").replace(
         'lax.axis_index("p")', 'lax.axis_index("p") * 1'
     )
-    for departure in judged(wrong).departures:
+    departures = judged(wrong).departures
+    assert departures
+    for departure in departures:
         mended = repair(departure)
         assert mended is None or "only the last" not in mended.text
