@@ -61,7 +61,7 @@ test-all: env
 	@$(MAKE) --no-print-directory test-second
 	@$(MAKE) --no-print-directory test-vscode
 
-# What a quarter of an hour of one processor is enough for, on each Python.
+# Of each test a few cases, and none of the tests that take long.
 test: export FEW := --cases 4
 test: test-all
 
