@@ -701,6 +701,8 @@ def _judge(case: Case, folder: Path) -> Judgement:
                 hooked=False,
             )
             try:
+                # JAX may refuse either one: where devices hold different values, say, carries do too
+                _run(case, bare, classes, mesh, Wrong())
                 _run(case, bare, classes, mesh, WRONGS[case.wrong])
             except Exception:  # noqa: BLE001 - whatever JAX says of the program without checks
                 return Judgement(None)
