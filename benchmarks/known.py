@@ -10,7 +10,6 @@ With ``--reasons`` it lists why the others are not known, most frequent first.
 from __future__ import annotations
 
 import argparse
-import re
 import statistics
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ from typing import Any
 
 from benchmarks.tools import lint_here
 from shardlint import engine, ir
-from shardlint.engine.shown import shown
+from shardlint.engine.shown import general, shown
 from shardlint.values import ArrayValue, ExternalValue, Unknown
 from shardlint.walking import walk
 
@@ -69,7 +68,7 @@ def add(count: Count, analysis: Any) -> None:
         count.arrays += 1
         dims = value.dims if isinstance(value, ArrayValue) else None
         if dims is None:
-            count.reasons[_general(shown(value)[1] or "unknown")] += 1
+            count.reasons[general(shown(value)[1] or "unknown")] += 1
             continue
         count.ranks += 1
         count.dims += 2 * sum(dim.size is not None for dim in dims) >= len(dims)
@@ -148,13 +147,6 @@ def _takes_one(func: ir.Expr) -> bool:
         "add",
         "multiply",
     )
-
-
-def _general(reason: str) -> str:
-    """A reason without the names of one program."""
-    if reason.startswith("no model for"):
-        return reason
-    return re.sub(r"\b(attribute|parameter) \w+", r"\1 …", reason)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ _ALLOWED_MODULES = frozenset(
     {
         "shardlint.changes",
         "shardlint.ir",
+        "shardlint.knowledge",
         "shardlint.outline",
         "shardtypes.lang.diagnostics",
     }

@@ -22,6 +22,7 @@ from shardlint.run import Report, Settings, check
 from shardlint.writing import TELL_OF_FAILURE, about_the_run, say, write_findings
 
 if TYPE_CHECKING:
+    from shardlint.costing.changes import CostChanges
     from shardlint.since import Revision
     from shardlint.watching import Watched
 
@@ -108,11 +109,14 @@ def _checked(options: argparse.Namespace) -> int:
     report = run()
     if options.fix or options.unsafe_fixes or options.diff or _is_ignoring(options):
         report = _rewritten(report, run, overlay, options)
-    write_findings(report, options)
+    costs: CostChanges | None = None
+    if since is not None and not options.stdin_filename:
+        costs = _cost_changes(since, report, settings)
+    write_findings(report, options, costs)
     if since is not None and report.earlier and not options.quiet:
         say([messages.had_before(report.earlier, since.shown)])
-    if since is not None and not options.quiet and not options.stdin_filename:
-        say(_cost_changes(since, report, settings))
+    if costs is not None and not options.quiet:
+        say(costs.text())
     return _ended(report, paths or [options.stdin_filename], options)
 
 
@@ -126,7 +130,7 @@ def _revision(name: str | None) -> Revision | None:
     return Revision.of(name)
 
 
-def _cost_changes(since: Revision, report: Report, settings: Settings) -> list[str]:
+def _cost_changes(since: Revision, report: Report, settings: Settings) -> CostChanges:
     """What has changed in what the files that were checked hold and send."""
     # takes its time to import
     from shardlint.costing.changes import cost_changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint.knowledge import NOTHING_MET, Knowledge
 from shardlint.project import Fact
 from shardtypes.lang.diagnostics import Diagnostic, Place
 from shardtypes.lang.frozen import frozen
@@ -35,8 +36,8 @@ class Way:
 
 @frozen
 class Found:
-    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each; of
-    ``arrays`` values that are or may be arrays the shapes of ``known`` are known; ``ways`` lead to what running the
+    """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
+    ``known`` is how much is known of what is or may be an array; ``ways`` lead to what running the
     file finds; ``results`` are those of the findings, by code and place, that are of what a called function gives,
     where no place in the function is known; ``types`` and ``uses`` are what is known of names where they are assigned
     and used, if somebody asks; ``read`` is what the analysis asked of the project."""
@@ -44,8 +45,7 @@ class Found:
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
     gaps: tuple[tuple[str, int], ...] = ()
-    known: int = 0
-    arrays: int = 0
+    known: Knowledge = NOTHING_MET
     ways: tuple[Way, ...] = ()
     results: tuple[tuple[str, Place], ...] = ()
     types: tuple[ShownType, ...] = ()
@@ -61,7 +61,6 @@ class Found:
             self.anchors,
             self.gaps,
             self.known,
-            self.arrays,
             self.ways,
             self.results,
         )

@@ -59,6 +59,18 @@ def known_share(files: int, known: int, arrays: int) -> str:
     return f"{text}; the ranks of {known} of {arrays} values that are or may be arrays are known ({share}%)"
 
 
+def how_well_known(share: str) -> str:
+    """One of the shares of ``Knowledge``, as ``--statistics`` lists it."""
+    if share == "rank only":
+        return "shapes of which the rank alone is known"
+    return f"shapes that are known {share}"
+
+
+def why_not_known(reason: str) -> str:
+    """Why values are not known at all, as ``--statistics`` lists it."""
+    return f"shapes that are not known: {reason}"
+
+
 LINK_TO_NOTHING = "a link to nothing"
 
 
@@ -536,6 +548,11 @@ def had_before(count: int, revision: str) -> str:
     """``3 findings were there in main (1234567890) already``."""
     verb = "was" if count == 1 else "were"
     return f"{_findings(count)} {verb} there in {revision} already"
+
+
+def cost_of(function: str) -> str:
+    """What a function holds and sends, as a title."""
+    return f"cost of {function}"
 
 
 def cost_changed(function: str, place: str) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 from shardlint import ir
 from shardlint.config import Config
 from shardlint.engine import run
-from shardlint.engine.shown import Key, rows, share_known
+from shardlint.engine.shown import Key, knowledge, rows
 from shardlint.events import Event, EventFix
 from shardlint.found import Found, ShownType
 from shardlint.positions import Positions
@@ -93,7 +93,6 @@ def placed(
         found.setdefault(
             (diagnostic.code, diagnostic.place), (diagnostic, tuple(sorted(lines)))
         )
-    known, arrays = share_known(analysis.it.seen)
     seen = {key: one for key, one in analysis.it.seen.items() if among(key[0])}
     uses = {key: one for key, one in (analysis.it.uses or {}).items() if among(key[0])}
     ordered = sorted(found.values(), key=lambda pair: (pair[0].place, pair[0].code))
@@ -101,8 +100,7 @@ def placed(
         raw=tuple(d for d, _ in ordered),
         anchors=tuple(lines for _, lines in ordered),
         gaps=tuple(analysis.gaps()),
-        known=known,
-        arrays=arrays,
+        known=knowledge(analysis.it.seen),
         results=tuple(results),
         types=_shown(places, module.name, seen) if show_types else (),
         uses=_shown(places, module.name, uses),

@@ -22,6 +22,7 @@ from shardlint.config import Config, ConfigError, find
 from shardlint.discovery import Discovery, Skipped
 from shardlint.fingerprints import Identities
 from shardlint.found import Found, ShownType
+from shardlint.knowledge import NOTHING_MET, Knowledge
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
@@ -56,7 +57,7 @@ MAX_FILES = 5_000
 @dataclass(slots=True)
 class Report:
     """What a run found. ``problems`` are lines for stderr about work that could not be done, ``skipped`` what was not
-    checked on purpose; ``known`` of ``arrays`` values that are or may be arrays have a known shape."""
+    checked on purpose, ``known`` how much is known of what is or may be an array."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -67,8 +68,7 @@ class Report:
     notebooks: dict[str, Notebook] = field(default_factory=dict)
     checked: int = 0
     skipped: list[Skipped] = field(default_factory=list)
-    known: int = 0
-    arrays: int = 0
+    known: Knowledge = NOTHING_MET
     fixable_notebooks: set[str] = field(default_factory=set)
     """Notebooks with findings that have a fix, which is not applied there."""
     gaps: Counter[str] = field(default_factory=Counter)
@@ -304,8 +304,7 @@ class _Run:
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         report.gaps.update(dict(found.gaps))
-        report.known += found.known
-        report.arrays += found.arrays
+        report.known = Knowledge.of_all([report.known, found.known])
 
     def _is_judged(
         self, source: Source, found: Found, selection: Selection, code: str

@@ -6,35 +6,39 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shardlint import messages
 from shardlint.discovery import shown
-from shardlint.render import FOR_READING, Outcome, renderer
-from shardlint.render.json import render_with_types
+from shardlint.render import FOR_READING, Outcome, github, json, renderer
 from shardlint.render.style import PLAIN, Style, style_of
 from shardlint.render.types import render_types
 from shardlint.run import Report
 from shardlint.whole_files import write_whole
 
+if TYPE_CHECKING:
+    from shardlint.costing.changes import CostChanges
+
 #: Formats that say so themselves where the work could not be done.
 TELL_OF_FAILURE = ("junit", "sarif")
 
 
-def write_findings(report: Report, options: argparse.Namespace) -> None:
-    """The findings in the format that was asked for, with the statistics, to where they were asked for. A file that
-    cannot be written is a problem of the report."""
+def write_findings(
+    report: Report, options: argparse.Namespace, costs: CostChanges | None = None
+) -> None:
+    """The findings in the format that was asked for, with the statistics and changes of costs, to where they were asked
+    for. A file that cannot be written is a problem of the report."""
     style = PLAIN
     if options.output_file is None:
         style = style_of(sys.stdout, options.color)
-    text = _rendered(report, options, style)
-    is_read = options.format in FOR_READING
+    text = _rendered(report, options, style, costs)
     if options.statistics:
         statistics = "".join(_statistics(report))
-        if is_read:
+        if options.format in FOR_READING:
             text += statistics
-        else:
+        elif options.format != "json":
             sys.stderr.write(statistics)
     elif not options.quiet:
         cut = sorted(filter(messages.is_cut_off, report.gaps))
@@ -51,12 +55,45 @@ def write_findings(report: Report, options: argparse.Namespace) -> None:
         report.problems.append(messages.no_output_file(options.output_file, reason))
 
 
-def _rendered(report: Report, options: argparse.Namespace, style: Style) -> str:
-    if options.show_types and options.format == "json":
-        return render_with_types(report.diagnostics, report.types)
-    types = render_types(report.types, options.format) if options.show_types else ""
+def _rendered(
+    report: Report,
+    options: argparse.Namespace,
+    style: Style,
+    costs: CostChanges | None,
+) -> str:
+    more: dict[str, object] = {}
+    if options.format == "json":
+        more = _more_in_json(report, options, costs)
+    if more:
+        return json.render_with(report.diagnostics, more)
+    text = ""
+    if options.show_types:
+        text += render_types(report.types, options.format)
     outcome = Outcome(report.diagnostics, report.lines, report.problems, style)
-    return types + renderer(options.format)(outcome)
+    text += renderer(options.format)(outcome)
+    if costs is not None and options.format == "github":
+        text += "".join(map(github.notice_of_cost, costs.changed))
+    return text
+
+
+def _more_in_json(
+    report: Report, options: argparse.Namespace, costs: CostChanges | None
+) -> dict[str, object]:
+    """What stands beside the findings."""
+    more: dict[str, object] = {}
+    if options.show_types:
+        more["types"] = json.types(report.types)
+    if costs is not None:
+        more["costs"] = [one.to_json() for one in costs.changed]
+    if options.statistics:
+        more["statistics"] = {
+            "files": report.checked,
+            "arrays": report.known.shares(),
+            "not_known": dict(report.known.ranked()),
+            "rules": dict(_by_rule(report)),
+            "gaps": dict(_ranked(report.gaps)),
+        }
+    return more
 
 
 def _summary(report: Report) -> str:
@@ -78,18 +115,29 @@ def _write_file(path: Path, data: bytes) -> None:
         write_whole(path, data)
 
 
-def _statistics(report: Report) -> list[str]:
-    counts = Counter(d.code for d in report.diagnostics)
+def _statistics(report: Report) -> Iterator[str]:
     names = {d.code: d.name for d in report.diagnostics}
-    codes = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    gaps = sorted(report.gaps.items(), key=lambda item: (-item[1], item[0]))
-    return [
-        *(f"{count:5} {code} {names[code]}\n" for code, count in codes),
-        *(f"{count:5} {text}\n" for text, count in gaps),
-    ]
+    for code, count in _by_rule(report):
+        yield f"{count:5} {code} {names[code]}\n"
+    for text, count in _ranked(report.gaps):
+        yield f"{count:5} {text}\n"
+    if report.known.arrays:
+        for share, count in report.known.shares().items():
+            yield f"{count:5} {messages.how_well_known(share)}\n"
+    for reason, count in report.known.ranked():
+        yield f"{count:5} {messages.why_not_known(reason)}\n"
 
 
-def say(lines: Sequence[str]) -> None:
+def _by_rule(report: Report) -> list[tuple[str, int]]:
+    return _ranked(Counter(d.code for d in report.diagnostics))
+
+
+def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Most frequent first."""
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def say(lines: Iterable[str]) -> None:
     """Lines about the run, to standard error."""
     sys.stderr.writelines(f"shardlint: {line}\n" for line in lines)
 
@@ -103,7 +151,11 @@ def about_the_run(
     lines = [messages.not_checked(skipped, most)] if skipped else []
     lines += _about_baselines(report)
     if report.checked:
-        lines.append(messages.known_share(report.checked, report.known, report.arrays))
+        lines.append(
+            messages.known_share(
+                report.checked, report.known.ranks, report.known.arrays
+            )
+        )
         uncompared = _count(report, messages.is_not_compared)
         meant = _count(report, messages.is_meant)
         if uncompared or meant:

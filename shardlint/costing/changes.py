@@ -14,6 +14,7 @@ from shardlint.costing.report import Cost
 from shardlint.discovery import shown
 from shardlint.run import Settings, opened
 from shardlint.since import Elsewhere, Revision
+from shardtypes.lang.frozen import frozen
 from shardtypes.semantics.cost import COLLECTIVES
 
 _NAMES = tuple(name.encode() for name in COLLECTIVES)
@@ -29,17 +30,64 @@ _NOTHING = Cost(
 )
 
 
+@frozen
+class CostChange:
+    """A function that holds or sends other amounts than before. ``line`` is None where the function is gone; ``before``
+    and ``after`` are what ``Cost.to_dict`` gives, None where there is no such function. ``lines`` is what differs, in
+    words."""
+
+    function: str
+    file: str
+    line: int | None
+    before: kept.Data | None
+    after: kept.Data | None
+    lines: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """``file:line``, as far as there is one."""
+        if self.line is None:
+            return self.file
+        return f"{self.file}:{self.line}"
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "function": self.function,
+            "path": self.file,
+            "line": self.line,
+            "before": self.before,
+            "after": self.after,
+        }
+
+
+@frozen
+class CostChanges:
+    """The functions whose costs have changed, and why those of some files are not compared."""
+
+    changed: tuple[CostChange, ...] = ()
+    not_compared: tuple[str, ...] = ()
+
+    def text(self) -> Iterator[str]:
+        """The lines that say so."""
+        for one in self.changed:
+            yield messages.cost_changed(one.function, one.place)
+            yield from (f"  {line}" for line in one.lines)
+        for reason in self.not_compared:
+            yield messages.cost_not_compared(reason)
+
+
 def cost_changes(
     revision: Revision, asked: Iterable[str], settings: Settings
-) -> list[str]:
-    """Lines about the functions in the files ``asked`` for whose annotations or collectives have changed since the
-    revision: what each device holds and sends, in the sizes that annotations name and the numbers of devices. Files
-    without changes are not looked at, nor those that name no collective, now or then."""
+) -> CostChanges:
+    """The functions in the files ``asked`` for whose annotations or collectives have changed since the revision: what
+    each device holds and sends, in the sizes that annotations name and the numbers of devices. Files without changes
+    are not looked at, nor those that name no collective, now or then."""
     files = [Path(os.path.abspath(path)) for path in asked]
     before = revision.changed(files)
     if not before:
-        return []
-    lines: list[str] = []
+        return CostChanges()
+    changed: list[CostChange] = []
+    not_compared: list[str] = []
     with revision.files(map(str, files)) as there:
         for now, then in sorted(before.items()):
             earlier: str | None = None
@@ -48,10 +96,10 @@ def cost_changes(
             if not any(map(_names_a_collective, (str(now), earlier))):
                 continue
             try:
-                lines += _changes(str(now), earlier, settings, there)
+                changed += _changes(str(now), earlier, settings, there)
             except ConfigError as error:
-                lines.append(messages.cost_not_compared(str(error)))
-    return lines
+                not_compared.append(str(error))
+    return CostChanges(tuple(changed), tuple(not_compared))
 
 
 def _names_a_collective(path: str | None) -> bool:
@@ -63,7 +111,7 @@ def _names_a_collective(path: str | None) -> bool:
 
 def _changes(
     now: str, earlier: str | None, settings: Settings, there: Elsewhere
-) -> Iterator[str]:
+) -> Iterator[CostChange]:
     after = _costs(now, settings)
     before: Mapping[str, Counted] = {}
     if earlier is not None:
@@ -75,9 +123,14 @@ def _changes(
             continue
         lines = kept.compared(_data(old), _data(new))
         if lines:
-            place = new.place if new is not None else shown(Path(now))
-            yield messages.cost_changed(name, place)
-            yield from (f"  {line}" for line in lines)
+            yield CostChange(
+                function=name,
+                file=new.file if new is not None else shown(Path(now)),
+                line=new.line if new is not None else None,
+                before=_data(old) if old is not None else None,
+                after=_data(new) if new is not None else None,
+                lines=tuple(lines),
+            )
 
 
 def _costs(path: str, settings: Settings) -> Mapping[str, Counted]:

@@ -22,6 +22,7 @@ from shardlint.run import Opened
 from shardlint.sent import Place, Recorder, Sent
 from shardlint.values import ArrayValue, InstanceValue, Value
 from shardtypes.lang import Size, dtypes, format_shape
+from shardtypes.lang.diagnostics import Place as Shown
 from shardtypes.semantics.cost import COLLECTIVES, sends
 
 
@@ -38,10 +39,11 @@ class Analysed:
 
 @dataclass(frozen=True)
 class Counted:
-    """What a function costs, and where it is defined, as ``file:line``."""
+    """What a function costs, and where it is defined."""
 
     cost: Cost
-    place: str
+    file: str
+    line: int
 
 
 def analysed(opened: Opened, mesh: Mapping[str, int] | None) -> Analysed:
@@ -80,8 +82,8 @@ def costs_of(file: Analysed) -> dict[str, Counted]:
     found = {}
     for name, node in _functions(module.body):
         cost = _cost(file, name, node, {}, counting)
-        place = counting.where((module.name, node.at))
-        found[name] = Counted(cost, place)
+        place = counting.place((module.name, node.at))
+        found[name] = Counted(cost, place.path, place.line)
     return found
 
 
@@ -151,9 +153,12 @@ class _Counting:
         self.places = places
         self.mesh = mesh
 
-    def where(self, place: Place) -> str:
+    def place(self, place: Place) -> Shown:
         module, at = place
-        found = self.places.of(module).place(at)
+        return self.places.of(module).place(at)
+
+    def where(self, place: Place) -> str:
+        found = self.place(place)
         return f"{found.path}:{found.line}"
 
     # --- arrays ---------------------------------------------------------------------------------------------------
@@ -228,8 +233,7 @@ class _Counting:
                 at_least = True
             elif total is not None:
                 total *= times
-        module, at = one.place
-        place = self.places.of(module).place(at)
+        place = self.place(one.place)
         return Moved(
             collective=COLLECTIVES[one.collective],
             axes=one.axes,

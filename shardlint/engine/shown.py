@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -11,6 +12,7 @@ from shardlint import ir
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import specs
 from shardlint.engine.sharding.manual_entry import displayed
+from shardlint.knowledge import FULLY, IN_PART, NOT_AT_ALL, RANK_ONLY, Knowledge
 from shardlint.ops.sharding.state import sharded
 from shardlint.values import (
     ArrayValue,
@@ -168,14 +170,39 @@ def rows(
     ]
 
 
-def share_known(seen: Mapping[Key, tuple[str, Value]]) -> tuple[int, int]:
-    """Of how many values that are or may be arrays the rank is known, and how many there are."""
-    values = [value for _, value in seen.values()]
-    known = sum(
-        isinstance(value, ArrayValue) and value.dims is not None for value in values
-    )
-    arrays = sum(isinstance(value, (ArrayValue, Unknown)) for value in values)
-    return known, arrays
+def knowledge(seen: Mapping[Key, tuple[str, Value]]) -> Knowledge:
+    """How much is known of the values that are or may be arrays, and why not more."""
+    counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for _, value in seen.values():
+        if not isinstance(value, (ArrayValue, Unknown)):
+            continue
+        share = _share(value)
+        counts[share] += 1
+        if share == NOT_AT_ALL:
+            reasons[general(shown(value)[1] or "unknown")] += 1
+    return Knowledge.counted(counts, reasons)
+
+
+def _share(value: ArrayValue | Unknown) -> str:
+    if isinstance(value, Unknown) or value.dims is None:
+        return NOT_AT_ALL
+    known = sum(dim.size is not None for dim in value.dims)
+    if known == len(value.dims):
+        return FULLY
+    if known:
+        return IN_PART
+    return RANK_ONLY
+
+
+def general(reason: str) -> str:
+    """A reason without the names of one program, so that it can be counted."""
+    if reason.startswith("no model for"):
+        return reason
+    return _OWN_NAME.sub(r"\1 …", reason)
+
+
+_OWN_NAME = re.compile(r"\b(attribute|parameter) \w+")
 
 
 def _keep(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from shardlint import messages
 from shardlint.addresses import rule_page
 from shardlint.render import Outcome, in_cell
 from shardtypes.lang.diagnostics import Diagnostic
@@ -15,7 +19,7 @@ def render(outcome: Outcome) -> str:
 def _one(diagnostic: Diagnostic) -> str:
     place = diagnostic.place
     level = "warning" if diagnostic.severity == "warning" else "error"
-    fields = {
+    fields: dict[str, object] = {
         "file": place.path,
         "line": place.line,
         "endLine": place.end_line,
@@ -28,13 +32,42 @@ def _one(diagnostic: Diagnostic) -> str:
         # GitHub ignores the columns of a range over several lines.
         fields |= {"col": place.column, "endColumn": place.end_column}
     fields["title"] = f"{diagnostic.code} {diagnostic.name}"
+    return _command(level, fields, f"{message}\n{rule_page(diagnostic.code)}")
+
+
+def notice_of_cost(change: Change) -> str:
+    """A function that holds or sends other amounts than before."""
+    fields: dict[str, object] = {"file": change.file}
+    if change.line is not None:
+        fields["line"] = change.line
+    fields["title"] = messages.cost_of(change.function)
+    return _command("notice", fields, "\n".join(change.lines))
+
+
+class Change(Protocol):
+    """What has changed in what a function costs."""
+
+    @property
+    def function(self) -> str: ...
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def line(self) -> int | None: ...
+
+    @property
+    def lines(self) -> Sequence[str]: ...
+
+
+def _command(level: str, fields: Mapping[str, object], message: str) -> str:
     properties = []
     for key, value in fields.items():
         written = _escape(str(value), ":,")
         properties.append(f"{key}={written}")
     listed = ",".join(properties)
-    said = _escape(f"{message}\n{rule_page(diagnostic.code)}")
-    return f"::{level} {listed}::{said}\n"
+    text = _escape(message)
+    return f"::{level} {listed}::{text}\n"
 
 
 def _escape(text: str, more: str = "") -> str:

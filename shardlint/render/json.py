@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from shardlint.addresses import rule_page
 from shardlint.render import Outcome
@@ -11,9 +11,21 @@ from shardlint.render.types import Shown
 from shardtypes.lang.diagnostics import Diagnostic
 
 
-def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown]) -> str:
-    """One object: ``findings`` as without ``--show-types``, and ``types``, why one is not known included."""
-    shown = [
+def render(outcome: Outcome) -> str:
+    """See the package."""
+    found = [_finding(one) for one in outcome.diagnostics]
+    return _text(found)
+
+
+def render_with(diagnostics: Sequence[Diagnostic], more: Mapping[str, object]) -> str:
+    """One object: the array as ``findings``, and what else was asked for."""
+    found = [_finding(one) for one in diagnostics]
+    return _text({"findings": found, **more})
+
+
+def types(types: Sequence[Shown]) -> list[dict[str, object]]:
+    """What ``--show-types`` shows, why one is not known included."""
+    return [
         {
             "path": one.place.path,
             "cell": one.place.cell or None,
@@ -25,14 +37,10 @@ def render_with_types(diagnostics: Sequence[Diagnostic], types: Sequence[Shown])
         }
         for one in types
     ]
-    whole = {"findings": [_finding(one) for one in diagnostics], "types": shown}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
-def render(outcome: Outcome) -> str:
-    """See the package."""
-    found = [_finding(one) for one in outcome.diagnostics]
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+def _text(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _finding(one: Diagnostic) -> dict[str, object]:

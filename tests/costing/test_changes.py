@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 from pathlib import Path
 
 import pytest
 
+from shardlint.schemas import schema_text
 from tests.lint.adopting import lint, project
 from tests.test_packaging import commit_all, git
 
@@ -64,6 +67,31 @@ def test_what_is_held_and_sent(folder: Path) -> None:
     (folder / "model.py").write_text(HEAD + WHOLE)
     assert changes(folder) == CHANGED.strip("\n").splitlines()
     assert changes(folder, "--quiet") == []
+
+
+def test_as_data_and_as_notices(folder: Path) -> None:
+    (folder / "model.py").write_text(HEAD + WHOLE)
+    done = lint(folder, "--since", "HEAD", "--format", "json")
+    whole = json.loads(done.stdout)
+    jsonschema = importlib.import_module("jsonschema")
+    jsonschema.validate(whole, json.loads(schema_text("findings")))
+    assert whole["findings"] == []
+    (change,) = whole["costs"]
+    assert (change["function"], change["path"], change["line"]) == (
+        "layer",
+        "model.py",
+        8,
+    )
+    sent = [change[when]["moved"]["formula"] for when in ("before", "after")]
+    assert sent == [
+        "4*M*F*(d-1)/(d*t) + 8*B*M*(t-1)/(d*t)",
+        "8*B*M*(t-1)/(d*t)",
+    ]
+    done = lint(folder, "--since", "HEAD", "--format", "github", "--quiet")
+    assert done.stdout.startswith(
+        "::notice file=model.py,line=8,title=cost of layer::each device holds "
+    )
+    assert done.stderr == ""
 
 
 def test_nothing_is_said_of_what_costs_the_same(folder: Path) -> None:

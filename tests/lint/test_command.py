@@ -378,3 +378,46 @@ def test_statistics_name_what_was_not_followed(
     for arguments in ((), ("--no-cache",), ()):
         status, out, _ = run(capsys, *arguments, "--statistics", "--format", "concise")
         assert (status, out) == (0, "    1 without a model: jax.new\n")
+
+
+HOW_WELL_KNOWN = """
+import jax
+import jax.numpy as jnp
+from shardtypes import f32
+
+def f(x: f32['B M'], table, config):
+    y = jnp.tanh(x)
+    a, b = table.shape
+    w = jnp.ones((3, int(config.size())))
+    v = jnp.ones(tuple(int(n) for n in config.sizes()))
+    u = jax.new(x)
+    return y, w, v, u
+"""
+
+
+def test_statistics_tell_how_well_arrays_are_known(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.py").write_text(HOW_WELL_KNOWN)
+    printed = [
+        run(capsys, *arguments, "--statistics", "--format", "concise")[1]
+        for arguments in ((), ("--no-cache",), ())
+    ]
+    assert printed[0] == printed[1] == printed[2]
+    assert printed[0].splitlines() == [
+        "    1 without a model: jax.new",
+        "    1 shapes that are known fully",
+        "    1 shapes that are known in part",
+        "    0 shapes of which the rank alone is known",
+        "    2 shapes that are known not at all",
+        "    1 shapes that are not known: its rank is not known",
+        "    1 shapes that are not known: no model for jax.new",
+    ]
+    _, out, _ = run(capsys, "--statistics", "--format", "json")
+    statistics = json.loads(out)["statistics"]
+    assert statistics["arrays"] == {
+        "fully": 1,
+        "in part": 1,
+        "rank only": 0,
+        "not at all": 2,
+    }

@@ -68,6 +68,10 @@ def test_json_has_a_schema(folder: Path) -> None:
     with_types = json.loads(output(folder, "json", "--show-types"))
     assert with_types["findings"] == findings
     valid(with_types, schema("findings"))
+    counted = json.loads(output(folder, "json", "--statistics"))
+    valid(counted, schema("findings"))
+    assert counted["findings"] == findings
+    assert sum(counted["statistics"]["rules"].values()) == len(findings)
     with pytest.raises(jsonschema().ValidationError):
         valid([{**findings[0], "more": 1}], schema("findings"))
 
