@@ -153,7 +153,6 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
         "pytest",
     ),
     "shardlint/ops": (
-        "shardtypes!",
         "pytest_shardtypes",
         "shardlint.engine",
         "shardlint.rules",

@@ -90,14 +90,14 @@ _PYTHON = ("numpy.", "builtins.", "math.")
 @lru_cache(maxsize=4096)
 def public_name(fullname: str) -> str | None:
     """The name under which a function has a model, None where it has none."""
-    if ops.find_model(fullname) is not None:
+    if ops.is_modelled(fullname):
         return None if fullname.startswith(_PYTHON) else fullname
     last = fullname.rpartition(".")[2]
     for private, public in _PUBLIC:
         if not fullname.startswith(private):
             continue
         for candidate in (public + fullname.removeprefix(private), public + last):
-            if ops.find_model(candidate) is not None:
+            if ops.is_modelled(candidate):
                 return candidate
     return None
 

@@ -13,7 +13,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     einops,
     einops_packing,
     elementwise,
-    fft,
     gathering,
     images,
     indexing,
@@ -22,8 +21,6 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     lax,
     lax_slicing,
     linalg,
-    losses,
-    matrices,
     nn,
     numpy_random,
     ordering,
@@ -32,16 +29,14 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     queries,
     random,
     reductions,
-    repeating,
     reshape,
-    segments,
     sliding,
-    special,
     splitting,
     statistics,
     trees,
 )
 from shardlint.ops.application import apply as apply
+from shardlint.ops.application import is_modelled as is_modelled
 from shardlint.ops.members import ARRAY_MEMBERS as ARRAY_MEMBERS
 from shardlint.ops.members import attribute as attribute
 from shardlint.ops.members import method as method
@@ -52,5 +47,4 @@ from shardlint.ops.registry import MODELS as MODELS
 from shardlint.ops.registry import Model as Model
 from shardlint.ops.registry import OpContext as OpContext
 from shardlint.ops.registry import OpError as OpError
-from shardlint.ops.registry import find_model as find_model
 from shardlint.ops.subscripts import index as index

@@ -18,6 +18,7 @@ from shardlint.ops.registry import (
     short_name,
 )
 from shardlint.ops.sharding import explicit_calls
+from shardlint.ops.sharding.base import SHARDING
 from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
 from shardtypes.lang import dtypes
 
@@ -39,7 +40,7 @@ def apply(
     """
     found = find_model(qualname)
     if found is None:
-        return Unknown(f"no model for {qualname}")
+        return _lowered(qualname, args, kwargs, ctx)
     bound = found.signature.bind(args, kwargs)
     if bound is None:
         return Unknown(f"arguments of {short_name(qualname)} not understood")
@@ -61,6 +62,47 @@ def apply(
         raise
     ctx.facts = inner.facts
     return as_numpy(result)
+
+
+#: Libraries of which functions are lowered.
+_LOWERED = ("jax.", "numpy.", "optax.", "einops.")
+
+
+#: NumPy functions that give arrays of other shapes than their twins do.
+_OF_OTHER_SHAPES = frozenset({"numpy.linalg.lstsq"})
+
+
+def is_modelled(qualname: str) -> bool:
+    """Whether there is a model of a function, or a lowering."""
+    if find_model(qualname) is not None:
+        return True
+    if not qualname.startswith(_LOWERED):
+        return False
+    from shardlint.ops import lowered  # takes its time to import
+
+    return lowered.is_lowered(qualname)
+
+
+def _lowered(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+) -> Value:
+    """The result of a function that has no model, but a lowering."""
+    if qualname.startswith(_LOWERED):
+        from shardlint.ops import lowered  # takes its time to import
+
+        twin = f"jax.{qualname}"
+        if qualname in _OF_OTHER_SHAPES:
+            return Unknown(f"{short_name(qualname)} has rules of its own")
+        if qualname.startswith("numpy.") and lowered.is_lowered(twin):
+            return as_numpy(_lowered(twin, args, kwargs, ctx))
+        if lowered.is_lowered(qualname):
+            call = lowered.call_of(qualname, args, kwargs, ctx)
+            if call is None:
+                return Unknown(f"arguments of {short_name(qualname)} not understood")
+            if ctx.view is not None and qualname not in SHARDING:
+                return lowered.model(call)
+            return viewed(call, lowered.model)
+    return Unknown(f"no model for {qualname}")
 
 
 def _composed(found: Model, call: Call) -> Value:

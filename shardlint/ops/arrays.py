@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
 from shardlint.ops import advice
 from shardlint.ops.registry import (
@@ -331,10 +330,10 @@ def elementwise(
 # --- axes ------------------------------------------------------------------------------------------------------
 
 
-def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> NoReturn:
+def axis_error(call: Call, axis: int, operand: ArrayValue, rank: int) -> OpError:
     least = f"{-rank} to {rank - 1}" if rank else "it has none"
     shape = shown(operand)
-    raise OpError(
+    return OpError(
         "ST208", f"{call.name}: axis {axis} is out of range for shape {shape} ({least})"
     )
 
@@ -350,7 +349,7 @@ def one_axis(call: Call, value: Value, rank: int | None, operand: ArrayValue) ->
     ):
         raise UnknownArgument  # NumPy reduces a scalar along its first axis
     if not -rank <= axis < rank:
-        axis_error(call, axis, operand, rank)
+        raise axis_error(call, axis, operand, rank)
     return axis % rank
 
 

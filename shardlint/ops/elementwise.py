@@ -303,6 +303,11 @@ def binary_inexact(call: Call) -> Value:
     return with_dtype(out, None) if out.weak and call.last in STRONG else out
 
 
+@model("n, x", "jax.scipy.special.expn")
+def exponential_integral(call: Call) -> Value:
+    return with_dtype(elementwise(call.name, arrays(call, "n", "x"), call.ctx), None)
+
+
 @model(
     "x1, x2, /",
     *names(

@@ -160,9 +160,8 @@ def stack(call: Call) -> Value:
         at = one_axis(call, call["axis"], len(dims) + 1, widened)
     except OpError as error:
         if error.code == "ST208":
-            axis_error(
-                call, int(str(getattr(call["axis"], "size", 0))), known, len(dims) + 1
-            )
+            axis = int(str(getattr(call["axis"], "size", 0)))
+            raise axis_error(call, axis, known, len(dims) + 1) from None
         raise
     dims.insert(at, Dimension(Size.const(len(operands)), ()))
     return _finish(call, operands, dims)

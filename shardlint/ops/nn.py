@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from shardlint.ops.arrays import (
     UNKNOWN_ARRAY,
-    array,
     arrays,
     as_array,
     broadcast_dims,
-    common_float,
     different,
     dtype_argument,
-    one_axis,
     shown,
     size_of,
     with_dims,
     with_dtype,
 )
-from shardlint.ops.elementwise import cleared, to_inexact
+from shardlint.ops.elementwise import cleared
 from shardlint.ops.joining import agree
-from shardlint.ops.reductions import reduced_dims
 from shardlint.ops.registry import Call, OpError, is_none, model, static_int
 from shardlint.values import (
     ArrayValue,
@@ -50,33 +46,6 @@ def one_hot(call: Call) -> Value:
     pending = cleared(value).pending
     dims = (*value.dims[:at], Dimension(size_of(call["num_classes"])), *value.dims[at:])
     return ArrayValue(dims, dtype, False, pending)
-
-
-@model("x, axis=None, where=None, keepdims=False", "jax.nn.logmeanexp")
-def logmeanexp(call: Call) -> Value:
-    value = array(call, "x")
-    if not is_none(call["where"]):
-        return UNKNOWN_ARRAY
-    dims = reduced_dims(call, value, call["axis"], call["keepdims"])
-    return with_dtype(with_dims(cleared(value), dims), common_float(value))
-
-
-@model("x, axis=-1", "jax.nn.glu")
-def glu(call: Call) -> Value:
-    value = to_inexact(cleared(array(call, "x")), call.ctx)
-    if value.dims is None:
-        return value
-    name = common_float(array(call, "x"))
-    axis = one_axis(call, call["axis"], len(value.dims), value)
-    size = value.dims[axis].size
-    if size is not None and size.constant is not None and size.constant % 2:
-        raise OpError(
-            "ST206", f"{call.name}: dimension {axis} of {shown(value)} is odd"
-        )
-    half = Dimension(None if size is None else size // 2)
-    return with_dtype(
-        with_dims(value, (*value.dims[:axis], half, *value.dims[axis + 1 :])), name
-    )
 
 
 @model(

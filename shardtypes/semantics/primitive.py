@@ -200,6 +200,10 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     else:
         count = primitive.results(params)
     letters = _letters(primitive, operands, params)
+    compare = _comparing.get()
+    if compare is not None and letters is not None:
+        for a, b in _sizes_of_letters(operands, letters):
+            compare(a, b, None)
     shapes = _shapes(primitive, operands, params, letters, count)
     kinds = primitive.dtype(operands, params)
     relations = _relations(primitive, operands, params, letters, count)
@@ -327,6 +331,47 @@ def evaluation() -> Iterator[None]:
 def evaluating() -> bool:
     """Whether numbers are computed."""
     return _evaluating.get()
+
+
+Compare: TypeAlias = Callable[[Dim, Dim, "str | None"], None]
+"""Takes two sizes that have to be equal, and why, where no operation pairs them. Raises where they are not."""
+
+_comparing: ContextVar[Compare | None] = ContextVar(
+    "shardtypes_comparing", default=None
+)
+
+
+@contextmanager
+def comparing(compare: Compare) -> Iterator[None]:
+    """Compare sizes by a function in the block, wherever an operation pairs dimensions."""
+    token = _comparing.set(compare)
+    try:
+        yield
+    finally:
+        _comparing.reset(token)
+
+
+def require_equal(a: Dim, b: Dim, why: str | None = None) -> None:
+    """Compare two sizes that no operation pairs. Raises SizesDiffer where they are numbers and not equal."""
+    compare = _comparing.get()
+    if compare is not None:
+        compare(a, b, why)
+    elif isinstance(a, int) and isinstance(b, int) and a != b:
+        raise SizesDiffer(f"{int(a)} is not {int(b)}")
+
+
+def _sizes_of_letters(operands: Arrays, letters: Letters) -> Iterator[tuple[Dim, Dim]]:
+    """The pairs of sizes that one letter has."""
+    first: dict[str, Dim] = {}
+    for operand, dims in zip(operands, letters.operands, strict=True):
+        for size, factors in zip(operand.dims, dims, strict=True):
+            if len(factors) != 1:
+                continue
+            letter = factors[0]
+            if letter in first:
+                yield first[letter], size
+            else:
+                first[letter] = size
 
 
 MOST = 10_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 Lowering: TypeAlias = Callable[..., Any]
 _F = TypeVar("_F", bound=Lowering)
@@ -30,6 +30,16 @@ def register(prefix: str, functions: Mapping[str, Lowering]) -> None:
     """Register several functions below one module."""
     for name, function in functions.items():
         lowering(f"{prefix}.{name}")(function)
+
+
+class Refused(TypeError, ValueError):
+    """Raised for a call that JAX certainly refuses: for the sizes, ranks or dtypes of what it is given."""
+
+    def __init__(
+        self, text: str, of: Literal["sizes", "ranks", "dtypes", "operands"]
+    ) -> None:
+        super().__init__(text)
+        self.of = of
 
 
 class Unsupported(Exception):

@@ -21,7 +21,7 @@ _OPEN = {
         PRNGKey bits cauchy dirichlet double_sided_maxwell exponential generalized_normal gumbel key_data laplace
         logistic maxwell multinomial normal uniform weibull_min wrap_key_data
     """,
-    "jax.scipy.linalg": "cho_factor cho_solve eigh lu_solve solve solve_triangular sqrtm toeplitz",
+    "jax.scipy.linalg": "cho_factor cho_solve eigh lu_solve solve solve_triangular toeplitz",
     "jax.tree": "flatten",
     "jax.tree_util": "tree_flatten",
     "numpy.random": "normal randint uniform",

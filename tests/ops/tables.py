@@ -113,7 +113,7 @@ def family(*groups: list[Case]) -> Callable[[Case], None]:
 
     @pytest.mark.parametrize("row", rows, ids=[row.name for row in rows])
     def test(row: Case) -> None:
-        assert ops.find_model(row.name) is not None
+        assert ops.is_modelled(row.name)
 
         @settings(sampled, max_examples=FEW * row.times)
         @given(row.arguments, st.tuples(*[st.integers(1, 6)] * 4), st.integers(0, 15))

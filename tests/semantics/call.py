@@ -129,7 +129,7 @@ class Outcome:
 
 def in_jax(calls: Sequence[Call]) -> list[Outcome]:
     """What several calls give in JAX, all compiled together: that is many times faster than each alone."""
-    types = [_types(call) for call in calls]
+    types = [types_in_jax(call) for call in calls]
 
     def run(
         given: list[list[jax.Array]],
@@ -152,7 +152,7 @@ def in_jax(calls: Sequence[Call]) -> list[Outcome]:
     ]
 
 
-def _types(call: Call) -> list[tuple[tuple[int, ...], str]]:
+def types_in_jax(call: Call) -> list[tuple[tuple[int, ...], str]]:
     given = [
         jax.ShapeDtypeStruct(x.shape, "complex64" if x.dtype.kind == "c" else "float32")
         for x in inputs(call)

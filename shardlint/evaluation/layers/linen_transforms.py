@@ -237,7 +237,8 @@ def _count(args: Sequence[Any], axes: Sequence[Any], given: int | None) -> int:
         sizes.add(int(given))
     if len(sizes) != 1:
         raise ValueError(f"copies over sizes {sorted(sizes)}")
-    return sizes.pop()
+    found: int = sizes.pop()
+    return found
 
 
 def _of_round(args: Sequence[Any], axes: Sequence[Any], number: int) -> list[Any]:

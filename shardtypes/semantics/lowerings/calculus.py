@@ -39,7 +39,8 @@ from shardtypes.semantics.lowerings.shapes import (
     slice_in_dim,
 )
 from shardtypes.semantics.primitives import elementwise as e
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, known
 
 _JNP = "jax.numpy"
 
@@ -334,7 +335,7 @@ def linalg_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @lowering(f"{_JNP}.polyval")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, places = promoted(asarray(p), asarray(x))
-    count = sizes_of(coefficients)[0]
+    count = known(sizes_of(coefficients)[0])
     if not count:
         return multiply(places, 0)
     shape = common_shape([coefficients.dims[1:], places.dims])
@@ -349,7 +350,7 @@ def _aligned(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
     from shardtypes.semantics.lowerings.padding import pad
 
     arrays = promoted(ravel(a1), ravel(a2))
-    longest = max(sizes_of(array)[0] for array in arrays)
+    longest = greatest(*(sizes_of(array)[0] for array in arrays))
     return [pad(array, (longest - sizes_of(array)[0], 0)) for array in arrays]
 
 
@@ -367,7 +368,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     (array,) = inexact(asarray(p))
     for _ in range(int(m)):
-        count = sizes_of(array)[0]
+        count = known(sizes_of(array)[0])
         array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
     return array
 
@@ -377,7 +378,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     (array,) = inexact(asarray(p))
     added = ravel(asarray(0.0 if k is None else k))
     for step in range(int(m)):
-        count = sizes_of(array)[0]
+        count = known(sizes_of(array)[0])
         array = array / asarray([float(count - place) for place in range(count)])
         last = added[step if sizes_of(added)[0] > 1 else 0]
         array = concatenate([array, reshape(last, (1,))])
@@ -387,8 +388,10 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 @lowering(f"{_JNP}.vander")
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     array = asarray(x)
+    if array.rank != 1:
+        raise Refused("needs a vector", "ranks")
     if N is None:
-        count = sizes_of(array)[0]
+        count = known(sizes_of(array)[0])
     else:
         count = int(N)
     if increasing:

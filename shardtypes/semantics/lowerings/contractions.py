@@ -19,7 +19,8 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.contractions import dot_general
 from shardtypes.semantics.primitives.reductions import reduce_sum
 from shardtypes.semantics.primitives.structure import squeeze, transpose
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number, least
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
@@ -240,7 +241,14 @@ def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
     )
 
 
-@lowering(f"{_JNP}.outer", f"{_JNP}.linalg.outer")
+@lowering(f"{_JNP}.linalg.outer")
+def linalg_outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    if asarray(x1).rank != 1 or asarray(x2).rank != 1:
+        raise Refused("needs vectors", "ranks")
+    return outer(x1, x2)
+
+
+@lowering(f"{_JNP}.outer")
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     x, y = promoted(ravel(a), ravel(b))
     return dot_general(x, y, dimension_numbers=(((), ()), ((), ())))
@@ -285,11 +293,16 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     left = expand_dims(x, axes=tuple(range(1, 2 * rank, 2)))
     right = expand_dims(y, axes=tuple(range(0, 2 * rank, 2)))
     product = e.mul(left, right)
-    sizes = [int(m) * int(n) for m, n in zip(sizes_of(x), sizes_of(y), strict=True)]
+    sizes = [m * n for m, n in zip(sizes_of(x), sizes_of(y), strict=True)]
     return reshape(product, new_sizes=tuple(sizes))
 
 
-@lowering(f"{_JNP}.trace", f"{_JNP}.linalg.trace")
+@lowering(f"{_JNP}.linalg.trace")
+def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
+    return trace(x, offset, -2, -1, dtype)
+
+
+@lowering(f"{_JNP}.trace")
 def trace(
     a: ArrayLike,
     offset: int = 0,
@@ -298,19 +311,26 @@ def trace(
     dtype: Any = None,
     out: None = None,
 ) -> Array:
-    found = diagonal(a, offset, axis1, axis2)
+    found = asarray(diagonal(a, offset, axis1, axis2), dtype)
     return reduce_sum(found, axes=(found.rank - 1,))
 
 
-@lowering(f"{_JNP}.diagonal", f"{_JNP}.linalg.diagonal")
+@lowering(f"{_JNP}.linalg.diagonal")
+def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    return diagonal(x, offset, -2, -1)
+
+
+@lowering(f"{_JNP}.diagonal")
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     from shardtypes.semantics.lazy import np
     from shardtypes.semantics.lowerings.indexing import indexed
 
     array = moveaxis(a, (axis1, axis2), (-2, -1))
-    rows, columns = map(int, sizes_of(array)[-2:])
+    rows, columns = sizes_of(array)[-2:]
     below = max(-offset, 0)
     right = max(offset, 0)
-    length = max(0, min(rows - below, columns - right))
+    length = greatest(0, least(rows - below, columns - right))
+    if not is_number(length):
+        return Array((*array.dims[:-2], length), array.dtype, array.weak)
     places = np.arange(length)
     return indexed(array, (..., places + below, places + right))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shardtypes.lang import dtypes
+from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Dim
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.local_sizes import capacity_axes, whole
@@ -101,6 +102,8 @@ def _array_of(x: Any) -> Array:
         return _array_of(x.__jax_array__())
     if isinstance(x, (list, tuple)):
         return _of_items(x)
+    if isinstance(x, Size):
+        return Array((), "int32", True)
     raise Unsupported(f"a {type(x).__name__} as an array")
 
 
@@ -129,13 +132,29 @@ def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
     return broadcast_in_dim(number, shape=tuple(shape), broadcast_dimensions=())
 
 
-def like(value: complex, array: Array) -> Array:
-    """A number as an array of rank 0, of another array's dtype."""
+def like(value: Any, array: Array) -> Array:
+    """A number as an array of rank 0, of another array's dtype. Of one that depends on names the value is not known."""
+    if isinstance(value, Size):
+        return Array((), array.dtype, array.weak)
     if array.dtype is None:
         numbers = np.asarray(value)
     else:
         numbers = held(np.asarray(value), array.dtype)
     return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
+
+
+def real(size: Any) -> Any:
+    """A size as a float. Of one that depends on names the value is not known."""
+    if isinstance(size, Size):
+        return Array((), "float32", True)
+    return float(size)
+
+
+def counting(size: Any) -> Array:
+    """The numbers from 0 below a size."""
+    if isinstance(size, Size):
+        return Array((size,), "int32")
+    return asarray(np.arange(size, dtype=np.int32))
 
 
 def cast(array: Array, dtype: str) -> Array:
@@ -193,11 +212,20 @@ def inexact(*arrays: Array) -> list[Array]:
     return [cast(array, dtypes.inexact(array.dtype) or "float32") for array in found]
 
 
+class AxisOutOfRange(ValueError):
+    """Raised for an axis that an array has not, as JAX does."""
+
+    def __init__(self, axis: int, rank: int) -> None:
+        super().__init__(f"axis {axis} is out of range for rank {rank}")
+        self.axis = axis
+        self.rank = rank
+
+
 def axis_of(axis: Any, rank: int) -> int:
-    """A non-negative axis. Raises IndexError for one that is out of range."""
+    """A non-negative axis. Raises AxisOutOfRange."""
     number = int(axis)
     if not -rank <= number < rank:
-        raise IndexError(f"axis {number} is out of range for rank {rank}")
+        raise AxisOutOfRange(number, rank)
     return number % rank
 
 
@@ -215,13 +243,22 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 def shape_of(shape: Any) -> tuple[int, ...]:
     """A shape argument: an int or several."""
     if isinstance(shape, (tuple, list)):
-        return tuple(whole(size) for size in shape)
-    return (whole(shape),)
+        return tuple(map(_size_of, shape))
+    return (_size_of(shape),)
 
 
-def sizes_of(array: Array) -> tuple[int, ...]:
-    """The sizes, which are numbers where functions are evaluated."""
-    return tuple(size for size in array.dims if isinstance(size, int))
+def _size_of(given: Any) -> Any:
+    if isinstance(given, Size):
+        return given
+    return whole(given)
+
+
+def sizes_of(array: Array) -> tuple[Any, ...]:
+    """The sizes: numbers where functions are evaluated, else numbers or expressions of names. Raises Unsupported for an
+    array of which a size is not known."""
+    if any(size is None for size in array.dims):
+        raise Unsupported("a size that is not known")
+    return array.dims
 
 
 def int_of(x: Any) -> int:
@@ -230,4 +267,13 @@ def int_of(x: Any) -> int:
         if x.value is None or x.value.axes or x.shape != ():
             raise Unsupported("a number that is not the same on all devices")
         return int(np.asarray(x.value.parts[0]))
+    if isinstance(x, Size):
+        raise Unsupported("a number that depends on sizes")
     return int(x)
+
+
+def number_of(x: Any) -> Any:
+    """The same, where a size that depends on names does."""
+    if isinstance(x, Size):
+        return x
+    return int_of(x)

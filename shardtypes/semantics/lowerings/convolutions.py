@@ -6,7 +6,6 @@ of slices and products. A dimension that the kernel does not reach over stays as
 
 from __future__ import annotations
 
-import math
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     inexact,
     like,
+    number_of,
     promoted,
     sizes_of,
 )
@@ -36,6 +36,7 @@ from shardtypes.semantics.lowerings.shapes import (
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import LOWERINGS, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_less, is_number, least, rounded_up
 
 _JNP, _LAX, _SIGNAL = "jax.numpy", "jax.lax", "jax.scipy.signal"
 
@@ -78,16 +79,16 @@ def _paddings(
 ) -> list[tuple[int, int]]:
     """What is added before and behind each place's dimension."""
     if not isinstance(padding, str):
-        return [(int(low), int(high)) for low, high in padding]
+        return [(number_of(low), number_of(high)) for low, high in padding]
     if padding.upper() == "VALID":
         return [(0, 0)] * len(sizes)
     if padding.upper() not in ("SAME", "SAME_LOWER"):
         raise Unsupported(f"padding {padding}")
     found = []
     for size, window, stride in zip(sizes, windows, strides, strict=True):
-        places = math.ceil(size / stride)
+        places = rounded_up(size, stride)
         covered = (places - 1) * stride + window
-        total = max(covered - size, 0)
+        total = greatest(covered - size, 0)
         less = total // 2
         more = total - less
         if padding.upper() == "SAME_LOWER":
@@ -103,6 +104,10 @@ def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -
         return expand_dims(array, axis + 1)
     last = (window - 1) * dilation
     count = (sizes_of(array)[axis] - last - 1) // stride + 1
+    if not is_number(count):
+        shape = list(array.dims)
+        shape[axis : axis + 1] = [greatest(count, 0), window]
+        return Array(tuple(shape), array.dtype, array.weak)
     starts = np.arange(max(count, 0))[:, None] * stride
     offsets = np.arange(window)[None, :] * dilation
     before = (slice(None),) * axis
@@ -260,12 +265,12 @@ def conv_transpose(
 def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
     if padding == "SAME":
         total = window + stride - 2
-        if stride > window - 1:
+        if is_less(window, stride + 1):
             low = window - 1
         else:
-            low = math.ceil(total / 2)
+            low = rounded_up(total, 2)
     else:
-        total = window + stride - 2 + max(window - stride, 0)
+        total = window + stride - 2 + greatest(window - stride, 0)
         low = window - 1
     return low, total - low
 
@@ -294,10 +299,27 @@ def _part(
             size = m
             start = (n - 1) // 2
         else:
-            size = abs(m - n) + 1
-            start = min(m, n) - 1
+            size = greatest(m, n) - least(m, n) + 1
+            start = least(m, n) - 1
         whole = slice_in_dim(whole, start, start + size, axis=k)
     return whole
+
+
+def _are_numbers(*arrays: Array) -> bool:
+    return all(is_number(size) for array in arrays for size in sizes_of(array))
+
+
+def _of_mode(x: Array, kernel: Array, mode: str) -> Array:
+    """What a convolution in one dimension has the shape of, whichever of the two is longer."""
+    m, n = sizes_of(x)[0], sizes_of(kernel)[0]
+    sizes = {
+        "full": m + n - 1,
+        "same": greatest(m, n),
+        "valid": greatest(m, n) - least(m, n) + 1,
+    }
+    if mode not in sizes:
+        raise ValueError("mode must be one of ['full', 'same', 'valid']")
+    return Array((sizes[mode],), x.dtype, x.weak)
 
 
 @lowering(f"{_JNP}.convolve")
@@ -310,7 +332,9 @@ def convolve(
     **options: Any,
 ) -> Array:
     x, kernel = inexact(asarray(a), asarray(v))
-    if sizes_of(x)[0] < sizes_of(kernel)[0]:
+    if not _are_numbers(x, kernel):
+        return _of_mode(x, kernel, mode)
+    if is_less(sizes_of(x)[0], sizes_of(kernel)[0]):
         x, kernel = kernel, x
     return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
 
@@ -325,7 +349,9 @@ def correlate(
     **options: Any,
 ) -> Array:
     x, kernel = inexact(asarray(a), asarray(v))
-    if sizes_of(x)[0] < sizes_of(kernel)[0]:
+    if not _are_numbers(x, kernel):
+        return _of_mode(x, kernel, mode)
+    if is_less(sizes_of(x)[0], sizes_of(kernel)[0]):
         return flip(e.conj(correlate(kernel, x, mode)))
     return _part(
         _convolved(x, flip(e.conj(kernel))), sizes_of(x), sizes_of(kernel), mode
@@ -337,7 +363,7 @@ def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
     if turned:
         kernel = flip(e.conj(kernel))
     if mode == "valid" and any(
-        m < n for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
+        is_less(m, n) for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
     ):
         raise Unsupported("a valid convolution with a larger kernel")
     return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)

@@ -16,6 +16,7 @@ from shardtypes.semantics.lowerings.convert import (
     dtype_name,
     int_of,
     shape_of,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.operators import add, multiply
@@ -157,7 +158,7 @@ def linspace(
 def eye(
     N: int, M: int | None = None, k: int = 0, dtype: Any = None, **options: Any
 ) -> Array:
-    shape = (int(N), int(N if M is None else M))
+    shape = shape_of([N, N if M is None else M])
     rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
     return cast(e.eq(add(rows, int_of(k)), columns), dtype_name(dtype or "float32"))
 
@@ -169,7 +170,7 @@ def identity(n: int, dtype: Any = None) -> Array:
 
 @lowering(f"{_JNP}.tri")
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
-    shape = (int(N), int(N if M is None else M))
+    shape = shape_of([N, N if M is None else M])
     rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
     return cast(e.ge(add(rows, int_of(k)), columns), dtype_name(dtype or "float32"))
 
@@ -199,7 +200,7 @@ def meshgrid(
     order = list(range(len(arrays)))
     if swap:
         order[:2] = [1, 0]
-    shape = [int(arrays[k].dims[0]) for k in order]  # type: ignore[arg-type]  # a number, as values are
+    shape = [sizes_of(arrays[k])[0] for k in order]
     found = []
     for place, given in zip(order, arrays, strict=True):
         wide = expand_dims(

@@ -16,6 +16,7 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     inexact,
     like,
+    real,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import (
@@ -540,7 +541,9 @@ def multivariate_normal_logpdf(
     rest = places - middle
     distance = einsum("...i,ij,...j->...", rest, inv(spread), rest)
     size = sizes_of(spread)[0]
-    return -0.5 * (distance + size * math.log(2 * math.pi) + slogdet(spread)[1])
+    volume = real(size) * math.log(2 * math.pi) + slogdet(spread)[1]
+    density: Array = -0.5 * (distance + volume)
+    return density
 
 
 _LOGS: dict[str, Function] = {

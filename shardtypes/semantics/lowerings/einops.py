@@ -9,10 +9,16 @@ from typing import Any
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings import reductions
 from shardtypes.semantics.lowerings.contractions import contracted
-from shardtypes.semantics.lowerings.convert import asarray, promoted
+from shardtypes.semantics.lowerings.convert import (
+    asarray,
+    number_of,
+    promoted,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.joining import stack
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import is_number
 
 Groups = list[list[str]]
 """The names in each dimension of one side of a pattern; none for ``1`` and ``()``."""
@@ -52,13 +58,15 @@ def _sizes(groups: Groups, array: Array, given: dict[str, int]) -> dict[str, int
     if len(groups) != array.rank:
         raise ValueError("the pattern has another number of dimensions than the array")
     sizes = dict(given)
-    for group, dim in zip(groups, array.dims, strict=True):
-        whole = int(dim)  # type: ignore[arg-type]  # a number, as values are
+    for group, whole in zip(groups, sizes_of(array), strict=True):
         open_ = [name for name in group if name not in sizes and not name.isdigit()]
-        known = 1
+        known: Any = 1
         for name in group:
-            known *= int(name) if name.isdigit() else sizes.get(name, 1)
-        if len(open_) > 1 or (not open_ and known != whole) or whole % known:
+            known = known * (int(name) if name.isdigit() else sizes.get(name, 1))
+        is_fitting = len(open_) <= 1 and (bool(open_) or known == whole)
+        if is_number(whole) and is_number(known):
+            is_fitting = is_fitting and not whole % known
+        if not is_fitting:
             raise ValueError("the pattern does not fit the sizes")
         if open_:
             sizes[open_[0]] = whole // known
@@ -82,7 +90,7 @@ def _prepared(
     dots = [f"…{k}" for k in range(hidden)]
     before = _dotted(before, dots)
     after = _dotted(after, dots)
-    numbers = {name: int(size) for name, size in given.items()}
+    numbers = {name: number_of(size) for name, size in given.items()}
     sizes = _sizes(before, array, numbers)
     names = [name for group in before for name in group]
     flat = s.reshape(array, new_sizes=tuple(sizes[name] for name in names))
@@ -97,9 +105,9 @@ def _made(
     array = s.transpose(array, permutation=tuple(names.index(name) for name in order))
     shape = []
     for group in after:
-        size = 1
+        size: Any = 1
         for name in group:
-            size *= sizes[name]
+            size = size * sizes[name]
         shape.append(size)
     return s.reshape(array, new_sizes=tuple(shape))
 

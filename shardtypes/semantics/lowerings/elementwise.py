@@ -8,7 +8,6 @@ from typing import Any
 
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import whole
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -16,6 +15,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     like,
     promoted,
+    shape_of,
 )
 from shardtypes.semantics.lowerings.operators import (
     absolute,
@@ -180,7 +180,6 @@ register(
         "gammainc": _of_floats(e.igamma),
         "gammaincc": _of_floats(e.igammac),
         "betainc": _of_floats(e.betainc),
-        "polygamma": _of_floats(e.polygamma),
     },
 )
 register(
@@ -199,6 +198,14 @@ register(
         "positive": _direct(e.copy),
     },
 )
+
+
+@lowering(f"{_SPECIAL}.polygamma")
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
+    order = asarray(n)
+    if dtypes.is_kind(order.dtype, "signed", "unsigned") is False:
+        raise TypeError(f"the order of polygamma is an integer, not {order.dtype}")
+    return e.polygamma(*inexact(order, asarray(x)))
 
 
 def _rounding(primitive: Primitive) -> Callable[[ArrayLike], Array]:
@@ -590,7 +597,7 @@ def one_hot(
         raise Unsupported("one_hot of floats that are no positions")
     wide = expand_dims(array, axes=(array.rank,))
     classes = cast(
-        iota(shape=(whole(num_classes),), dimension=0, dtype="int32"),
+        iota(shape=shape_of(num_classes), dimension=0, dtype="int32"),
         array.dtype or "int32",
     )
     made = asarray(e.eq(wide, classes), dtype)

@@ -17,6 +17,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     inexact,
     int_of,
+    number_of,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.joining import concatenate
@@ -24,7 +25,8 @@ from shardtypes.semantics.lowerings.padding import pad
 from shardtypes.semantics.lowerings.shapes import flip, roll, slice_in_dim
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import fft as p
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import is_number
 
 _FFT = "jax.numpy.fft"
 
@@ -38,8 +40,13 @@ def _complex(a: ArrayLike) -> Array:
 
 def _resized(array: Array, axis: int, size: int | None) -> Array:
     """Cut, or filled up with zeros."""
+    if is_number(size) and size is not None and size < 1:
+        raise Refused(f"{size} points along a dimension", "sizes")
     if size is None or size == sizes_of(array)[axis]:
         return array
+    if not (is_number(size) and is_number(sizes_of(array)[axis])):
+        shape = (*array.dims[:axis], size, *array.dims[axis + 1 :])
+        return Array(shape, array.dtype, array.weak)
     if size < sizes_of(array)[axis]:
         return slice_in_dim(array, 0, size, axis=axis)
     more = [
@@ -48,12 +55,12 @@ def _resized(array: Array, axis: int, size: int | None) -> Array:
     return pad(array, more)
 
 
-def _scale(sizes: Sequence[int], norm: str | None, inverse: bool) -> float:
-    """What the transform is multiplied by, beyond the inverse's division."""
+def _scale(sizes: Sequence[Any], norm: str | None, inverse: bool) -> float:
+    """What the transform is multiplied by, beyond the inverse's division; 1 for all that depends on names."""
     if norm not in (None, "backward", "ortho", "forward"):
         raise ValueError(f"Invalid norm value {norm}")
     count = math.prod(sizes)
-    if norm in (None, "backward"):
+    if norm in (None, "backward") or not is_number(count):
         return 1.0
     power = 0.5 if norm == "ortho" else 1.0
     return float(count**power if inverse else count**-power)
@@ -67,7 +74,7 @@ def _transformed(
     else:
         given = list(sizes)
     for axis, size in zip(axes, given, strict=True):
-        array = _resized(array, axis, None if size is None else int_of(size))
+        array = _resized(array, axis, None if size is None else number_of(size))
     scale = _scale([sizes_of(array)[axis] for axis in axes], norm, inverse)
     found = p.fft(array, axes=tuple(axes), inverse=inverse)
     if scale == 1.0:
@@ -84,7 +91,9 @@ def _mirrored(array: Array, axis: int, size: int | None) -> Array:
     if size is None:
         wanted = 2 * (sizes_of(array)[axis] - 1)
     else:
-        wanted = int_of(size)
+        wanted = number_of(size)
+    if is_number(wanted) and wanted == 0:
+        return slice_in_dim(array, 0, 0, axis=axis)
     half = _resized(array, axis, wanted // 2 + 1)
     rest = flip(e.conj(slice_in_dim(half, 1, (wanted + 1) // 2, axis=axis)), axis)
     return concatenate([half, rest], axis)

@@ -86,7 +86,10 @@ def frexp(x: ArrayLike) -> tuple[Array, Array]:
 @lowering(f"{_JNP}.ldexp")
 def ldexp(x1: ArrayLike, x2: ArrayLike) -> Array:
     (array,) = inexact(asarray(x1))
-    return e.mul(array, e.exp2(cast(asarray(x2), array.dtype or "float32")))
+    power = asarray(x2)
+    if dtypes.is_kind(power.dtype, "floating", "complex"):
+        raise TypeError(f"the exponent of ldexp is an integer, not {power.dtype}")
+    return e.mul(array, e.exp2(cast(power, array.dtype or "float32")))
 
 
 @lowering(f"{_JNP}.signbit")

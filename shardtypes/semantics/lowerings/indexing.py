@@ -16,9 +16,10 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     cast,
-    int_of,
     like,
+    number_of,
     promoted,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.operators import remainder
@@ -31,6 +32,7 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import indexing as p
 from shardtypes.semantics.primitives.structure import pad, reshape, slice_
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import is_number, sliced
 
 _JNP = "jax.numpy"
 
@@ -154,17 +156,19 @@ def _parse(
         if one is None:
             entries.append(None)
             continue
-        size = int(array.dims[k])  # type: ignore[arg-type]  # a number, as values are
+        size = sizes_of(array)[k]
         k += 1
         if isinstance(one, slice):
             entries.append(
                 slice(
                     *(
-                        None if part is None else int_of(part)
+                        None if part is None else number_of(part)
                         for part in (one.start, one.stop, one.step)
                     )
                 )
             )
+        elif _is_number(one) and not is_number(size):
+            entries.append(int(one))
         elif _is_number(one) and -size <= int(one) < size:
             entries.append(axis_of(one, size))
         else:
@@ -207,13 +211,12 @@ def _laid_out(array: Array, entries: Sequence[Any], arrays: Sequence[Array]) -> 
         if one is None:
             dims.append(1)
             continue
-        whole = array.dims[k]
-        size = int(whole)  # type: ignore[arg-type]  # a number, as values are
+        size = sizes_of(array)[k]
         k += 1
         if isinstance(one, slice):
-            kept = len(range(size)[one])
+            kept = sliced(one, size)
             # it still is the size of a sharded dimension, or another one
-            dims.append(whole if kept == size else kept)
+            dims.append(size if kept == size else kept)
     if apart or at is None:
         place = 0
     else:
@@ -427,8 +430,8 @@ def take(
 ) -> Array:
     array, at = along(a, axis)
     before = (slice(None),) * at
-    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    if isinstance(indices, int) and -size <= indices < size:
+    size = sizes_of(array)[at]
+    if isinstance(indices, int) and (not is_number(size) or -size <= indices < size):
         return indexed(array, (*before, indices))
     index = (*before, asarray(indices))
     if mode not in _PLACES:
@@ -452,7 +455,7 @@ def take_along_axis(
 ) -> Array:
     array, at = along(arr, axis)
     places = asarray(indices)
-    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[at]
     found = _taken_along(array, _in_range(places, size), at)
     is_inside = _is_inside(_from_start(places, size), size)
     if _name(mode or "fill") != "fill" or _holds(is_inside):
@@ -468,14 +471,19 @@ def take_along_axis(
 
 def _taken_along(array: Array, places: Array, at: int) -> Array:
     """The entries at positions that are in range."""
-    shape = [max(int(m), int(n)) for m, n in zip(array.dims, places.dims, strict=True)]  # type: ignore[arg-type]
-    whole = list(shape)
-    sizes = list(shape)
-    whole[at] = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    sizes[at] = int(places.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    shape = common_shape([_without(array.dims, at), _without(places.dims, at)])
+    whole: list[Dim] = list(shape)
+    sizes: list[Dim] = list(shape)
+    whole[at] = array.dims[at]
+    sizes[at] = places.dims[at]
     return p.take_along(
         broadcast_to(array, whole), broadcast_to(places, sizes), axis=at
     )
+
+
+def _without(shape: Sequence[Dim], at: int) -> tuple[Dim, ...]:
+    """A shape with 1 for one of its sizes."""
+    return (*shape[:at], 1, *shape[at + 1 :])
 
 
 @lowering(f"{_JNP}.put_along_axis")
@@ -491,29 +499,9 @@ def put_along_axis(
     if axis is None:
         raise Unsupported("put_along_axis without an axis")
     at = axis_of(axis, array.rank)
-    places = _in_range(places, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
+    places = _in_range(places, sizes_of(array)[at])
     new = broadcast_to(cast(asarray(values), array.dtype or "float32"), places.dims)
     return p.put_along(array, places, new, axis=at)
-
-
-@lowering("jax.ops.segment_sum")
-def segment_sum(
-    data: ArrayLike,
-    segment_ids: ArrayLike,
-    num_segments: int | None = None,
-    **options: Any,
-) -> Array:
-    if num_segments is None:
-        raise Unsupported("segment_sum without num_segments")
-    array = asarray(data)
-    zeros = broadcast_to(like(0, array), (int(num_segments), *array.dims[1:]))
-    ids = asarray(segment_ids)
-    inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(int(num_segments), ids)))
-    mask = reshape(
-        cast(inside, array.dtype or "float32"),
-        new_sizes=(*ids.dims, *[1] * (array.rank - 1)),
-    )
-    return At(zeros, ids).add(e.mul(array, mask))
 
 
 @lowering(f"{_JNP}.searchsorted")
@@ -530,23 +518,3 @@ def searchsorted(
     else:
         below = e.le(sorted_, wide)
     return sum_(below, axis=-1)
-
-
-@lowering(f"{_JNP}.bincount")
-def bincount(
-    x: ArrayLike,
-    weights: ArrayLike | None = None,
-    minlength: int = 0,
-    *,
-    length: int | None = None,
-) -> Array:
-    array = asarray(x)
-    if length is None:
-        if array.value is None or array.value.axes:
-            raise Unsupported("bincount without a length")
-        length = max(int(np.max(array.value.parts[0], initial=-1)) + 1, minlength)
-    if weights is None:
-        given = broadcast_to(asarray(1), array.dims)
-    else:
-        given = asarray(weights)
-    return segment_sum(given, array, length)

@@ -11,8 +11,10 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     int_of,
+    number_of,
     promoted,
     shape_of,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.shapes import (
     along,
@@ -23,13 +25,14 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number, known
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
 
 def _items(arrays: Any) -> list[Array]:
     if isinstance(arrays, Array):
-        return [arrays[i] for i in range(int(arrays.dims[0]))]  # type: ignore[arg-type]  # a number, as values are
+        return [arrays[i] for i in range(known(arrays.dims[0]))]
     return [asarray(x) for x in arrays]
 
 
@@ -88,18 +91,25 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     array = asarray(ary)
     at = axis_of(axis, array.rank)
-    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[at]
     if isinstance(indices_or_sections, (tuple, list)):
-        bounds = [0, *(int_of(one) for one in indices_or_sections), size]
+        bounds = [0, *(number_of(one) for one in indices_or_sections), size]
     else:
-        count = int_of(indices_or_sections)
-        base, more = divmod(size, count)
-        bounds = [k * base + min(k, more) for k in range(count + 1)]
+        bounds = _even_bounds(size, int_of(indices_or_sections))
     return [_between(array, low, high, at) for low, high in zip(bounds, bounds[1:])]  # noqa: B905, RUF100 - pairs
 
 
-def _between(array: Array, low: int, high: int, axis: int) -> Array:
-    return slice_in_dim(array, low, max(high, low), axis=axis)
+def _even_bounds(size: Any, count: int) -> list[Any]:
+    """Where parts begin and end; the first ones are larger by one where the size is no multiple."""
+    if not is_number(size):
+        part = size // count  # as it is meant: a size that is a multiple
+        return [k * part for k in range(count)] + [size]
+    base, more = divmod(size, count)
+    return [k * base + min(k, more) for k in range(count + 1)]
+
+
+def _between(array: Array, low: Any, high: Any, axis: int) -> Array:
+    return slice_in_dim(array, low, greatest(high, low), axis=axis)
 
 
 @lowering(f"{_LAX}.split")
@@ -123,7 +133,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     array = asarray(x)
     at = axis_of(axis, array.rank)
-    count = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    count = known(array.dims[at])
     return tuple(
         s.squeeze(slice_in_dim(array, i, i + 1, axis=at), axes=(at,))
         for i in range(count)
@@ -134,18 +144,18 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 def repeat(
     a: ArrayLike, repeats: Any, axis: int | None = None, **options: Any
 ) -> Array:
-    array, at = along(a, axis)
+    array, at = along(a, axis if asarray(a).rank else None)
     if isinstance(repeats, (tuple, list)) or (
         isinstance(repeats, Array) and repeats.rank
     ):
         raise Unsupported("repeat with a number for each entry")
-    times = int_of(repeats)
+    times = number_of(repeats)
     wide = s.expand_dims(array, axes=(at + 1,))
     sizes = (*array.dims[: at + 1], times, *array.dims[at + 1 :])
     spread = s.broadcast_in_dim(
         wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank))
     )
-    size = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[at]
     return s.reshape(
         spread, new_sizes=(*array.dims[:at], size * times, *array.dims[at + 1 :])
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     cast,
+    counting,
     dtype_name,
     int_of,
+    number_of,
     promoted,
     shape_of,
     sizes_of,
@@ -34,7 +37,9 @@ from shardtypes.semantics.lowerings.shapes import (
     reshape,
     size_of,
 )
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import is_number, known, least
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
@@ -156,6 +161,8 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     array = ravel(v)
     count = size_of(array)
     side = count + abs(k)
+    if not is_number(side):
+        return Array((side, side), array.dtype, array.weak)
     rows = np.arange(count) + max(-k, 0)
     return At(zeros((side, side), array.dtype), (rows, rows + k)).set(array)
 
@@ -167,7 +174,13 @@ def fill_diagonal(
     array = asarray(a)
     if wrap or inplace:
         raise Unsupported("fill_diagonal in place, or wrapped")
-    places = np.arange(min(sizes_of(array)))
+    if array.rank > 2:
+        for size in array.dims[1:]:
+            require_equal(array.dims[0], size, "needs dimensions of one size")
+    length = least(*sizes_of(array))
+    if not is_number(length):
+        return Array(array.shape, array.dtype, array.weak)
+    places = np.arange(length)
     new = ravel(val)
     new = take(new, places % size_of(new))
     return At(array, (places,) * array.rank).set(new)
@@ -196,7 +209,7 @@ def delete(
     assume_unique_indices: bool = False,
 ) -> Array:
     array, at = along(arr, axis)
-    places = np.arange(sizes_of(array)[at])
+    places = np.arange(known(sizes_of(array)[at]))
     return take(array, np.delete(places, _static(obj, len(places), "delete")), at)
 
 
@@ -205,7 +218,7 @@ def insert(
     arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None
 ) -> Array:
     array, at = along(arr, axis)
-    count = sizes_of(array)[at]
+    count = known(sizes_of(array)[at])
     index = _static(obj, count, "insert")
     if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:
         raise Unsupported("one value inserted at several places")
@@ -225,7 +238,9 @@ def insert(
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     array = ravel(a)
     wanted = shape_of(new_shape)
-    total = int(np.prod(wanted))
+    total = math.prod(wanted)
+    if not (is_number(total) and is_number(size_of(array))):
+        return Array(wanted, array.dtype, array.weak)
     if not size_of(array):
         return zeros(wanted, array.dtype)
     return reshape(take(array, np.arange(total) % size_of(array)), wanted)
@@ -266,7 +281,7 @@ def _triangle(function: str) -> Callable[..., tuple[Array, ...]]:
 
 def _triangle_from(function: str) -> Callable[..., tuple[Array, ...]]:
     def indices(arr: ArrayLike, k: int = 0) -> tuple[Array, ...]:
-        rows, columns = sizes_of(asarray(arr))
+        rows, columns = map(known, sizes_of(asarray(arr)))
         return tuple(map(_numbers, getattr(np, function)(rows, int_of(k), columns)))
 
     return indices
@@ -279,7 +294,7 @@ for _name in ("tril_indices", "triu_indices"):
 
 @lowering(f"{_JNP}.diag_indices")
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    return (_numbers(np.arange(int_of(n))),) * ndim
+    return (counting(number_of(n)),) * ndim
 
 
 @lowering(f"{_JNP}.diag_indices_from")

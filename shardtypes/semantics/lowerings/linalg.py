@@ -18,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     int_of,
     like,
     promoted,
+    real,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.creation import eye, tril, triu, zeros
@@ -36,9 +37,11 @@ from shardtypes.semantics.lowerings.shapes import (
     squeeze,
     swapaxes,
 )
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import linalg as p
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number, known
 
 _LINALG, _SCIPY = "jax.numpy.linalg", "jax.scipy.linalg"
 
@@ -46,8 +49,24 @@ _LINALG, _SCIPY = "jax.numpy.linalg", "jax.scipy.linalg"
 def _matrix(a: ArrayLike) -> Array:
     (array,) = inexact(asarray(a))
     if array.rank < 2:
-        raise ValueError("a matrix is needed")
+        raise Refused("needs at least 2 dimensions", "ranks")
     return array
+
+
+def _square(a: ArrayLike) -> Array:
+    array = _matrix(a)
+    rows, columns = array.dims[-2:]
+    require_equal(rows, columns, "needs square matrices")
+    return array
+
+
+def _symmetric(a: ArrayLike) -> Array:
+    """What is made symmetric first: a single row or column is repeated for that."""
+    array = _matrix(a)
+    rows, columns = array.dims[-2:]
+    if (rows == 1) != (columns == 1):
+        raise Unsupported("a single row or column made symmetric")
+    return _square(array)
 
 
 def _adjoint(array: Array) -> Array:
@@ -154,13 +173,14 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
 def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
     found, *rest = promoted(*[asarray(one) for one in arrays])
     for one in rest:
+        require_equal(found.dims[-1], one.dims[0], "neighbours do not fit")
         found = matmul(found, one)
     return found
 
 
 @lowering(f"{_LINALG}.matrix_power")
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    array = _matrix(a)
+    array = _square(a)
     if n < 0:
         base = inv(array)
     else:
@@ -199,12 +219,16 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @lowering(f"{_LINALG}.inv", f"{_SCIPY}.inv")
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    return p.inverse(_matrix(a))
+    return p.inverse(_square(a))
 
 
 @lowering(f"{_LINALG}.solve")
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    matrix, right = inexact(asarray(a), asarray(b))
+    matrix, right = inexact(_square(a), asarray(b))
+    if not right.rank:
+        raise Refused("the right side is a scalar", "operands")
+    if matrix.rank > 2 and right.rank != matrix.rank:
+        raise Unsupported("a batch that depends on the release of JAX")
     vector = right.rank == 1
     if vector:
         right = expand_dims(right, -1)
@@ -286,7 +310,10 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Array:
     if axes is not None:
         raise Unsupported("tensorsolve with axes")
     rest = sizes_of(matrix)[right.rank :]
-    size = int(np.prod(rest))
+    size = math.prod(rest)
+    require_equal(
+        math.prod(sizes_of(matrix)[: right.rank]), size, "not as many rows as columns"
+    )
     return reshape(solve(reshape(matrix, (-1, size)), ravel(right)), rest)
 
 
@@ -295,7 +322,8 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     array = asarray(a)
     first = sizes_of(array)[:ind]
     second = sizes_of(array)[ind:]
-    return reshape(inv(reshape(array, (int(np.prod(first)), -1))), (*second, *first))
+    require_equal(math.prod(first), math.prod(second), "not as many rows as columns")
+    return reshape(inv(reshape(array, (math.prod(first), -1))), (*second, *first))
 
 
 @lowering(f"{_LINALG}.pinv")
@@ -304,7 +332,7 @@ def pinv(
 ) -> Array:
     array = _matrix(a)
     left, values, right = p.svd(array, full_matrices=False)
-    largest = max(sizes_of(array)[-2:])
+    largest = real(greatest(*sizes_of(array)[-2:]))
     given = rcond if rtol is None else rtol
     if given is None:
         bound = 10.0 * largest * float(np.finfo(np.float32).eps)
@@ -324,6 +352,8 @@ def lstsq(
     matrix, right = inexact(asarray(a), asarray(b))
     if numpy_resid or rcond is not None:
         raise Unsupported("lstsq with rcond or NumPy's residuals")
+    if matrix.rank != 2 or right.rank not in (1, 2):
+        raise Refused("needs a matrix and a vector or matrix", "operands")
     if right.rank == 2:
         columns = right
     else:
@@ -348,7 +378,7 @@ def matrix_rank(
     values = svdvals(array)
     given = tol if rtol is None else rtol
     if given is None:
-        bound = max(sizes_of(array)[-2:]) * float(np.finfo(np.float32).eps)
+        bound = real(greatest(*sizes_of(array)[-2:])) * float(np.finfo(np.float32).eps)
     else:
         bound = given
     return sum_(e.gt(values, values[..., :1] * bound), axis=-1)
@@ -402,7 +432,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
         raise Unsupported("the characteristic polynomial of a matrix")
     found = asarray(np.ones(1))
     zero = zeros((1,), array.dtype)
-    for k in range(sizes_of(array)[0]):
+    for k in range(known(sizes_of(array)[0])):
         found = concatenate([found, zero]) - array[k] * concatenate([zero, found])
     return found
 
@@ -412,19 +442,19 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @lowering(f"{_LINALG}.det", f"{_SCIPY}.det")
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    return p.determinant(_matrix(a))
+    return p.determinant(_square(a))
 
 
 @lowering(f"{_LINALG}.slogdet")
 def slogdet(a: ArrayLike, *, method: Any = None) -> tuple[Array, ...]:
-    return p.slogdet(_matrix(a))
+    return p.slogdet(_square(a))
 
 
 @lowering(f"{_LINALG}.cholesky")
 def cholesky(
     a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True
 ) -> Array:
-    array = _matrix(a)
+    array = _symmetric(a)
     factor = p.cholesky(
         _adjoint(array) if upper else array, symmetrize=bool(symmetrize_input)
     )
@@ -508,7 +538,7 @@ def eigh(
 ) -> tuple[Array, ...]:
     if not symmetrize_input:
         raise Unsupported("eigh that reads one half")
-    return p.eigh(_matrix(a))
+    return p.eigh(_symmetric(a))
 
 
 @lowering(f"{_LINALG}.eigvalsh")
@@ -526,7 +556,7 @@ def scipy_eigh(
 ) -> Any:
     if b is not None or options.get("eigvals") is not None:
         raise Unsupported("a generalised problem, or some of the eigenvalues")
-    found = p.eigh(_matrix(a))
+    found = p.eigh(_symmetric(a))
     if eigvals_only:
         return found[0]
     return found
@@ -534,12 +564,12 @@ def scipy_eigh(
 
 @lowering(f"{_LINALG}.eig")
 def eig(a: ArrayLike) -> tuple[Array, ...]:
-    return p.eig(_matrix(a))
+    return p.eig(_square(a))
 
 
 @lowering(f"{_LINALG}.eigvals")
 def eigvals(a: ArrayLike) -> Array:
-    return p.eig(_matrix(a))[0]
+    return p.eig(_square(a))[0]
 
 
 @lowering(f"{_SCIPY}.lu_factor")
@@ -566,7 +596,7 @@ def lu_solve(
 
 def _order(pivots: Array) -> Array:
     """The rows in the order that exchanges one after the other lead to."""
-    rows = [asarray(k) for k in range(sizes_of(pivots)[0])]
+    rows = [asarray(k) for k in range(known(sizes_of(pivots)[0]))]
     order = concatenate([expand_dims(row, 0) for row in rows])
     for k in range(len(rows)):
         pivot = pivots[k]
@@ -592,7 +622,7 @@ def expm(
     A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16
 ) -> Array:
     """The series of a small fraction of the matrix, squared again and again."""
-    array = _matrix(A)
+    array = _square(A)
     squarings = 10
     terms = 12
     small = array * 2.0**-squarings
@@ -636,6 +666,8 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = promoted(column, row)
     height = sizes_of(column)[0]
     width = sizes_of(row)[0]
+    if not (is_number(height) and is_number(width)):
+        return Array((height, width), column.dtype, column.weak)
     entries = concatenate([row[1:][::-1], column])
     places = np.arange(height)[:, None] - np.arange(width)[None, :]
     return take(entries, places + width - 1)
@@ -653,6 +685,8 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = promoted(column, row)
     height = sizes_of(column)[0]
     width = sizes_of(row)[0]
+    if not (is_number(height) and is_number(width)):
+        return Array((height, width), column.dtype, column.weak)
     entries = concatenate([column, row[1:]])
     places = np.arange(height)[:, None] + np.arange(width)[None, :]
     return take(entries, places)
@@ -662,6 +696,8 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 def circulant(c: ArrayLike) -> Array:
     column = asarray(c)
     size = sizes_of(column)[-1]
+    if not is_number(size):
+        return Array((*column.dims, size), column.dtype, column.weak)
     return take(
         column, (np.arange(size)[:, None] - np.arange(size)[None, :]) % size, -1
     )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -13,6 +14,7 @@ from shardtypes.semantics.lowerings.convert import (
     axis_of,
     inexact,
     like,
+    real,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import (
@@ -25,6 +27,7 @@ from shardtypes.semantics.lowerings.elementwise import (
 )
 from shardtypes.semantics.lowerings.reductions import log_softmax, max_, sum_
 from shardtypes.semantics.lowerings.shapes import moveaxis
+from shardtypes.semantics.primitive import require_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering
 
@@ -40,10 +43,29 @@ def _floats(*given: ArrayLike) -> list[Array]:
     return inexact(*[asarray(one) for one in given])
 
 
+def _required(*given: ArrayLike) -> None:
+    """Raises TypeError for what is no array of floats, as optax does."""
+    for one in given:
+        dtype = asarray(one).dtype
+        if not isinstance(one, Array) or dtypes.is_kind(dtype, "floating") is False:
+            raise TypeError(f"an array of floats is needed, got {dtype}")
+
+
+def _of_one_shape(*given: ArrayLike) -> None:
+    """optax compares the shapes of some arguments: they do not broadcast."""
+    first, *rest = [asarray(one) for one in given]
+    for other in rest:
+        if first.rank != other.rank:
+            raise ValueError("arrays of different ranks")
+        for a, b in zip(first.dims, other.dims, strict=True):
+            require_equal(a, b)
+
+
 # --- of differences -------------------------------------------------------------------------------------------------
 
 
 def _errors(predictions: ArrayLike, targets: ArrayLike | None) -> Array:
+    _required(predictions)
     if targets is None:
         return _floats(predictions)[0]
     return e.sub(*_floats(predictions, targets))
@@ -51,6 +73,8 @@ def _errors(predictions: ArrayLike, targets: ArrayLike | None) -> Array:
 
 @_loss("squared_error")
 def squared_error(predictions: ArrayLike, targets: ArrayLike | None = None) -> Array:
+    if targets is not None:
+        _of_one_shape(predictions, targets)
     return e.square(_errors(predictions, targets))
 
 
@@ -85,6 +109,7 @@ def softmax_cross_entropy(
     axis: Any = -1,
     where: ArrayLike | None = None,  # its name
 ) -> Array:
+    _required(logits)
     scores, weights = _floats(logits, labels)
     logarithms = log_softmax(scores, axis, where)
     return e.neg(sum_(_products(weights, logarithms, where), axis))
@@ -107,14 +132,18 @@ def softmax_cross_entropy_with_integer_labels(
 ) -> Array:
     if isinstance(axis, (tuple, list)):
         raise Unsupported("integer labels over several dimensions")
+    _required(logits)
     (scores,) = _floats(logits)
     at = axis_of(axis, scores.rank)
+    if asarray(labels).rank != scores.rank - 1:
+        raise ValueError("labels have a dimension less than logits")
     chosen = one_hot(labels, sizes_of(scores)[at], dtype=scores.dtype)
     return softmax_cross_entropy(scores, moveaxis(chosen, -1, at), at, where)
 
 
 @_loss("safe_softmax_cross_entropy")
 def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
+    _required(logits)
     scores, weights = _floats(logits, labels)
     products = where(
         e.eq(weights, like(0, weights)), 0.0, e.mul(weights, log_softmax(scores))
@@ -124,6 +153,7 @@ def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
 
 @_loss("sigmoid_binary_cross_entropy")
 def sigmoid_binary_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
+    _required(logits)
     scores, weights = _floats(logits, labels)
     return e.neg(
         weights * log_sigmoid(scores) + (1.0 - weights) * log_sigmoid(e.neg(scores))
@@ -161,6 +191,7 @@ def poly_loss_cross_entropy(
 ) -> Array:
     from shardtypes.semantics.lowerings.reductions import softmax
 
+    _required(logits, labels)
     scores, weights = _floats(logits, labels)
     missing = sum_(_products(weights, 1.0 - softmax(scores, axis, where), where), axis)
     return softmax_cross_entropy(scores, weights, axis, where) + epsilon * missing
@@ -174,12 +205,14 @@ def smooth_labels(
     axis: Any = -1,
     where: ArrayLike | None = None,
 ) -> Array:
+    _required(labels)
     (weights,) = _floats(labels)
     if where is not None or isinstance(axis, (tuple, list)) or axis is None:
         raise Unsupported("labels smoothed over some entries, or several dimensions")
     count = sizes_of(weights)[axis_of(axis, weights.rank)]
     share = asarray(alpha)
-    return weights * (1.0 - share) + share / float(count)
+    smoothed: Array = weights * (1.0 - share) + share / real(count)
+    return smoothed
 
 
 @_loss("hinge_loss")
@@ -190,6 +223,7 @@ def hinge_loss(predictor_outputs: ArrayLike, targets: ArrayLike) -> Array:
 
 @lowering("optax.losses.perceptron_loss")
 def perceptron_loss(predictor_outputs: ArrayLike, targets: ArrayLike) -> Array:
+    _of_one_shape(predictor_outputs, targets)
     outputs, signs = _floats(predictor_outputs, targets)
     return clip(e.neg(outputs * signs), 0.0)
 
@@ -224,6 +258,7 @@ def kl_divergence(
     axis: Any = -1,
     where: ArrayLike | None = None,
 ) -> Array:
+    _required(log_predictions, targets)
     logarithms, weights = _floats(log_predictions, targets)
     return sum_(_divergence(weights, logarithms, where), axis)
 
@@ -235,6 +270,7 @@ def kl_divergence_with_log_targets(
     axis: Any = -1,
     where: ArrayLike | None = None,
 ) -> Array:
+    _required(log_predictions, log_targets)
     logarithms, wanted = _floats(log_predictions, log_targets)
     return sum_(_products(e.exp(wanted), wanted - logarithms, where), axis)
 
@@ -269,6 +305,7 @@ def cosine_similarity(
 ) -> Array:
     if where is not None or epsilon != 0.0:
         raise Unsupported("cosine_similarity with where or epsilon")
+    _required(predictions, targets)
     first, second = _floats(predictions, targets)
     sizes = [e.sqrt(sum_(e.square(one), axis)) for one in (first, second)]
     return sum_(first * second, axis) / (sizes[0] * sizes[1])

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.convert import ArrayLike, asarray, sizes_of
+from shardtypes.semantics.lowerings.convert import (
+    ArrayLike,
+    asarray,
+    number_of,
+    sizes_of,
+)
 from shardtypes.semantics.lowerings.indexing import indexed
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import is_number
 
 _OF_ENTRIES = frozenset({"edge", "reflect", "symmetric", "wrap"})
 """Modes that repeat entries of the array itself."""
@@ -41,24 +48,27 @@ def pad(
     )
 
 
-def _with_entries(array: Array, widths: list[tuple[int, int]], mode: Any) -> Array:
+def _with_entries(array: Array, widths: list[tuple[Any, Any]], mode: Any) -> Array:
     """Each dimension read at the places that NumPy would copy."""
     for axis, (size, width) in enumerate(zip(sizes_of(array), widths, strict=True)):
-        if width != (0, 0):
+        if width != (0, 0) and not is_number(size):
+            shape = (*array.dims[:axis], size + sum(width), *array.dims[axis + 1 :])
+            array = Array(shape, array.dtype, array.weak)
+        elif width != (0, 0):
             places = np.pad(np.arange(size), width, mode=mode)
             array = indexed(array, (*(slice(None),) * axis, places))
     return array
 
 
-def _pad_widths(given: Any, rank: int) -> list[tuple[int, int]]:
-    if isinstance(given, int):
+def _pad_widths(given: Any, rank: int) -> list[tuple[Any, Any]]:
+    if isinstance(given, (int, Size)):
         return [(given, given)] * rank
     pairs = [
         tuple(one) if isinstance(one, (tuple, list)) else (one, one) for one in given
     ]
-    if all(isinstance(one, int) for one in given) and len(given) == 2:
+    if all(isinstance(one, (int, Size)) for one in given) and len(given) == 2:
         pairs = [(given[0], given[1])]
     return [
-        (int(low), int(high))
+        (number_of(low), number_of(high))
         for low, high in (pairs * rank if len(pairs) == 1 else pairs)
     ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from shardtypes.semantics.array import Array
+from shardtypes.lang.size import Size
+from shardtypes.semantics.array import Array, Shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
@@ -15,6 +16,7 @@ from shardtypes.semantics.lowerings.convert import (
     int_of,
     like,
     shape_of,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import clip
 from shardtypes.semantics.lowerings.indexing import take
@@ -56,7 +58,7 @@ def bits(key: Array, shape: Any = (), dtype: Any = None) -> Array:
     return p.random_bits(key, shape=shape_of(shape))
 
 
-def unit(key: Array, shape: tuple[int, ...]) -> Array:
+def unit(key: Array, shape: Shape) -> Array:
     """Floats from 0 up to 1, as JAX makes them of 32 bits."""
     drawn = e.shift_right_logical(
         p.random_bits(key, shape=shape), cast(asarray(9), "uint32")
@@ -139,7 +141,7 @@ def bernoulli(
         sizes = chance.dims
     else:
         sizes = shape_of(shape)
-    return e.lt(unit(key, sizes), chance)  # type: ignore[arg-type]  # numbers, as values are
+    return e.lt(unit(key, sizes), chance)
 
 
 @lowering(f"{_RANDOM}.exponential")
@@ -173,10 +175,10 @@ def permutation(
     """Which permutation is drawn is not the one of JAX: it is one, and the same for the same key."""
     if independent:
         raise Unsupported("a permutation of each row by itself")
-    if isinstance(x, int):
+    if isinstance(x, (int, Size)):
         return argsort(unit(key, (x,)))
     array = asarray(x)
-    size = int(array.dims[axis])  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[axis]
     return take(array, argsort(unit(key, (size,))), axis)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     like,
     promoted,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
@@ -25,6 +27,7 @@ from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.primitives.structure import expand_dims, reshape
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import greatest
 
 _JNP, _LAX, _NN = "jax.numpy", "jax.lax", "jax.nn"
 
@@ -168,12 +171,13 @@ def all_(
     )
 
 
-def count(array: Array, axes: tuple[int, ...]) -> int:
+def count(array: Array, axes: tuple[int, ...]) -> Any:
     """The number of entries along some axes."""
-    total: Any = 1
-    for axis in axes:
-        total = total * array.dims[axis]
-    return int(total)
+    sizes = sizes_of(array)
+    total: Any = math.prod(sizes[axis] for axis in axes)
+    if isinstance(total, int):
+        return int(total)
+    return total
 
 
 def _flat(array: Array) -> Array:
@@ -246,7 +250,7 @@ def var(
     total = sum_(squares, axis=axes, keepdims=keepdims, where=where)
     less = ddof if correction is None else correction
     if where is None:
-        return divide(total, like(max(count(array, axes) - less, 0), total))
+        return divide(total, like(greatest(count(array, axes) - less, 0), total))
     number = sum_(
         e.convert_element_type(_spread(where, array), new_dtype=array.dtype),
         axes,
@@ -598,7 +602,7 @@ def average(
     array, given = inexact(asarray(a), asarray(weights))
     if given.rank != array.rank and axis is not None:
         shape = [1] * array.rank
-        shape[axis_of(axis, array.rank)] = int(given.dims[0])  # type: ignore[arg-type]  # a number, as values are
+        shape[axis_of(axis, array.rank)] = sizes_of(given)[0]
         given = reshape(given, new_sizes=tuple(shape))
     total = sum_(multiply(array, given), axis, keepdims=keepdims)
     return divide(total, sum_(_widened_weights(given, array), axis, keepdims=keepdims))

@@ -12,8 +12,11 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     axis_of,
     cast,
+    counting,
     like,
+    number_of,
     promoted,
+    shape_of,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import clip, truth, where
@@ -32,6 +35,7 @@ from shardtypes.semantics.lowerings.shapes import (
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import reductions as r
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, is_number
 
 _JNP = "jax.numpy"
 
@@ -130,8 +134,8 @@ def put(
     values = ravel(v)
     if mode not in (None, "clip", "wrap"):
         raise Unsupported(f"put in mode {mode}")
-    count = size_of(index)
-    values = take(values, np.arange(count) % max(size_of(values), 1))
+    places = remainder(counting(size_of(index)), greatest(size_of(values), 1))
+    values = take(values, places)
     if mode == "wrap":
         index = remainder(index, size_of(array))
     return reshape(At(ravel(array), index).set(values), array.dims)
@@ -147,15 +151,16 @@ def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Ar
     flat = ravel(mask)
     count = size_of(flat)
     order = argsort(e.not_(flat))
-    order = _of_length(order, count, int(size))
-    numbers = asarray(np.arange(int(size), dtype=np.int32))
-    return order, e.lt(numbers, sum_(flat))
+    order = _of_length(order, count, number_of(size))
+    return order, e.lt(counting(number_of(size)), sum_(flat))
 
 
 def _of_length(positions: Array, count: int, size: int) -> Array:
     """So many positions: cut, or zeros behind the ``count`` that there are."""
-    missing = max(size - count, 0)
+    missing = greatest(size - count, 0)
     zeros = broadcast_to(like(0, positions), (missing,))
+    if not is_number(missing):
+        return Array((size,), positions.dtype)
     return concatenate([positions, zeros])[:size]
 
 
@@ -231,7 +236,7 @@ def extract(
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
     rest = asarray(indices)
     found: list[Array] = []
-    for size in reversed([int(one) for one in shape]):
+    for size in reversed(shape_of(shape)):
         found.append(remainder(rest, size))
         rest = floor_divide(rest, size)
     return tuple(reversed(found))
@@ -363,7 +368,10 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     array = asarray(a)
     at = axis_of(axis, array.rank)
     ordered = moveaxis(sort(array, at), at, -1)
-    cut = axis_of(kth, sizes_of(ordered)[-1]) + 1
+    size = sizes_of(ordered)[-1]
+    if not is_number(size):
+        return Array(array.shape, array.dtype, array.weak)
+    cut = axis_of(kth, size) + 1
     return moveaxis(
         concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at
     )

@@ -16,19 +16,25 @@ from shardtypes.semantics.lowerings.convert import (
     axis_of,
     int_of,
     shape_of,
+    sizes_of,
 )
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import bounds, is_number
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
 
 
-def size_of(array: Array) -> int:
+def size_of(array: Array) -> Any:
     """The number of entries."""
-    total = 1
-    for size in array.dims:
-        total *= int(size)  # type: ignore[arg-type]  # a number, as values are
-    return total
+    return math.prod(map(_unmarked, sizes_of(array)))
+
+
+def _unmarked(size: Any) -> Any:
+    """A size that does not know over which axes it is sharded."""
+    if isinstance(size, int):
+        return int(size)
+    return size
 
 
 def entries_of(array: Array) -> int:
@@ -41,9 +47,10 @@ def _resolved(array: Array, shape: Sequence[int]) -> tuple[int, ...]:
     """The shape with a number in place of -1, which is as local as the entries that no other size takes."""
     if -1 not in shape:
         return tuple(shape)
-    rest = 1
+    rest: Any = 1
     for size in shape:
-        rest *= int(size) if size != -1 else 1
+        if size != -1:
+            rest = rest * _unmarked(size)
     axes = local_axes_of(*array.dims) - local_axes_of(*shape)
     left = size_of(array) // rest
     left = sharded(left, axes) if axes else left
@@ -285,12 +292,11 @@ def slice_in_dim(
     """A slice along one dimension."""
     array = asarray(operand)
     at = axis_of(axis, array.rank)
-    whole = int(array.dims[at])  # type: ignore[arg-type]  # a number, as values are
-    low, high, _ = slice(start_index, limit_index).indices(whole)
+    low, high = bounds(start_index, limit_index, sizes_of(array)[at])
     starts = [0] * array.rank
     limits = list(array.dims)
     strides = [1] * array.rank
-    starts[at], limits[at], strides[at] = low, max(high, low), stride
+    starts[at], limits[at], strides[at] = low, high, stride
     return s.slice_(
         array,
         start_indices=tuple(starts),
@@ -324,7 +330,12 @@ def index_in_dim(
 ) -> Array:
     array = asarray(operand)
     at = axis_of(axis, array.rank)
-    number = axis_of(index, int(array.dims[at]))  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[at]
+    number = 0
+    if is_number(size):
+        number = index % size
+        if not -size <= index < size:
+            raise ValueError(f"index {index} is out of range for size {size}")
     found = slice_in_dim(array, number, number + 1, axis=at)
     if keepdims:
         return found
@@ -456,7 +467,9 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
 
 
 def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
-    size = int(array.dims[axis])  # type: ignore[arg-type]  # a number, as values are
+    size = sizes_of(array)[axis]
+    if not is_number(size):
+        return _of_same_shape(array)
     if not size:
         return array
     start = int_of(by) % size
@@ -466,6 +479,11 @@ def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
     return s.concatenate(
         first, slice_in_dim(array, 0, size - start, axis=axis), dimension=axis, count=2
     )
+
+
+def _of_same_shape(array: Array) -> Array:
+    """What is known of an array that has the entries of another in an order that depends on the values of names."""
+    return Array(array.shape, array.dtype, array.weak)
 
 
 @lowering(f"{_JNP}.rot90")

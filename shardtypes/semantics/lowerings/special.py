@@ -10,15 +10,18 @@ from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    axis_of,
     inexact,
     int_of,
     like,
+    sizes_of,
 )
 from shardtypes.semantics.lowerings.elementwise import where, xlogy
 from shardtypes.semantics.lowerings.floats import iscomplexobj
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import special as p
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
+from shardtypes.semantics.sizes import is_number
 
 _SPECIAL, _JNP, _LAX = "jax.scipy.special", "jax.numpy", "jax.lax"
 
@@ -273,7 +276,11 @@ def tanh(x: ArrayLike) -> Array:
 def glu(x: ArrayLike, axis: int = -1) -> Array:
     from shardtypes.semantics.lowerings.joining import split
 
-    first, second = split(x, 2, axis)
+    array = asarray(x)
+    size = sizes_of(array)[axis_of(axis, array.rank)]
+    if is_number(size) and size % 2:
+        raise Refused(f"the size {size} is odd", "sizes")
+    first, second = split(array, 2, axis)
     return e.mul(first, e.logistic(second))
 
 

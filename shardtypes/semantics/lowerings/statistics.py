@@ -14,6 +14,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     inexact,
     like,
+    real,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.creation import linspace
@@ -46,6 +47,7 @@ from shardtypes.semantics.lowerings.shapes import (
 )
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.sizes import greatest, known
 
 _JNP = "jax.numpy"
 
@@ -94,17 +96,17 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
         rows, axes = _gathered(given, axis)
         ordered = sort(rows)
         if ignoring_nan:
-            known = sum_(
+            numbers = sum_(
                 cast(e.not_(isnan(rows)), given.dtype or ""), axis=-1, keepdims=True
             )
         else:
-            known = like(float(sizes_of(rows)[-1]), given)
+            numbers = like(sizes_of(rows)[-1], given)
             ordered = where(
                 any_(isnan(rows), axis=-1, keepdims=True), float("nan"), ordered
             )
         found = [
-            _quantile(ordered, known, ravel(wanted)[k], method)
-            for k in range(size_of(wanted))
+            _quantile(ordered, numbers, ravel(wanted)[k], method)
+            for k in range(known(size_of(wanted)))
         ]
         made = reshape(stack(found), (*wanted.dims, *found[0].dims))
         if not keepdims:
@@ -202,7 +204,7 @@ def sem(
     (array,) = inexact(asarray(a))
     array, at = along(array, axis)
     count = sizes_of(array)[at]
-    return divide(std(array, at, ddof=ddof, keepdims=keepdims), float(count) ** 0.5)
+    return divide(std(array, at, ddof=ddof, keepdims=keepdims), real(count) ** 0.5)
 
 
 @lowering(f"{_JNP}.cov")
@@ -228,10 +230,8 @@ def cov(
     ]
     if not given:
         centred = rows - mean(rows, axis=1, keepdims=True)
-        count = max(sizes_of(rows)[1] - less, 0)
-        return squeeze(
-            divide(matmul(centred, e.conj(transpose(centred))), float(count))
-        )
+        count = greatest(sizes_of(rows)[1] - less, 0)
+        return squeeze(divide(matmul(centred, e.conj(transpose(centred))), real(count)))
     if len(given) == 1:
         weights = given[0]
     else:
@@ -330,7 +330,7 @@ def digitize(
 ) -> Array:
     edges = asarray(bins)
     side = "left" if right else "right"
-    if sizes_of(edges)[0] < 2:
+    if sizes_of(edges)[0] in (0, 1):
         return searchsorted(edges, x, side)
     falling = searchsorted(edges[::-1], x, "right" if right else "left")
     return where(

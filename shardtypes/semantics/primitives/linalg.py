@@ -26,6 +26,7 @@ from shardtypes.semantics.primitives.structure import (
     transpose,
     zeros_like,
 )
+from shardtypes.semantics.sizes import least
 from shardtypes.semantics.values import Values
 
 Sizes = Callable[[Dim, Dim, Params], Sequence[tuple[Dim, ...]]]
@@ -261,11 +262,10 @@ cholesky = declare(
 
 
 def _smaller(rows: Dim, columns: Dim) -> Dim:
-    return (
-        min(rows, columns)
-        if isinstance(rows, int) and isinstance(columns, int)
-        else None
-    )
+    if rows is None or columns is None:
+        return None
+    found: Dim = least(rows, columns)
+    return found
 
 
 def _same_dtype(count: int) -> DtypeRule:

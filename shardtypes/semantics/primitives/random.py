@@ -12,13 +12,14 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
-from shardtypes.semantics.array import Array, Dim, Params
+from shardtypes.semantics.array import Array, Dim, Params, Shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
 from shardtypes.semantics.local_sizes import axes_of
 from shardtypes.semantics.primitive import declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.simulated import Simulated
+from shardtypes.semantics.sizes import known
 from shardtypes.semantics.values import Values
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -136,7 +137,7 @@ def alike(axes: Iterable[str]) -> frozenset[str]:
     return frozenset[str]() if without is None else without[0].intersection(axes)
 
 
-def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
+def random_bits(key: Array, *, shape: Shape) -> Array:
     """32 random bits for each entry."""
     drawn: Array = _bits_of_key(key, shape=shape)
     without = _without.get()
@@ -145,7 +146,7 @@ def random_bits(key: Array, *, shape: Sequence[int]) -> Array:
     axes, are_mapped = without
     if not drawn.own & axes and not are_mapped():
         return drawn
-    middle = np.full(tuple(int(size) for size in shape), _MIDDLE, np.uint32)
+    middle = np.full(tuple(map(known, shape)), _MIDDLE, np.uint32)
     return replace(drawn, value=Simulated.everywhere(middle), own=drawn.own - axes)
 
 

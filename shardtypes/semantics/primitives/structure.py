@@ -127,6 +127,8 @@ def _quotient(numerator: Dim, divisor: Dim) -> Dim:
         return None
     if isinstance(numerator, int) and isinstance(divisor, int):
         return numerator // divisor if divisor and numerator % divisor == 0 else None
+    if divisor == 0:
+        return None
     quotient = Size.of(numerator).divides_exactly(Size.of(divisor))
     if quotient is None:
         return None

@@ -123,6 +123,8 @@ _PRODUCTS = [
     *each("jax.numpy.linalg", "tensordot", A, B, axes=1),
     *each("jax.numpy", "trace diagonal", A, 1),
     *each("jax.numpy.linalg", "trace diagonal", A, offset=1),
+    *each("jax.numpy.linalg", "trace diagonal", numbers((2, 3, 4))),
+    *each("jax.numpy", "trace diagonal", numbers((2, 3, 4)), 0, 1, 2),
     *each(
         "jax.nn",
         "dot_product_attention",

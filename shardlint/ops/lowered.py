@@ -1,0 +1,489 @@
+"""Functions that have no model here, by their lowering onto primitives: what a lowering says of shapes, dtypes and
+relations holds of them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from functools import cache
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+from shardlint.ops.arrays import (
+    axis_error,
+    different,
+    dtype_name,
+    shown,
+    shown_size,
+)
+from shardlint.ops.registry import Call, OpContext, OpError, constant
+from shardlint.ops.sharding.base import Op, adopted
+from shardlint.ops.sharding.combining import used
+from shardlint.ops.sharding.state import (
+    FACTORED,
+    axes_met,
+    clean,
+    marks,
+    settled,
+    state,
+    unclear_axes,
+)
+from shardlint.values import (
+    ArrayValue,
+    DictValue,
+    Dimension,
+    DTypeValue,
+    ExternalValue,
+    IntValue,
+    Literal,
+    Note,
+    ScalarValue,
+    SequenceValue,
+    SliceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size, dtypes
+from shardtypes.lang.messages import sharded_over
+from shardtypes.semantics.array import Array, Dim, NotConcrete, UnknownRank
+from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
+from shardtypes.semantics.lowerings.collectives import collectives
+from shardtypes.semantics.lowerings.convert import AxisOutOfRange, DType
+from shardtypes.semantics.primitive import comparing
+from shardtypes.semantics.registry import Refused
+from shardtypes.semantics.relation import (
+    SAME,
+    UNKNOWN,
+    Relation,
+    Relations,
+    part,
+    split,
+)
+from shardtypes.semantics.sizes import simple
+
+#: Python numbers as the arrays that JAX makes of them.
+_NUMBERS = {"bool": "bool", "float": "float32", "complex": "complex64"}
+#: What stands for a dtype that is not known: the shape of a result seldom depends on it.
+_STAND_IN = {
+    "signed": "int32",
+    "unsigned": "uint32",
+    "bool": "bool",
+    "complex": "complex64",
+}
+
+
+def is_lowered(qualname: str) -> bool:
+    """Whether there is a lowering, of a function that talks to no other device."""
+    return qualname in LOWERINGS and qualname not in _COLLECTIVES
+
+
+_COLLECTIVES = {
+    f"jax.lax.{name}" for name in collectives("combines", "exchanges", "asks", "casts")
+}
+
+
+def call_of(
+    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
+) -> Call | None:
+    """The call, its arguments bound to parameter names; None where it does not fit the function."""
+    parameters = _signature(qualname)
+    try:
+        bound = parameters.bind(*args, **kwargs)
+    except TypeError:
+        return None
+    found: dict[str, Value] = {}
+    for name, parameter in parameters.parameters.items():
+        if name in bound.arguments:
+            found[name] = _as_value(bound.arguments[name])
+        elif _is_simple(parameter.default):
+            found[name] = constant(parameter.default)
+    return Call(qualname, found, ctx)
+
+
+@cache
+def _signature(qualname: str) -> Signature:
+    return signature(LOWERINGS[qualname])
+
+
+def _as_value(argument: Any) -> Value:
+    """An argument; those that a function takes any number of as one value."""
+    match argument:
+        case tuple():
+            return SequenceValue(argument)
+        case dict():
+            return DictValue(tuple(argument.items()))
+    found: Value = argument
+    return found
+
+
+def _is_simple(default: object) -> bool:
+    return default is None or isinstance(default, (bool, int, float, str))
+
+
+_CODES = {
+    "operands": "ST204",
+    "sizes": "ST206",
+    "ranks": "ST208",
+    "dtypes": "ST212",
+}
+
+
+def model(call: Call) -> Value:
+    """The result of a lowered function; something unknown where the lowering does not cover the call.
+
+    Raises OpError where JAX certainly refuses the call, or a partial sum is used as if it were complete.
+    """
+    reading = _Reading(call)
+    try:
+        args, kwargs = reading.arguments()
+        with comparing(reading.compare):
+            found = LOWERINGS[call.qualname](*args, **kwargs)
+    except UnknownRank:
+        return ArrayValue(None)
+    except AxisOutOfRange as error:
+        raise reading.refused_axis(error) from None
+    except Refused as error:
+        if reading.vague and error.of == "dtypes":
+            return Unknown(f"{call.name} of an array of unknown dtype")
+        text = str(error)
+        if error.of != "dtypes":
+            text = reading.with_shapes(text)
+        raise OpError(_CODES[error.of], f"{call.name}: {text}") from None
+    except (Unsupported, NotConcrete):
+        return Unknown(f"{call.name} in this form is not followed")
+    except (TypeError, ValueError, IndexError):
+        # of what JAX says to such a call nothing is known here
+        return Unknown(f"arguments of {call.name} not understood")
+    return reading.value(found)
+
+
+class _Passed(Enum):
+    """How an argument is passed."""
+
+    ONE_BY_POSITION = auto()
+    ANY_BY_POSITION = auto()
+    ONE_BY_NAME = auto()
+    ANY_BY_NAME = auto()
+
+
+@cache
+def _passed(qualname: str) -> list[tuple[str, _Passed]]:
+    """How each parameter of a function is: by name where that is possible, but not before ``*args``."""
+    parameters = _signature(qualname).parameters
+    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    kinds = {
+        Parameter.POSITIONAL_ONLY: _Passed.ONE_BY_POSITION,
+        Parameter.VAR_POSITIONAL: _Passed.ANY_BY_POSITION,
+        Parameter.KEYWORD_ONLY: _Passed.ONE_BY_NAME,
+        Parameter.VAR_KEYWORD: _Passed.ANY_BY_NAME,
+        Parameter.POSITIONAL_OR_KEYWORD: _Passed.ONE_BY_POSITION
+        if takes_any
+        else _Passed.ONE_BY_NAME,
+    }
+    return [(name, kinds[one.kind]) for name, one in parameters.items()]
+
+
+@dataclass
+class _Reading:
+    """One call. ``arrays`` are those among its arguments, ``vague`` whether the dtype of one is not known."""
+
+    call: Call
+    arrays: list[ArrayValue] = field(default_factory=list)
+    vague: bool = False
+    opaque: int = 0
+
+    @property
+    def ctx(self) -> OpContext:
+        return self.call.ctx
+
+    # --- arguments --------------------------------------------------------------------------------------------------
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """As the lowering takes them, by position and by name. Raises Unsupported for one that is not known."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for name, kind in _passed(self.call.qualname):
+            if name not in self.call.args:
+                continue
+            given = self.given(self.call[name])
+            if kind is _Passed.ONE_BY_POSITION:
+                args.append(given)
+            elif kind is _Passed.ANY_BY_POSITION:
+                args += given
+            elif kind is _Passed.ANY_BY_NAME:
+                kwargs.update(given)
+            else:
+                kwargs[name] = given
+        return args, kwargs
+
+    def given(self, value: Value) -> Any:
+        """An argument as lowerings take it. Raises Unsupported for one that is not known."""
+        match value:
+            case ArrayValue():
+                return self._array(value)
+            case IntValue(size=Size() as size):
+                return simple(size)
+            case ScalarValue(kind=kind) if kind in _NUMBERS:
+                return Array((), _NUMBERS[kind], kind != "bool", self._same())
+            case Literal(value=known):
+                return known
+            case SequenceValue(items=items, kind="list"):
+                return [self.given(item) for item in items]
+            case SequenceValue(items=items):
+                return tuple(self.given(item) for item in items)
+            case DictValue(items=pairs):
+                return {key: self.given(item) for key, item in pairs}
+            case SliceValue(lower=lower, upper=upper, step=step):
+                return slice(*(self.given(one) for one in (lower, upper, step)))
+            case DTypeValue() | ExternalValue():
+                return self._named(value)
+        raise Unsupported("an argument that is not known")
+
+    def _named(self, value: DTypeValue | ExternalValue) -> Any:
+        name = dtype_name(value, self.ctx)
+        if name in dtypes.CONCRETE:
+            return DType(name)
+        if isinstance(value, ExternalValue) and is_lowered(value.qualname):
+            return LOWERINGS[value.qualname]
+        raise Unsupported("an argument that is not known")
+
+    def _array(self, value: ArrayValue) -> Array:
+        if value.numpy:
+            dtype = dtypes.canonical(value.dtype, self.ctx.x64) if value.dtype else None
+        else:
+            dtype = value.dtype
+        if dtype not in dtypes.CONCRETE:
+            self.vague = True
+            dtype = _stand_in(dtype)
+        if self.ctx.view is not None:
+            value = adopted(value)
+        self.arrays.append(value)
+        shape = None
+        if value.dims is not None:
+            shape = tuple(map(self._size, value.dims))
+        return Array(shape, dtype, value.weak, self._relations(value))
+
+    def _size(self, dim: Dimension) -> Dim:
+        if dim.size is None:
+            self.opaque += 1
+            return Size.symbol(f"?{self.opaque}")
+        found: Dim = simple(dim.size)
+        return found
+
+    def compare(self, a: Dim, b: Dim, why: str | None) -> None:
+        """Two sizes that have to be equal. Raises OpError where they are not."""
+        if a is None or b is None:
+            return
+        sizes = Size.of(a), Size.of(b)
+        if any(map(_is_open, sizes)):
+            return
+        witness = different(self.ctx, *sizes)
+        if witness is None:
+            return
+        if why is None:
+            first, second = map(shown_size, sizes)
+            shapes = " and ".join(map(shown, self.arrays))
+            text = f"{shapes} do not fit: {first} is not {second}"
+        else:
+            text = self.with_shapes(why)
+        raise OpError("ST204", f"{self.call.name}: {text}", witness)
+
+    def with_shapes(self, text: str) -> str:
+        """``needs square matrices, got 'B M'``."""
+        shapes = " and ".join(map(shown, self.arrays))
+        return f"{text}, got {shapes}"
+
+    def refused_axis(self, error: AxisOutOfRange) -> OpError:
+        """An axis that an operand has not."""
+        ranked = [array for array in self.arrays if len(array.dims or ()) == error.rank]
+        if len(self.arrays) == 1 and ranked:
+            return axis_error(self.call, error.axis, ranked[0], error.rank)
+        return OpError("ST208", f"{self.call.name}: {error}")
+
+    # --- relations, in manual code ----------------------------------------------------------------------------------
+
+    def _same(self) -> Relations | None:
+        if self.ctx.view is None:
+            return None
+        return Relations()
+
+    def _relations(self, value: ArrayValue) -> Relations | None:
+        if self.ctx.view is None:
+            return _origins(value)
+        over = {}
+        for axis in axes_met([value]):
+            over[axis] = _relation(value, axis)
+        rest = UNKNOWN if value.unclear.all_but else SAME
+        return Relations.of(over, rest)
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def value(self, found: Any) -> Value:
+        """What a lowering gives as a value."""
+        match found:
+            case Array():
+                return self._of_array(found)
+            case list() | tuple():
+                kind = "list" if isinstance(found, list) else "tuple"
+                return SequenceValue(tuple(map(self.value, found)), kind)
+            case dict():
+                return DictValue(
+                    tuple((key, self.value(item)) for key, item in found.items())
+                )
+            case Size():
+                return IntValue(None if _is_open(found) else found)
+            case None | bool() | int() | float() | complex() | str():
+                return constant(found)
+        return Unknown(f"what {self.call.name} gives")
+
+    def _of_array(self, found: Array) -> Value:
+        dims: tuple[Dimension, ...] | None = None
+        if found.shape is not None:
+            dims = tuple(Dimension(_known(size)) for size in found.shape)
+        pending: frozenset[str] | None = None
+        if all(array.pending == frozenset() for array in self.arrays):
+            pending = frozenset()
+        dtype = found.dtype if self._is_certain(found.dtype) else None
+        out = ArrayValue(dims, dtype, False, pending)
+        if self.ctx.view is None:
+            return _with_origins(out, found.relations)
+        return self._placed(out, found.relations or Relations())
+
+    def _is_certain(self, dtype: str | None) -> bool:
+        """Whether the dtype of a result is: lowerings do not say whether one is weak, nor what JAX computes in small
+        floats and in 64 bits."""
+        kinds = {array.dtype for array in self.arrays}
+        if self.vague or any(array.weak for array in self.arrays):
+            return False
+        if kinds.intersection(dtypes.SMALL_FLOATS):
+            return False
+        if not any(dtypes.is_kind(kind, "floating", "complex") for kind in kinds):
+            return False
+        return dtype in kinds or not self.ctx.x64
+
+    def _placed(self, out: ArrayValue, relations: Relations) -> ArrayValue:
+        """The result, as its relations over the mesh axes say."""
+        met = axes_met(self.arrays)
+        for axis in met:
+            self._refuse_partial(axis, relations[axis])
+        local = {axis for axis in met if _is_of_parts(relations[axis])}
+        unclear = {axis for axis in met - local if not _is_told(relations[axis])}
+        axes = None
+        if out.dims is not None:
+            axes = [relations.sharding(k) for k in range(len(out.dims))]
+        if unclear or any(array.unclear.all_but for array in self.arrays):
+            axes = None
+        lasting = {
+            mark for array in self.arrays for mark in array.marks if mark[1] == "scaled"
+        }
+        return settled(
+            out,
+            axes,
+            pending=[axis for axis in met if relations[axis].kind == "part"],
+            varying=[
+                *local,
+                *(axis for axis in met if relations[axis].kind == "varying"),
+            ],
+            unclear=unclear_axes(self.arrays, met, unclear),
+            marks=[FACTORED, *lasting, *((axis, "local") for axis in local)],
+            constant=all(array.constant for array in self.arrays),
+            notes=[
+                *(note for array in self.arrays for note in array.notes),
+                *map(self._note_of_parts, sorted(local)),
+            ],
+        )
+
+    def _note_of_parts(self, axis: str) -> Note:
+        module, at = self.ctx.place
+        name = self.call.name
+        text = f"{name} over a dimension {sharded_over([axis])}"
+        return Note(axis, text, module, at)
+
+    def _refuse_partial(self, axis: str, relation: Relation) -> None:
+        """Raises OpError where the function is applied to partial sums, and is not linear."""
+        if relation.breach is None or relation.breach.fault != "partial":
+            return
+        partial = [array for array in self.arrays if state(array, axis) == "pending"]
+        if (
+            len(self.arrays) == 1
+            and partial
+            and not marks(partial[0], axis) - {"reduction"}
+        ):
+            assert self.ctx.view is not None
+            op = Op(self.call, self.ctx.view, tuple(self.arrays), (0,))
+            raise used(op, axis, partial)
+
+
+def _origins(value: ArrayValue) -> Relations | None:
+    """In the global view the axes of dimensions, each a relation of its own: where one comes out again, so does the
+    dimension."""
+    over = {}
+    for k, dim in enumerate(value.dims or ()):
+        for axis in dim.axes or ():
+            over[axis] = split(k)
+    if not over:
+        return None
+    return Relations.of(over)
+
+
+def _with_origins(out: ArrayValue, relations: Relations | None) -> ArrayValue:
+    if relations is None or out.dims is None:
+        return out
+    dims = tuple(
+        Dimension(dim.size, relations.sharding(k) or None)
+        for k, dim in enumerate(out.dims)
+    )
+    return replace(out, dims=dims)
+
+
+def _relation(value: ArrayValue, axis: str) -> Relation:
+    """The relation that state and marks stand for; nothing is known where they say more than it does."""
+    found = state(value, axis)
+    beyond = marks(value, axis) - {"split", "reduction"}
+    if beyond:
+        return UNKNOWN
+    if found == "replicated":
+        return SAME
+    if found == "pending":
+        return part()
+    if found == "sharded" and clean(value, axis):
+        for k, dim in enumerate(value.dims or ()):
+            if axis in (dim.axes or ()):
+                return split(k)
+    return UNKNOWN
+
+
+def _is_of_parts(relation: Relation) -> bool:
+    """Whether each device has computed something of its own part of what is needed whole."""
+    return relation.breach is not None and relation.breach.fault == "whole"
+
+
+def _is_told(relation: Relation) -> bool:
+    """Whether states have a name for it."""
+    if relation.power:
+        return False
+    if relation.kind == "part":
+        return relation.monoid == "sum"
+    return relation.kind in ("zero", "same", "split", "varying")
+
+
+def _is_open(size: Size) -> bool:
+    """Whether a size is made of one that is not known."""
+    return any(name.startswith("?") for name in size.symbols)
+
+
+def _known(size: Dim) -> Size | None:
+    if size is None:
+        return None
+    found = Size.of(size)
+    if _is_open(found):
+        return None
+    return found
+
+
+def _stand_in(dtype: str | None) -> str:
+    for kind, name in _STAND_IN.items():
+        if dtype is not None and dtypes.is_kind(dtype, kind) is True:
+            return name
+    return "float32"

@@ -1,0 +1,169 @@
+"""Every public function with names for sizes: what is told of its shape holds for the sizes that JAX is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shardlint.ops import lowered
+from shardlint.ops.registry import OpContext, OpError, constant
+from shardlint.values import (
+    ArrayValue,
+    Dimension,
+    ExternalValue,
+    IntValue,
+    SequenceValue,
+    Unknown,
+    Value,
+)
+from shardtypes.lang import Size, dtypes
+from tests.semantics.call import Call, Function, types_in_jax
+from tests.semantics.calls import CALLS
+
+pytestmark = pytest.mark.once
+
+NEED_NUMBERS = {
+    "jax.lax.conv_transpose": "the padding depends on which of two sizes is larger",
+    "jax.lax.unstack": "as many arrays as the size",
+    "jax.numpy.cross": "two or three components",
+    "jax.numpy.delete": "positions from the end",
+    "jax.numpy.digitize": "other functions of fewer than two edges",
+    "jax.numpy.insert": "positions from the end",
+    "jax.numpy.linalg.cross": "two or three components",
+    "jax.numpy.poly": "a step for each entry",
+    "jax.numpy.polyder": "a factor for each entry",
+    "jax.numpy.polyint": "a factor for each entry",
+    "jax.numpy.polyval": "a step for each coefficient",
+    "jax.numpy.quantile": "several quantiles are computed one after another",
+    "jax.numpy.tril_indices_from": "as many entries as the sizes say",
+    "jax.numpy.triu_indices_from": "as many entries as the sizes say",
+    "jax.numpy.unstack": "as many arrays as the size",
+    "jax.numpy.vander": "a column for each power",
+    "jax.scipy.linalg.lu_solve": "a step for each pivot",
+    "jax.scipy.signal.convolve": "which of two sizes is larger",
+}
+"""Functions that have calls which are told for numbers alone."""
+
+RELATED = ("jax.numpy.linalg.tensorinv", "jax.numpy.linalg.tensorsolve")
+"""Functions that take arrays of which a product of sizes is another one: with names for them no call would fit."""
+
+NAMES = [
+    name
+    for name in dict.fromkeys(call.name for call in CALLS)
+    if lowered.is_lowered(name)
+]
+_TOGETHER = 60
+GROUPS = [NAMES[k : k + _TOGETHER] for k in range(0, len(NAMES), _TOGETHER)]
+
+
+def symbolic(argument: Any) -> Value:
+    """An argument of a call, with a name for each size above 1, the same for equal sizes."""
+    if isinstance(argument, np.ndarray):
+        dims = tuple(Dimension(named(size)) for size in argument.shape)
+        dtype = "float32" if argument.dtype.kind == "f" else argument.dtype.name
+        return ArrayValue(dims, dtypes.canonical(dtype), False, frozenset())
+    if isinstance(argument, Function):
+        return ExternalValue(argument.name)
+    if isinstance(argument, (list, tuple)):
+        kind = "list" if isinstance(argument, list) else "tuple"
+        return SequenceValue(tuple(map(symbolic, argument)), kind)
+    if argument is None or isinstance(argument, (bool, int, float, complex, str)):
+        return constant(argument)
+    return Unknown("another argument")
+
+
+def named(size: int) -> Size:
+    if size < 2:
+        return Size.const(size)
+    return Size.symbol(f"n{size}")
+
+
+def told(call: Call) -> list[Value]:
+    args = [symbolic(argument) for argument in call.args]
+    kwargs = {name: symbolic(value) for name, value in (call.kwargs or {}).items()}
+    bound = lowered.call_of(call.name, args, kwargs, OpContext())
+    assert bound is not None, call
+    return parts(lowered.model(bound))
+
+
+def parts(value: Value) -> list[Value]:
+    if isinstance(value, SequenceValue):
+        return [part for item in value.items for part in parts(item)]
+    return [value]
+
+
+def evaluated(size: Size | None) -> int | None:
+    if size is None:
+        return None
+    return size.evaluate({name: int(name[1:]) for name in size.symbols})
+
+
+@pytest.mark.parametrize(
+    "group", GROUPS, ids=[f"{one[0]}-to-{one[-1]}" for one in GROUPS]
+)
+def test_shapes_hold_for_the_sizes(group: list[str]) -> None:
+    wrong: list[str] = []
+    for call in CALLS:
+        if call.name not in group or call.name in RELATED:
+            continue
+        found = told(call)
+        if len(found) == 1 and isinstance(found[0], Unknown):
+            if call.name not in NEED_NUMBERS and not is_of_another_kind(call):
+                wrong.append(f"{call}: {found[0].reason}")
+            continue
+        types = types_in_jax(call)
+        if len(found) != len(types):
+            wrong.append(f"{call}: {len(found)} results, not {len(types)}")
+            continue
+        for one, (shape, dtype) in zip(found, types, strict=True):
+            if isinstance(one, IntValue) or not isinstance(one, ArrayValue):
+                continue
+            assert one.dims is not None, call
+            sizes = tuple(evaluated(dim.size) for dim in one.dims)
+            if sizes != shape or one.dtype not in (dtype, None):
+                wrong.append(f"{call}: {one.dtype}{sizes}, not {dtype}{shape}")
+    assert not wrong, "\n".join(wrong)
+
+
+def is_of_another_kind(call: Call) -> bool:
+    """Whether an argument is none of an array, a number, a text or a sequence of these."""
+    given = [*call.args, *(call.kwargs or {}).values()]
+    values = [part for argument in given for part in parts(symbolic(argument))]
+    return any(isinstance(value, Unknown) for value in values)
+
+
+def test_what_needs_numbers_is_listed_for_a_reason() -> None:
+    left = {
+        call.name
+        for call in CALLS
+        if call.name in NEED_NUMBERS
+        and any(isinstance(one, Unknown) for one in told(call))
+    }
+    assert left == set(NEED_NUMBERS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "jax.numpy.add",
+        "jax.scipy.stats.norm.pdf",
+        "optax.losses.hinge_loss",
+        "jax.numpy.matmul",
+    ],
+)
+def test_sizes_that_do_not_go_together(name: str) -> None:
+    first, second = (
+        ArrayValue(
+            (Dimension(Size.symbol(one)), Dimension(Size.symbol(two))), "float32"
+        )
+        for one, two in ("BM", "BK")
+    )
+    call = lowered.call_of(name, [first, second], {}, OpContext())
+    assert call is not None
+    with pytest.raises(OpError) as caught:
+        lowered.model(call)
+    assert caught.value.code == "ST204"
+    assert "is not" in caught.value.message
+    assert caught.value.witness
