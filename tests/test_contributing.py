@@ -135,6 +135,6 @@ def test_the_tests_of_a_change_fail_without_the_rest(copy: Path) -> None:
 
 def test_a_change_that_does_not_apply_is_noticed(copy: Path) -> None:
     change = ADDITIONS[0].change
-    place = copy / "shardlint" / "ops" / "fft.py"
-    place.write_text(place.read_text().replace("fftfreq", "frequencies"))
+    place = copy / "shardtypes" / "semantics" / "lowerings" / "fft.py"
+    place.write_text(place.read_text().replace('"jax.lax.fft"', '"jax.lax.dft"'))
     assert "fft.py" in apply(change, copy)

@@ -152,8 +152,14 @@ def model(call: Call) -> Value:
         raise OpError(_CODES[error.of], f"{call.name}: {text}") from None
     except (Unsupported, NotConcrete):
         return Unknown(f"{call.name} in this form is not followed")
-    except (TypeError, ValueError, IndexError):
-        # of what JAX says to such a call nothing is known here
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+    ):
+        # arguments of another kind than the function takes: of what JAX says to them nothing is known here
         return Unknown(f"arguments of {call.name} not understood")
     return reading.value(found)
 
@@ -474,8 +480,8 @@ def _is_open(size: Size) -> bool:
 
 
 def _known(size: Dim) -> Size | None:
-    if size is None:
-        return None
+    if not isinstance(size, (int, Size)):
+        return None  # an array was given as a size, say
     found = Size.of(size)
     if _is_open(found):
         return None

@@ -364,6 +364,8 @@ def isnan(x: ArrayLike) -> Array:
 @lowering(f"{_JNP}.isinf")
 def isinf(x: ArrayLike) -> Array:
     array = absolute(x)
+    if dtypes.is_kind(array.dtype, "signed", "unsigned", "bool"):
+        return e.ne(array, array)
     return e.eq(array, like(math.inf, array))
 
 

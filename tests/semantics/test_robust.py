@@ -1,0 +1,35 @@
+"""Every lowering with names for sizes, whatever it is given: what is not understood is unknown and never an error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shardlint.ops import lowered
+from shardlint.ops.registry import OpContext, OpError
+from shardlint.values import Value
+from shardtypes.semantics.lowerings import LOWERINGS
+from tests.ops.test_robust import ANYTHING, many
+
+pytestmark = pytest.mark.once
+
+NAMES = sorted(filter(lowered.is_lowered, LOWERINGS))
+
+
+@many
+@given(
+    st.lists(st.sampled_from(range(len(ANYTHING))), min_size=4, max_size=4),
+    st.integers(0, 4),
+)
+def test_lowerings_take_anything(chosen: list[int], count: int) -> None:
+    values = [ANYTHING[i] for i in chosen[:count]]
+    for name in NAMES:
+        call = lowered.call_of(name, values, {}, OpContext())
+        if call is None:
+            continue
+        try:
+            result = lowered.model(call)
+        except OpError:
+            continue
+        assert isinstance(result, Value), name
