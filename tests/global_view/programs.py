@@ -9,6 +9,9 @@ from typing import Any
 import einops
 import jax
 import jax.numpy as jnp
+import jax.scipy.integrate
+import jax.scipy.stats
+import optax
 from hypothesis import strategies as st
 from jax import lax
 from jax._src.core import ShardingTypeError  # JAX has no public name for these two
@@ -76,6 +79,9 @@ ONE = [
     "lax.dynamic_index_in_dim({a}, 0, axis=1)", "lax.dynamic_update_slice_in_dim({a}, {a}[:, :1], 0, axis=1)",
     "{a}.reshape({a}.shape[0], -1, 4, out_sharding=P('{i}'))", "{a}.reshape(-1, out_sharding=P('{i}'))",
     "jnp.reshape({a}, (-1, 8), out_sharding=P(None, '{i}'))", "{a}.ravel(out_sharding=P('{i}'))",
+    "jax.scipy.stats.norm.logpdf({a})", "jax.scipy.special.softmax({a}, axis=-1)",
+    "jax.scipy.special.log_softmax({a}, axis=0)", "jax.scipy.special.xlogy({a}, 2.0)",
+    "optax.losses.squared_error({a})", "lax.tile({a}, (1, 1))", "jax.scipy.integrate.trapezoid({a}, axis=0)",
     "jnp.zeros((16, 32), out_sharding=P('{i}'))", "{a} + {a}.sum(0)", "{a} - {a}.max(-1, keepdims=True)",
 ]  # fmt: skip
 TWO = [
@@ -96,6 +102,7 @@ TWO = [
     "jnp.take_along_axis({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}.at[{b}[:, 0].astype(jnp.int32)].add(1.0)",
     "{a}[jnp.arange({a}.shape[0]), {b}[:, 0].astype(jnp.int32)]", "{a}.at[:, {b}[0].astype(jnp.int32)].set(False)",
     "{a}.at[{b}[:, 0].astype(jnp.int32)].get(out_sharding=P('{i}'))", "jnp.searchsorted({a}[0], {b})",
+    "jax.scipy.stats.norm.pdf({a}, {b})", "optax.losses.squared_error({a}, {b})",
     "{a} == {b}", "jnp.where({a} > 0, {b}, 0.0)", "jnp.minimum({a}, {b}[:1])",
 ]  # fmt: skip
 _TEMPLATES = (*ONE, *TWO, *TWO)
@@ -126,7 +133,7 @@ class Program:
         )
         body = "".join(f"    {name} = {text}\n" for name, text in self.lines.items())
         return (
-            "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
+            "import einops\nimport jax\nimport jax.numpy as jnp\nimport optax\nfrom jax import lax\n"
             "from jax.sharding import AxisType, PartitionSpec as P\nfrom shardtypes import f32\n"
             f"mesh = jax.make_mesh({tuple(self.mesh.values())}, {tuple(self.mesh)}, "
             f"axis_types=({', '.join(f'AxisType.{kind.name}' for kind in self.types())},))\njax.set_mesh(mesh)\n\n"
@@ -152,7 +159,15 @@ class Program:
             jax.eval_shape(self._body, given)
 
     def _body(self, given: dict[str, Any]) -> None:
-        env = {"jnp": jnp, "jax": jax, "lax": lax, "einops": einops, "P": P, **given}
+        env = {
+            "jnp": jnp,
+            "jax": jax,
+            "lax": lax,
+            "optax": optax,
+            "einops": einops,
+            "P": P,
+            **given,
+        }
         for number, (template, i, k, axis) in enumerate(self.statements):
             names = [*reversed(self.specs), *given]
             chosen = [*self.mesh][axis % len(self.mesh)]

@@ -12,7 +12,10 @@ from typing import Any
 import einops
 import jax
 import jax.numpy as jnp
+import jax.scipy.integrate
+import jax.scipy.stats
 import numpy as np
+import optax
 from hypothesis import strategies as st
 from jax import lax
 from jax.sharding import Mesh
@@ -67,7 +70,13 @@ class Program:
 
     def run(self, values: dict[str, Any]) -> dict[str, Any]:
         """All variables. On the first run statements that fail are dropped; later runs repeat what is left."""
-        env: dict[str, Any] = {"jnp": jnp, "jax": jax, "lax": lax, "einops": einops}
+        env: dict[str, Any] = {
+            "jnp": jnp,
+            "jax": jax,
+            "lax": lax,
+            "optax": optax,
+            "einops": einops,
+        }
         exec(PRELUDE, env)
         env |= values
         made = {}
@@ -116,7 +125,7 @@ class Program:
                 for shape in PARAMETERS.values()
             )
             return (
-                "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
+                "import einops\nimport jax\nimport jax.numpy as jnp\nimport optax\nfrom jax import lax\n"
                 f"from jax.sharding import PartitionSpec as P\n{PRELUDE}\n\n"
                 f"def f({', '.join(PARAMETERS)}):\n{body or '    pass'}\n"
                 "g = jax.shard_map(f, mesh=jax.make_mesh((2, 4), ('d', 't')), "
@@ -126,7 +135,7 @@ class Program:
             f"{name}: f32['{spec}']" for name, spec in PARAMETERS.items()
         )
         return (
-            "import einops\nimport jax\nimport jax.numpy as jnp\nfrom jax import lax\n"
+            "import einops\nimport jax\nimport jax.numpy as jnp\nimport optax\nfrom jax import lax\n"
             "from shardtypes import f32, typed_shard_map\n"
             f"{PRELUDE}\n\n"
             f"@typed_shard_map\ndef f({params}):\n{body or '    pass'}\n"

@@ -72,6 +72,11 @@ ONE = [
     "lax.scan(lambda c, r: (c + jnp.sum(r), None), 0.0, {a})[0]", "lax.associative_scan(jnp.add, {a}, axis=0)",
     "jnp.unstack({a}[:2])[0]", "jnp.array_split({a}, 2, axis=0)[1]", "jnp.atleast_3d({a})", "jnp.ravel({a})",
     "{a}.reshape(-1, {a}.shape[-1] // 2)", "{a}.reshape(1, *{a}.shape)", "{a}.reshape(2, {a}.shape[0] // 2, -1)",
+    "jax.scipy.stats.norm.logpdf({a})", "jax.scipy.special.softmax({a}, axis=-1)", "jax.scipy.stats.sem({a}, axis=0)",
+    "jax.scipy.special.log_softmax({a}, axis=0)", "jnp.linalg.svdvals({a})", "jnp.block([[{a}], [{a}]])",
+    "jnp.resize({a}, (3, 2))", "jax.scipy.integrate.trapezoid({a}, axis=0)", "jnp.polyadd({a}[0], {a}[0])",
+    "lax.tile({a}, (2, 1))", "jax.scipy.special.gammainc(1.5, jnp.abs({a}))", "jnp.linalg.pinv({a})",
+    "optax.losses.squared_error({a})", "jax.nn.glu({a}[:, :2], axis=-1)", "jnp.fft.rfft({a}, axis=0).real",
     "lax.reduce_window({a}, 0.0, lax.add, (1, 2), (1, 1), 'VALID')",
 ]  # fmt: skip
 TWO = [
@@ -79,6 +84,8 @@ TWO = [
     "jnp.einsum('ij,jk->ik', {a}, {b})", "jnp.einsum('ij,kj->ik', {a}, {b})", "jnp.einsum('ij,ij->i', {a}, {b})",
     "jnp.einsum('ij,ij->', {a}, {b})", "jnp.einsum('ij,j->ij', {a}, {b})", "jnp.einsum('ij,j->i', {a}, {b})",
     "jnp.maximum({a}, {b})", "jnp.where({a} > {b}, {a}, {b})", "{a}[..., None] * {b}", "{a} + {b}[None]",
+    "jax.scipy.stats.norm.pdf({a}, {b})", "optax.losses.cosine_similarity({a}, {b})", "jnp.block([{a}, {b}])",
+    "optax.losses.squared_error({a}, {b})", "jax.scipy.special.xlogy({a}, jnp.abs({b}) + 0.5)",
     "jnp.concatenate([{a}, {b}], axis=0)", "jnp.stack([{a}, {b}], axis=1)", "jnp.dot({a}, {b})",
     "jnp.take({a}, {b}.astype(jnp.int32) % 3, axis=-1)", "{a}.at[0].add({b}[0].astype({a}.dtype))",
     "jnp.outer({a}[0], {b}[0])",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardlint.ops.registry import Call, ModelFunction, is_none
+from shardlint.ops.registry import MODELS, Call, ModelFunction, is_none
 from shardlint.ops.sharding import explicit_sums
 from shardlint.ops.sharding.explicit import (
     EXPLICIT,
@@ -45,7 +45,8 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
         explicit_sums.check_asked(op)
     if not operands.complete or (asked and not op.ignores_out_sharding):
         return each(result, lambda value, origins: value)
-    found = EXPLICIT.get(call.qualname, _no_rule)
+    otherwise = _no_rule if call.qualname in MODELS else _unchanged
+    found = EXPLICIT.get(call.qualname, otherwise)
     partial = explicit_sums.sums(op)
     if not partial:
         return each(result, lambda value, origins: _placed(op, value, origins, found))
@@ -82,6 +83,18 @@ def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
 
 def _no_rule(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     return None
+
+
+def _unchanged(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
+    """A function that is known by its lowering, of one array: dimensions that come out again keep their axes, if none
+    that has any is lost."""
+    if len(op.operands) != 1 or op.dims is None:
+        return None
+    kept = {origin[1] for origin in origins if origin is not None}
+    lost = [dim for k, dim in enumerate(op.dims) if k not in kept and dim.axes != ()]
+    if lost or any(dim.axes is None for dim in op.dims):
+        return None
+    return [() if origin is None else op.dims[origin[1]].axes for origin in origins]
 
 
 def _whole(op: GlobalOp, out: ArrayValue) -> Split:
