@@ -349,7 +349,9 @@ def _aligned(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
     """Coefficients of the same number of powers."""
     from shardtypes.semantics.lowerings.padding import pad
 
-    arrays = promoted(ravel(a1), ravel(a2))
+    arrays = promoted(asarray(a1), asarray(a2))
+    if any(array.rank != 1 for array in arrays):
+        raise Unsupported("polynomials with several dimensions of coefficients")
     longest = greatest(*(sizes_of(array)[0] for array in arrays))
     return [pad(array, (longest - sizes_of(array)[0], 0)) for array in arrays]
 

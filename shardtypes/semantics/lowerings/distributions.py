@@ -534,7 +534,8 @@ def multivariate_normal_logpdf(
     from shardtypes.semantics.lowerings.linalg import inv, slogdet
 
     places, middle, spread = _floats(x, mean, cov)
-    if allow_singular is not None or spread.rank != 2:
+    is_usual = places.rank and middle.rank and spread.rank == 2
+    if allow_singular is not None or not is_usual:
         raise Unsupported(
             "a normal density whose covariance is a number, a vector or singular"
         )

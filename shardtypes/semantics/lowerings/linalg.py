@@ -26,7 +26,7 @@ from shardtypes.semantics.lowerings.elementwise import truth, where
 from shardtypes.semantics.lowerings.indexing import indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate
 from shardtypes.semantics.lowerings.operators import divide
-from shardtypes.semantics.lowerings.reductions import max_, min_, sum_
+from shardtypes.semantics.lowerings.reductions import any_, max_, min_, sum_
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     common_shape,
@@ -374,6 +374,8 @@ def lstsq(
 def matrix_rank(
     M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: Any = None
 ) -> Array:
+    if asarray(M).rank < 2:
+        return cast(any_(truth(M)), "int32")
     array = _matrix(M)
     values = svdvals(array)
     given = tol if rtol is None else rtol
@@ -588,7 +590,7 @@ def lu_solve(
     check_finite: bool = True,
 ) -> Array:
     factors, pivots = lu_and_piv
-    if trans != 0 or factors.rank != 2:
+    if trans != 0 or factors.rank != 2 or pivots.rank != 1:
         raise Unsupported("lu_solve of a transpose or of several matrices")
     right = take(asarray(b), _order(pivots), 0)
     return solve_triangular(factors, solve_triangular(factors, right, 0, True, True))

@@ -131,6 +131,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     array = _float(a)
     count = int_of(d)
+    if count < 1:
+        raise Unsupported("multigammaln of no dimensions")
     total = like(count * (count - 1) / 4 * math.log(math.pi), array)
     for j in range(count):
         total = e.add(total, e.lgamma(array - j / 2))
