@@ -28,11 +28,9 @@ from benchmarks.op_coverage import LIBRARIES
 from shardlint import decoding, messages, notebooks
 from shardlint.discovery import Discovery
 
-_COUNTED = re.compile(r" *(\d+) (.+)")
 _WITHOUT_A_MODEL = messages.unmodelled("")
 #: What every run says of itself at its end.
 _NOTE = re.compile(r"^shardlint: (?:\d+ files? checked|not checked: )")
-_RULE = re.compile(r"ST\d{3} ")
 _CUT_OFF = messages.cut_off("", "").partition(":")[0]
 
 
@@ -104,11 +102,17 @@ def check(
     result.files, result.lines = _size(checkout)
     out, err = _run(checkout, jobs, timeout, result)
     try:
-        result.findings = json.loads(out) if out else []
+        whole = json.loads(out) if out else {"findings": [], "statistics": {}}
+        result.findings = whole["findings"]
+        for text, count in whole["statistics"].get("gaps", {}).items():
+            _read_gap(text, count, result)
     except json.JSONDecodeError as error:
         result.complaints.append(f"the output is no JSON: {error}")
-    for line in err.splitlines():
-        _read_statistics(line, result)
+    for line in filter(str.strip, err.splitlines()):
+        if _NOTE.search(line) or messages.is_compared_share(line):
+            result.notes.append(line)
+        else:
+            result.complaints.append(line)
     for finding in result.findings:
         finding["context"] = _context(checkout / finding["path"], finding, context)
     return result
@@ -186,22 +190,13 @@ def _wait(
     return None
 
 
-def _read_statistics(line: str, result: Result) -> None:
-    """A line of standard error: a count of ``--statistics``, or a complaint of the linter."""
-    counted = _COUNTED.fullmatch(line)
-    if _NOTE.search(line) or messages.is_compared_share(line):
-        result.notes.append(line)
-        return
-    if counted is None:
-        if line.strip():
-            result.complaints.append(line)
-        return
-    count, text = int(counted[1]), counted[2]
+def _read_gap(text: str, count: int, result: Result) -> None:
+    """What the statistics count."""
     if text.startswith(_WITHOUT_A_MODEL):
         result.unmodelled[text.removeprefix(_WITHOUT_A_MODEL)] = count
     elif text.startswith(_CUT_OFF):
         result.cut[text.removeprefix(f"{_CUT_OFF}: ")] = count
-    elif not _RULE.match(text):
+    else:
         result.gaps[text] = count
 
 

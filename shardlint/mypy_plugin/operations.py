@@ -74,7 +74,9 @@ _SIZES = frozenset({"shape", "ndim", "size"})
 _PUBLIC = (
     ("jax._src.nn.functions.", "jax.nn."),
     ("jax._src.nn.", "jax.nn."),
+    ("jax._src.scipy.stats._core.", "jax.scipy.stats."),
     ("jax._src.scipy.", "jax.scipy."),
+    ("jax._src.third_party.scipy.", "jax.scipy."),
     ("jax._src.ops.scatter.", "jax.ops."),
     ("jax._src.ops.special.", "jax.nn."),
     ("jax._src.image.", "jax.image."),

@@ -19,6 +19,7 @@ from shardlint.ops.registry import (
 )
 from shardlint.ops.sharding import explicit_calls
 from shardlint.ops.sharding.base import SHARDING
+from shardlint.ops.sharding.explicit import Rule
 from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
 from shardtypes.lang import dtypes
 
@@ -101,7 +102,7 @@ def _lowered(
                 return Unknown(f"arguments of {short_name(qualname)} not understood")
             if ctx.view is not None and qualname not in SHARDING:
                 return lowered.model(call)
-            return viewed(call, lowered.model)
+            return viewed(call, lowered.model, lowered.kept_axes)
     return Unknown(f"no model for {qualname}")
 
 
@@ -117,14 +118,17 @@ def _composed(found: Model, call: Call) -> Value:
         raise
 
 
-def viewed(call: Call, function: ModelFunction) -> Value:
-    """The result of a model; in manual code, and on explicit axes, the sharding model of the function runs besides."""
+def viewed(
+    call: Call, function: ModelFunction, otherwise: Rule = explicit_calls.no_rule
+) -> Value:
+    """The result of a model; in manual code, and on explicit axes, the sharding model of the function runs besides.
+    ``otherwise`` is the one on explicit axes of a function that has none."""
     if call.ctx.view is None and call.ctx.explicit is None:
         return function(call)
     if call.ctx.view is not None:
         return sharding.apply(call, call.ctx.view, function)
     assert call.ctx.explicit is not None
-    return explicit_calls.apply(call, call.ctx.explicit, function)
+    return explicit_calls.apply(call, call.ctx.explicit, function, otherwise)
 
 
 #: Functions of JAX that leave NumPy arrays what they are.

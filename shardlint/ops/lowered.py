@@ -18,8 +18,10 @@ from shardlint.ops.arrays import (
     shown_size,
 )
 from shardlint.ops.registry import Call, OpContext, OpError, constant
-from shardlint.ops.sharding.base import Op, adopted
+from shardlint.ops.sharding.base import Op, adopted, computed
 from shardlint.ops.sharding.combining import used
+from shardlint.ops.sharding.explicit import GlobalOp, Split
+from shardlint.ops.sharding.origins import Origins
 from shardlint.ops.sharding.state import (
     FACTORED,
     axes_met,
@@ -29,6 +31,7 @@ from shardlint.ops.sharding.state import (
     state,
     unclear_axes,
 )
+from shardlint.ops.sharding.view import View
 from shardlint.values import (
     ArrayValue,
     DictValue,
@@ -140,7 +143,7 @@ def model(call: Call) -> Value:
         with comparing(reading.compare):
             found = LOWERINGS[call.qualname](*args, **kwargs)
     except UnknownRank:
-        return ArrayValue(None)
+        return reading.of_unknown_rank()
     except AxisOutOfRange as error:
         raise reading.refused_axis(error) from None
     except Refused as error:
@@ -162,6 +165,18 @@ def model(call: Call) -> Value:
         # arguments of another kind than the function takes: of what JAX says to them nothing is known here
         return Unknown(f"arguments of {call.name} not understood")
     return reading.value(found)
+
+
+def kept_axes(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
+    """On explicit axes: the dimensions of one array that come out again keep their axes, if none that has any is
+    lost."""
+    if len(op.operands) != 1 or op.dims is None:
+        return None
+    places = [origin[1] for origin in origins if origin is not None]
+    lost = [dim for k, dim in enumerate(op.dims) if k not in places]
+    if any(dim.axes != () for dim in lost) or any(dim.axes is None for dim in op.dims):
+        return None
+    return [op.dims[origin[1]].axes if origin else () for origin in origins]
 
 
 class _Passed(Enum):
@@ -343,6 +358,17 @@ class _Reading:
                 return constant(found)
         return Unknown(f"what {self.call.name} gives")
 
+    def of_unknown_rank(self) -> ArrayValue:
+        """The result where more would have to be known of an operand: in manual code, what any function gives."""
+        out = ArrayValue(None)
+        if self.ctx.view is None:
+            return out
+        return computed(self._op(self.ctx.view), out, [])
+
+    def _op(self, view: View) -> Op:
+        positions = range(len(self.arrays))
+        return Op(self.call, view, tuple(self.arrays), tuple(positions))
+
     def _of_array(self, found: Array) -> Value:
         dims: tuple[Dimension, ...] | None = None
         if found.shape is not None:
@@ -417,8 +443,7 @@ class _Reading:
             and not marks(partial[0], axis) - {"reduction"}
         ):
             assert self.ctx.view is not None
-            op = Op(self.call, self.ctx.view, tuple(self.arrays), (0,))
-            raise used(op, axis, partial)
+            raise used(self._op(self.ctx.view), axis, partial)
 
 
 def _origins(value: ArrayValue) -> Relations | None:

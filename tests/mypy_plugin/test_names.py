@@ -8,6 +8,8 @@ import pytest
 
 from shardlint import ops
 from shardlint.mypy_plugin import operations
+from shardlint.ops import lowered
+from shardtypes.semantics.lowerings import LOWERINGS
 from tests.ops.tables import resolve
 
 NAMESPACES = (
@@ -22,7 +24,7 @@ ELSEWHERE = {"jax._src.pjit.with_sharding_constraint"}
 def unknown() -> list[str]:
     """Full names, as mypy has them, of functions whose models it does not find."""
     found = []
-    for name in ops.MODELS:
+    for name in [*ops.MODELS, *filter(lowered.is_lowered, LOWERINGS)]:
         function = (
             inspect.unwrap(resolve(name) or print)
             if name.startswith(NAMESPACES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from shardlint.ops.registry import MODELS, Call, ModelFunction, is_none
+from shardlint.ops.registry import Call, ModelFunction, is_none
 from shardlint.ops.sharding import explicit_sums
 from shardlint.ops.sharding.explicit import (
     EXPLICIT,
@@ -25,8 +25,15 @@ from shardtypes.lang.messages import sharded_twice
 _ASKED = ("out_sharding", "device", "sharding")
 
 
-def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
-    """The result of a modelled function on a mesh with explicit axes.
+def no_rule(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
+    """Nothing is known of what the function does to axes."""
+    return None
+
+
+def apply(
+    call: Call, mesh: MeshValue, model: ModelFunction, otherwise: Rule = no_rule
+) -> Value:
+    """The result of a modelled function on a mesh with explicit axes, by its rule, or else by another.
 
     Raises OpError where the shapes are certainly wrong, or JAX refuses how they are split.
     """
@@ -45,7 +52,6 @@ def apply(call: Call, mesh: MeshValue, model: ModelFunction) -> Value:
         explicit_sums.check_asked(op)
     if not operands.complete or (asked and not op.ignores_out_sharding):
         return each(result, lambda value, origins: value)
-    otherwise = _no_rule if call.qualname in MODELS else _unchanged
     found = EXPLICIT.get(call.qualname, otherwise)
     partial = explicit_sums.sums(op)
     if not partial:
@@ -79,22 +85,6 @@ def _seen(value: ArrayValue, mesh: MeshValue) -> ArrayValue:
         for dim in value.dims
     )
     return replace(value, dims=dims, mesh=mesh if known else None)
-
-
-def _no_rule(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
-    return None
-
-
-def _unchanged(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
-    """A function that is known by its lowering, of one array: dimensions that come out again keep their axes, if none
-    that has any is lost."""
-    if len(op.operands) != 1 or op.dims is None:
-        return None
-    kept = {origin[1] for origin in origins if origin is not None}
-    lost = [dim for k, dim in enumerate(op.dims) if k not in kept and dim.axes != ()]
-    if lost or any(dim.axes is None for dim in op.dims):
-        return None
-    return [() if origin is None else op.dims[origin[1]].axes for origin in origins]
 
 
 def _whole(op: GlobalOp, out: ArrayValue) -> Split:

@@ -369,6 +369,8 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 @lowering(f"{_JNP}.polyder")
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     (array,) = inexact(asarray(p))
+    if array.rank != 1:
+        raise Unsupported("polynomials with several dimensions of coefficients")
     for _ in range(int(m)):
         count = known(sizes_of(array)[0])
         array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
@@ -378,6 +380,8 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 @lowering(f"{_JNP}.polyint")
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     (array,) = inexact(asarray(p))
+    if array.rank != 1:
+        raise Unsupported("polynomials with several dimensions of coefficients")
     added = ravel(asarray(0.0 if k is None else k))
     for step in range(int(m)):
         count = known(sizes_of(array)[0])
