@@ -177,9 +177,6 @@ register(
         "expit": _of_floats(e.logistic),
         "i0e": _of_floats(e.bessel_i0e),
         "i1e": _of_floats(e.bessel_i1e),
-        "gammainc": _of_floats(e.igamma),
-        "gammaincc": _of_floats(e.igammac),
-        "betainc": _of_floats(e.betainc),
     },
 )
 register(
@@ -198,6 +195,21 @@ register(
         "positive": _direct(e.copy),
     },
 )
+
+
+@lowering(f"{_SPECIAL}.gammainc")
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
+    return e.igamma(*inexact(asarray(a), asarray(x)))
+
+
+@lowering(f"{_SPECIAL}.gammaincc")
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
+    return e.igammac(*inexact(asarray(a), asarray(x)))
+
+
+@lowering(f"{_SPECIAL}.betainc")
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    return e.betainc(*inexact(asarray(a), asarray(b), asarray(x)))
 
 
 @lowering(f"{_SPECIAL}.polygamma")
