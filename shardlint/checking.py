@@ -19,7 +19,13 @@ from shardlint.options import settings_of, without_baseline
 from shardlint.progress import Progress
 from shardlint.rules import RuleError
 from shardlint.run import Report, Settings, check
-from shardlint.writing import TELL_OF_FAILURE, about_the_run, say, write_findings
+from shardlint.writing import (
+    TELL_OF_FAILURE,
+    WITH_COSTS,
+    about_the_run,
+    say,
+    write_findings,
+)
 
 if TYPE_CHECKING:
     from shardlint.costing.changes import CostChanges
@@ -110,7 +116,8 @@ def _checked(options: argparse.Namespace) -> int:
     if options.fix or options.unsafe_fixes or options.diff or _is_ignoring(options):
         report = _rewritten(report, run, overlay, options)
     costs: CostChanges | None = None
-    if since is not None and not options.stdin_filename:
+    is_told = not options.quiet or options.format in WITH_COSTS
+    if since is not None and is_told and not options.stdin_filename:
         costs = _cost_changes(since, report, settings)
     write_findings(report, options, costs)
     if since is not None and report.earlier and not options.quiet:

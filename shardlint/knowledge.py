@@ -43,10 +43,6 @@ class Knowledge:
             NOT_AT_ALL: self.not_at_all,
         }
 
-    def ranked(self) -> list[tuple[str, int]]:
-        """The reasons, most frequent first."""
-        return sorted(self.reasons, key=lambda one: (-one[1], one[0]))
-
     @classmethod
     def of_all(cls, several: Iterable[Knowledge]) -> Knowledge:
         """The sum."""

@@ -22,7 +22,7 @@ from shardlint.config import Config, ConfigError, find
 from shardlint.discovery import Discovery, Skipped
 from shardlint.fingerprints import Identities
 from shardlint.found import Found, ShownType
-from shardlint.knowledge import NOTHING_MET, Knowledge
+from shardlint.knowledge import Knowledge
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
@@ -57,7 +57,7 @@ MAX_FILES = 5_000
 @dataclass(slots=True)
 class Report:
     """What a run found. ``problems`` are lines for stderr about work that could not be done, ``skipped`` what was not
-    checked on purpose, ``known`` how much is known of what is or may be an array."""
+    checked on purpose."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -68,7 +68,8 @@ class Report:
     notebooks: dict[str, Notebook] = field(default_factory=dict)
     checked: int = 0
     skipped: list[Skipped] = field(default_factory=list)
-    known: Knowledge = NOTHING_MET
+    knowledge: list[Knowledge] = field(default_factory=list)
+    """How much is known of what is or may be an array, file by file."""
     fixable_notebooks: set[str] = field(default_factory=set)
     """Notebooks with findings that have a fix, which is not applied there."""
     gaps: Counter[str] = field(default_factory=Counter)
@@ -81,6 +82,11 @@ class Report:
     """Those that are in force, by path."""
     earlier: int = 0
     """How many findings were left out because an earlier revision has them."""
+
+    @property
+    def known(self) -> Knowledge:
+        """How much is known of all of it."""
+        return Knowledge.of_all(self.knowledge)
 
     def lines(self, place: Place) -> list[str]:
         """The lines that a place counts: of a file of this run, or of the cell of a notebook (empty where it has no
@@ -304,7 +310,7 @@ class _Run:
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         report.gaps.update(dict(found.gaps))
-        report.known = Knowledge.of_all([report.known, found.known])
+        report.knowledge.append(found.known)
 
     def _is_judged(
         self, source: Source, found: Found, selection: Selection, code: str

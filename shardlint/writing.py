@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Formats that say so themselves where the work could not be done.
 TELL_OF_FAILURE = ("junit", "sarif")
+#: Formats that have the changes of costs.
+WITH_COSTS = ("json", "github")
 
 
 def write_findings(
@@ -86,10 +88,11 @@ def _more_in_json(
     if costs is not None:
         more["costs"] = [one.to_json() for one in costs.changed]
     if options.statistics:
+        known = report.known
         more["statistics"] = {
             "files": report.checked,
-            "arrays": report.known.shares(),
-            "not_known": dict(report.known.ranked()),
+            "arrays": known.shares(),
+            "not_known": dict(_ranked(dict(known.reasons))),
             "rules": dict(_by_rule(report)),
             "gaps": dict(_ranked(report.gaps)),
         }
@@ -121,10 +124,11 @@ def _statistics(report: Report) -> Iterator[str]:
         yield f"{count:5} {code} {names[code]}\n"
     for text, count in _ranked(report.gaps):
         yield f"{count:5} {text}\n"
-    if report.known.arrays:
-        for share, count in report.known.shares().items():
+    known = report.known
+    if known.arrays:
+        for share, count in known.shares().items():
             yield f"{count:5} {messages.how_well_known(share)}\n"
-    for reason, count in report.known.ranked():
+    for reason, count in _ranked(dict(known.reasons)):
         yield f"{count:5} {messages.why_not_known(reason)}\n"
 
 
@@ -151,11 +155,8 @@ def about_the_run(
     lines = [messages.not_checked(skipped, most)] if skipped else []
     lines += _about_baselines(report)
     if report.checked:
-        lines.append(
-            messages.known_share(
-                report.checked, report.known.ranks, report.known.arrays
-            )
-        )
+        known = report.known
+        lines.append(messages.known_share(report.checked, known.ranks, known.arrays))
         uncompared = _count(report, messages.is_not_compared)
         meant = _count(report, messages.is_meant)
         if uncompared or meant:

@@ -23,6 +23,8 @@ from shardlint.ops.sharding.explicit import Rule
 from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
 from shardtypes.lang import dtypes
 
+#: NumPy functions that give arrays of other shapes than their twins do.
+_OF_OTHER_SHAPES = frozenset({"numpy.linalg.lstsq"})
 #: NumPy functions that take what their twins refuse. (All promote dtypes by rules of their own.)
 _LENIENT = frozenset(
     f"numpy.{name}"
@@ -39,17 +41,17 @@ def apply(
     Raises OpError for a certain mismatch. A function without a model gives ``Unknown('no model for …')``; so does a
     call that does not fit the function's signature.
     """
-    found = find_model(qualname)
+    if qualname in _OF_OTHER_SHAPES:
+        return Unknown(f"{short_name(qualname)} has rules of its own")
+    found = _find(qualname)
     if found is None:
-        return _lowered(qualname, args, kwargs, ctx)
-    bound = found.signature.bind(args, kwargs)
+        return Unknown(f"no model for {qualname}")
+    bound = found.bind(args, kwargs)
     if bound is None:
         return Unknown(f"arguments of {short_name(qualname)} not understood")
-    if found.composed:
-        return _composed(found, Call(qualname, bound, ctx))
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:
-        return viewed(Call(qualname, bound, ctx), partial(_run, found))
+        return _viewed(found, Call(qualname, bound, ctx))
     inner = OpContext(ctx.facts, ctx.call, True, ctx.mesh, numpy=True)
     try:
         result = _run(found, Call(qualname, bound, inner))
@@ -65,57 +67,34 @@ def apply(
     return as_numpy(result)
 
 
+def is_modelled(qualname: str) -> bool:
+    """Whether there is a model of a function, or a lowering."""
+    return _find(qualname) is not None
+
+
 #: Libraries of which functions are lowered.
 _LOWERED = ("jax.", "numpy.", "optax.", "einops.")
 
 
-#: NumPy functions that give arrays of other shapes than their twins do.
-_OF_OTHER_SHAPES = frozenset({"numpy.linalg.lstsq"})
+def _find(qualname: str) -> Model | None:
+    """The model of a function, or what its lowering says as one."""
+    found = find_model(qualname)
+    if found is not None or not qualname.startswith(_LOWERED):
+        return found
+    from shardlint.ops.lowered import find_lowered  # takes its time to import
+
+    return find_lowered(qualname)
 
 
-def is_modelled(qualname: str) -> bool:
-    """Whether there is a model of a function, or a lowering."""
-    if find_model(qualname) is not None:
-        return True
-    if not qualname.startswith(_LOWERED):
-        return False
-    from shardlint.ops import lowered  # takes its time to import
-
-    return lowered.is_lowered(qualname)
-
-
-def _lowered(
-    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
-) -> Value:
-    """The result of a function that has no model, but a lowering."""
-    if qualname.startswith(_LOWERED):
-        from shardlint.ops import lowered  # takes its time to import
-
-        twin = f"jax.{qualname}"
-        if qualname in _OF_OTHER_SHAPES:
-            return Unknown(f"{short_name(qualname)} has rules of its own")
-        if qualname.startswith("numpy.") and lowered.is_lowered(twin):
-            return as_numpy(_lowered(twin, args, kwargs, ctx))
-        if lowered.is_lowered(qualname):
-            call = lowered.call_of(qualname, args, kwargs, ctx)
-            if call is None:
-                return Unknown(f"arguments of {short_name(qualname)} not understood")
-            if ctx.view is not None and qualname not in SHARDING:
-                return lowered.model(call)
-            return viewed(call, lowered.model, lowered.kept_axes)
-    return Unknown(f"no model for {qualname}")
-
-
-def _composed(found: Model, call: Call) -> Value:
-    """The result of a model that calls others; what they refuse names the function that the program calls."""
-    try:
+def _viewed(found: Model, call: Call) -> Value:
+    function = partial(_run, found)
+    if not found.places:
+        return viewed(call, function)
+    if call.ctx.view is not None and call.qualname not in SHARDING:
         return found.function(call)
-    except UnknownArgument:
-        return ArrayValue(None)
-    except OpError as error:
-        error.message = f"{call.name}: {error.message}"
-        error.operand = None  # it is one of the inner call
-        raise
+    from shardlint.ops.lowered import kept_axes
+
+    return viewed(call, function, kept_axes)
 
 
 def viewed(

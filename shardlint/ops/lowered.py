@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum, auto
-from functools import cache
-from inspect import Parameter, Signature, signature
+from functools import cache, partial
+from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from shardlint.ops.arrays import (
+    as_array,
     axis_error,
     different,
     dtype_name,
     shown,
     shown_size,
 )
-from shardlint.ops.registry import Call, OpContext, OpError, constant
+from shardlint.ops.registry import Call, Model, OpContext, OpError, constant
 from shardlint.ops.sharding.base import Op, adopted, computed
 from shardlint.ops.sharding.combining import used
 from shardlint.ops.sharding.explicit import GlobalOp, Split
@@ -65,8 +65,6 @@ from shardtypes.semantics.relation import (
 )
 from shardtypes.semantics.sizes import simple
 
-#: Python numbers as the arrays that JAX makes of them.
-_NUMBERS = {"bool": "bool", "float": "float32", "complex": "complex64"}
 #: What stands for a dtype that is not known: the shape of a result seldom depends on it.
 _STAND_IN = {
     "signed": "int32",
@@ -86,22 +84,35 @@ _COLLECTIVES = {
 }
 
 
-def call_of(
-    qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value], ctx: OpContext
-) -> Call | None:
-    """The call, its arguments bound to parameter names; None where it does not fit the function."""
-    parameters = _signature(qualname)
-    try:
-        bound = parameters.bind(*args, **kwargs)
-    except TypeError:
-        return None
-    found: dict[str, Value] = {}
-    for name, parameter in parameters.parameters.items():
-        if name in bound.arguments:
-            found[name] = _as_value(bound.arguments[name])
-        elif _is_simple(parameter.default):
-            found[name] = constant(parameter.default)
-    return Call(qualname, found, ctx)
+@cache
+def find_lowered(qualname: str) -> Model | None:
+    """What is known of a function by its lowering, as a model; NumPy's functions fall back on their twins."""
+    for name in (qualname, f"jax.{qualname}"):
+        if is_lowered(name):
+            return _Lowered(name, partial(model, name), "", places=True)
+    return None
+
+
+class _Lowered(Model):
+    """A function that is known by its lowering."""
+
+    __slots__ = ()
+
+    def bind(
+        self, args: Sequence[Value], kwargs: Mapping[str, Value]
+    ) -> dict[str, Value] | None:
+        parameters = _signature(self.qualname)
+        try:
+            bound = parameters.bind(*args, **kwargs)
+        except TypeError:
+            return None
+        found: dict[str, Value] = {}
+        for name, parameter in parameters.parameters.items():
+            if name in bound.arguments:
+                found[name] = _as_value(bound.arguments[name])
+            elif _is_simple(parameter.default):
+                found[name] = constant(parameter.default)
+        return found
 
 
 @cache
@@ -132,16 +143,16 @@ _CODES = {
 }
 
 
-def model(call: Call) -> Value:
-    """The result of a lowered function; something unknown where the lowering does not cover the call.
+def model(qualname: str, call: Call) -> Value:
+    """The result of a call by the lowering of a function; something unknown where that does not cover the call.
 
     Raises OpError where JAX certainly refuses the call, or a partial sum is used as if it were complete.
     """
     reading = _Reading(call)
     try:
-        args, kwargs = reading.arguments()
+        given = reading.arguments(_signature(qualname))
         with comparing(reading.compare):
-            found = LOWERINGS[call.qualname](*args, **kwargs)
+            found = LOWERINGS[qualname](*given.args, **given.kwargs)
     except UnknownRank:
         return reading.of_unknown_rank()
     except AxisOutOfRange as error:
@@ -179,32 +190,6 @@ def kept_axes(op: GlobalOp, out: ArrayValue, origins: Origins) -> Split:
     return [op.dims[origin[1]].axes if origin else () for origin in origins]
 
 
-class _Passed(Enum):
-    """How an argument is passed."""
-
-    ONE_BY_POSITION = auto()
-    ANY_BY_POSITION = auto()
-    ONE_BY_NAME = auto()
-    ANY_BY_NAME = auto()
-
-
-@cache
-def _passed(qualname: str) -> list[tuple[str, _Passed]]:
-    """How each parameter of a function is: by name where that is possible, but not before ``*args``."""
-    parameters = _signature(qualname).parameters
-    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
-    kinds = {
-        Parameter.POSITIONAL_ONLY: _Passed.ONE_BY_POSITION,
-        Parameter.VAR_POSITIONAL: _Passed.ANY_BY_POSITION,
-        Parameter.KEYWORD_ONLY: _Passed.ONE_BY_NAME,
-        Parameter.VAR_KEYWORD: _Passed.ANY_BY_NAME,
-        Parameter.POSITIONAL_OR_KEYWORD: _Passed.ONE_BY_POSITION
-        if takes_any
-        else _Passed.ONE_BY_NAME,
-    }
-    return [(name, kinds[one.kind]) for name, one in parameters.items()]
-
-
 @dataclass
 class _Reading:
     """One call. ``arrays`` are those among its arguments, ``vague`` whether the dtype of one is not known."""
@@ -220,23 +205,14 @@ class _Reading:
 
     # --- arguments --------------------------------------------------------------------------------------------------
 
-    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """As the lowering takes them, by position and by name. Raises Unsupported for one that is not known."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        for name, kind in _passed(self.call.qualname):
-            if name not in self.call.args:
-                continue
-            given = self.given(self.call[name])
-            if kind is _Passed.ONE_BY_POSITION:
-                args.append(given)
-            elif kind is _Passed.ANY_BY_POSITION:
-                args += given
-            elif kind is _Passed.ANY_BY_NAME:
-                kwargs.update(given)
-            else:
-                kwargs[name] = given
-        return args, kwargs
+    def arguments(self, signature: Signature) -> BoundArguments:
+        """As the lowering takes them. Raises Unsupported for one that is not known."""
+        given = {
+            name: self.given(self.call[name])
+            for name in signature.parameters
+            if name in self.call.args
+        }
+        return BoundArguments(signature, given)
 
     def given(self, value: Value) -> Any:
         """An argument as lowerings take it. Raises Unsupported for one that is not known."""
@@ -245,8 +221,8 @@ class _Reading:
                 return self._array(value)
             case IntValue(size=Size() as size):
                 return simple(size)
-            case ScalarValue(kind=kind) if kind in _NUMBERS:
-                return Array((), _NUMBERS[kind], kind != "bool", self._same())
+            case ScalarValue():
+                return self._number(value)
             case Literal(value=known):
                 return known
             case SequenceValue(items=items, kind="list"):
@@ -260,6 +236,15 @@ class _Reading:
             case DTypeValue() | ExternalValue():
                 return self._named(value)
         raise Unsupported("an argument that is not known")
+
+    def _number(self, value: ScalarValue) -> Array:
+        array = as_array(value)
+        if array is None:
+            raise Unsupported("an argument that is not known")
+        relations = None
+        if self.ctx.view is not None:
+            relations = Relations()
+        return Array((), array.dtype, array.weak, relations)
 
     def _named(self, value: DTypeValue | ExternalValue) -> Any:
         name = dtype_name(value, self.ctx)
@@ -323,11 +308,6 @@ class _Reading:
         return OpError("ST208", f"{self.call.name}: {error}")
 
     # --- relations, in manual code ----------------------------------------------------------------------------------
-
-    def _same(self) -> Relations | None:
-        if self.ctx.view is None:
-            return None
-        return Relations()
 
     def _relations(self, value: ArrayValue) -> Relations | None:
         if self.ctx.view is None:

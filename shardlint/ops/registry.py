@@ -214,32 +214,35 @@ class Model:
     text: str
     #: The parameters whose arrays have one dtype, as the function does not promote.
     alike: tuple[str, ...] = ()
-    #: Made of calls of other models, which know what becomes of shardings.
-    composed: bool = False
+    #: In manual code the result says how it is sharded, where no sharding model of the function does.
+    places: bool = False
 
     @property
     def signature(self) -> Signature:
         """Parsed when it is first asked for: a program calls few of all functions."""
         return parse_signature(self.text)
 
+    def bind(
+        self, args: Sequence[Value], kwargs: Mapping[str, Value]
+    ) -> dict[str, Value] | None:
+        """Arguments by parameter name; None where the call does not fit."""
+        return self.signature.bind(args, kwargs)
+
 
 _models: dict[str, Model] = {}
 MODELS: Mapping[str, Model] = MappingProxyType(_models)
 
 
-def model(
-    signature: str, *qualnames: str, alike: str = "", composed: bool = False
-) -> Callable[[_F], _F]:
+def model(signature: str, *qualnames: str, alike: str = "") -> Callable[[_F], _F]:
     """Register the decorated function as the model of every name given; names may differ in behaviour by
-    ``call.last``. ``alike`` names the parameters whose arrays have one dtype: those of ``jax.lax`` do not promote.
-    ``composed`` tells that it calls other models."""
+    ``call.last``. ``alike`` names the parameters whose arrays have one dtype: those of ``jax.lax`` do not promote."""
 
     def register(function: _F) -> _F:
         for qualname in qualnames:
             if qualname in _models:
                 raise ValueError(f"two models for {qualname}")
             _models[qualname] = Model(
-                qualname, function, signature, tuple(alike.split()), composed
+                qualname, function, signature, tuple(alike.split())
             )
         return function
 
@@ -265,10 +268,8 @@ def short_name(qualname: str) -> str:
 
 
 def find_model(qualname: str) -> Model | None:
-    """The model of a function; a NumPy function falls back on its ``jax.numpy`` twin, optax's losses have two."""
+    """The model of a function; a NumPy function falls back on its ``jax.numpy`` twin."""
     found = _models.get(qualname)
-    if found is None and qualname.startswith("optax.losses."):
-        return _models.get(qualname.replace(".losses", ""))
     if found is None and qualname.startswith("numpy."):
         found = _models.get("jax." + qualname)
     return found

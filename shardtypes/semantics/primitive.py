@@ -413,19 +413,12 @@ def _refuse_different_sizes(
     primitive: Primitive, operands: Arrays, letters: Letters
 ) -> None:
     """Raises SizesDiffer where a letter has two sizes."""
-    sizes: dict[str, Dim] = {}
-    for operand, dims in zip(operands, letters.operands, strict=True):
-        for size, factors in zip(operand.dims, dims, strict=True):
-            if len(factors) != 1 or not isinstance(size, int):
-                continue
-            other = sizes.setdefault(factors[0], size)
-            if other != size:
-                shapes = " and ".join(
-                    str(tuple(map(_plain, one.dims))) for one in operands
-                )
-                raise SizesDiffer(
-                    f"{primitive.name} of arrays of shapes {shapes}: {other} is not {size}"
-                )
+    for other, size in _sizes_of_letters(operands, letters):
+        if isinstance(other, int) and isinstance(size, int) and other != size:
+            shapes = " and ".join(str(tuple(map(_plain, one.dims))) for one in operands)
+            raise SizesDiffer(
+                f"{primitive.name} of arrays of shapes {shapes}: {other} is not {size}"
+            )
 
 
 def _plain(size: Dim) -> Any:

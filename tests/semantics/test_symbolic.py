@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from shardlint.ops import lowered
-from shardlint.ops.registry import OpContext, OpError, constant
+from shardlint.ops.registry import Call, OpContext, OpError, constant
 from shardlint.values import (
     ArrayValue,
     Dimension,
@@ -19,7 +20,11 @@ from shardlint.values import (
     Value,
 )
 from shardtypes.lang import Size, dtypes
-from tests.semantics.call import Call, Function, types_in_jax
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings import LOWERINGS
+from shardtypes.semantics.relation import NOTHING_KNOWN, Relations, split
+from tests.semantics.call import Call as Asked
+from tests.semantics.call import Function, types_in_jax
 from tests.semantics.calls import CALLS
 
 pytestmark = pytest.mark.once
@@ -58,20 +63,33 @@ _TOGETHER = 60
 GROUPS = [NAMES[k : k + _TOGETHER] for k in range(0, len(NAMES), _TOGETHER)]
 
 
-def symbolic(argument: Any) -> Value:
-    """An argument of a call, with a name for each size above 1, the same for equal sizes."""
+def symbolic(argument: Any, size: Callable[[int], Size] | None = None) -> Value:
+    """An argument of a call as the linter knows it; by default with a name for each size above 1, the same for equal
+    sizes."""
     if isinstance(argument, np.ndarray):
-        dims = tuple(Dimension(named(size)) for size in argument.shape)
+        dims = tuple(map(Dimension, map(size or named, argument.shape)))
         dtype = "float32" if argument.dtype.kind == "f" else argument.dtype.name
         return ArrayValue(dims, dtypes.canonical(dtype), False, frozenset())
     if isinstance(argument, Function):
         return ExternalValue(argument.name)
     if isinstance(argument, (list, tuple)):
         kind = "list" if isinstance(argument, list) else "tuple"
-        return SequenceValue(tuple(map(symbolic, argument)), kind)
+        return SequenceValue(tuple(symbolic(item, size) for item in argument), kind)
     if argument is None or isinstance(argument, (bool, int, float, complex, str)):
         return constant(argument)
     return Unknown("another argument")
+
+
+def asked(
+    name: str, args: Sequence[Value], kwargs: Mapping[str, Value] | None = None
+) -> Value | None:
+    """What the lowering of a function says of a call; None where the call does not fit the function."""
+    found = lowered.find_lowered(name)
+    assert found is not None
+    bound = found.bind(args, kwargs or {})
+    if bound is None:
+        return None
+    return found.function(Call(name, bound, OpContext()))
 
 
 def named(size: int) -> Size:
@@ -80,12 +98,12 @@ def named(size: int) -> Size:
     return Size.symbol(f"n{size}")
 
 
-def told(call: Call) -> list[Value]:
+def told(call: Asked) -> list[Value]:
     args = [symbolic(argument) for argument in call.args]
     kwargs = {name: symbolic(value) for name, value in (call.kwargs or {}).items()}
-    bound = lowered.call_of(call.name, args, kwargs, OpContext())
-    assert bound is not None, call
-    return parts(lowered.model(bound))
+    found = asked(call.name, args, kwargs)
+    assert found is not None, call
+    return parts(found)
 
 
 def parts(value: Value) -> list[Value]:
@@ -127,11 +145,31 @@ def test_shapes_hold_for_the_sizes(group: list[str]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def is_of_another_kind(call: Call) -> bool:
+def is_of_another_kind(call: Asked) -> bool:
     """Whether an argument is none of an array, a number, a text or a sequence of these."""
     given = [*call.args, *(call.kwargs or {}).values()]
     values = [part for argument in given for part in parts(symbolic(argument))]
     return any(isinstance(value, Unknown) for value in values)
+
+
+def test_nothing_is_known_of_how_a_shape_alone_is_sharded() -> None:
+    """Where only the shape is told, as the places of entries depend on names, the result is not taken as replicated."""
+    size = Size.symbol("n6")
+    vector = Array((size,), "float32", relations=Relations.of({"t": split(0)}))
+    for name, more in SHAPES_ALONE.items():
+        found = LOWERINGS[name](vector, *more)
+        assert found.relations == NOTHING_KNOWN, name
+
+
+SHAPES_ALONE: dict[str, tuple[Any, ...]] = {
+    "jax.numpy.diagflat": (),
+    "jax.numpy.resize": ((3, 4),),
+    "jax.numpy.fft.fft": (8,),
+    "jax.scipy.linalg.circulant": (),
+    "jax.scipy.linalg.toeplitz": (),
+    "jax.numpy.convolve": (np.ones(3),),
+    "jax.numpy.roll": (1,),
+}
 
 
 def test_what_needs_numbers_is_listed_for_a_reason() -> None:
@@ -160,10 +198,8 @@ def test_sizes_that_do_not_go_together(name: str) -> None:
         )
         for one, two in ("BM", "BK")
     )
-    call = lowered.call_of(name, [first, second], {}, OpContext())
-    assert call is not None
     with pytest.raises(OpError) as caught:
-        lowered.model(call)
+        asked(name, [first, second])
     assert caught.value.code == "ST204"
     assert "is not" in caught.value.message
     assert caught.value.witness

@@ -345,13 +345,18 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     return found
 
 
+def _coefficients(p: ArrayLike) -> Array:
+    array = asarray(p)
+    if array.rank != 1:
+        raise Unsupported("polynomials with several dimensions of coefficients")
+    return array
+
+
 def _aligned(a1: ArrayLike, a2: ArrayLike) -> list[Array]:
     """Coefficients of the same number of powers."""
     from shardtypes.semantics.lowerings.padding import pad
 
-    arrays = promoted(asarray(a1), asarray(a2))
-    if any(array.rank != 1 for array in arrays):
-        raise Unsupported("polynomials with several dimensions of coefficients")
+    arrays = promoted(_coefficients(a1), _coefficients(a2))
     longest = greatest(*(sizes_of(array)[0] for array in arrays))
     return [pad(array, (longest - sizes_of(array)[0], 0)) for array in arrays]
 
@@ -368,9 +373,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.polyder")
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    (array,) = inexact(asarray(p))
-    if array.rank != 1:
-        raise Unsupported("polynomials with several dimensions of coefficients")
+    (array,) = inexact(_coefficients(p))
     for _ in range(int(m)):
         count = known(sizes_of(array)[0])
         array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
@@ -379,9 +382,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 @lowering(f"{_JNP}.polyint")
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
-    (array,) = inexact(asarray(p))
-    if array.rank != 1:
-        raise Unsupported("polynomials with several dimensions of coefficients")
+    (array,) = inexact(_coefficients(p))
     added = ravel(asarray(0.0 if k is None else k))
     for step in range(int(m)):
         count = known(sizes_of(array)[0])

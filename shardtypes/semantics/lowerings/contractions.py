@@ -11,6 +11,7 @@ from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axis_of,
+    of_shape,
     promoted,
     sizes_of,
 )
@@ -331,6 +332,6 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     right = max(offset, 0)
     length = greatest(0, least(rows - below, columns - right))
     if not is_number(length):
-        return Array((*array.dims[:-2], length), array.dtype, array.weak)
+        return of_shape(array, (*array.dims[:-2], length))
     places = np.arange(length)
     return indexed(array, (..., places + below, places + right))

@@ -18,6 +18,7 @@ from shardtypes.semantics.primitives.structure import (
     expand_dims,
 )
 from shardtypes.semantics.registry import Unsupported
+from shardtypes.semantics.relation import NOTHING_KNOWN
 from shardtypes.semantics.rounding import is_left_out
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
@@ -155,6 +156,14 @@ def counting(size: Any) -> Array:
     if isinstance(size, Size):
         return Array((size,), "int32")
     return asarray(np.arange(size, dtype=np.int32))
+
+
+def of_shape(array: Array, shape: Sequence[Dim]) -> Array:
+    """What is known of an array that is made of entries of another at places that depend on names: its shape."""
+    relations = None
+    if array.relations is not None:
+        relations = NOTHING_KNOWN
+    return Array(tuple(shape), array.dtype, array.weak, relations)
 
 
 def cast(array: Array, dtype: str) -> Array:

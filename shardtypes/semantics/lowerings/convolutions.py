@@ -21,6 +21,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     like,
     number_of,
+    of_shape,
     promoted,
     sizes_of,
 )
@@ -107,7 +108,7 @@ def _windows(array: Array, axis: int, window: int, stride: int, dilation: int) -
     if not is_number(count):
         shape = list(array.dims)
         shape[axis : axis + 1] = [greatest(count, 0), window]
-        return Array(tuple(shape), array.dtype, array.weak)
+        return of_shape(array, shape)
     starts = np.arange(max(count, 0))[:, None] * stride
     offsets = np.arange(window)[None, :] * dilation
     before = (slice(None),) * axis
@@ -319,7 +320,7 @@ def _of_mode(x: Array, kernel: Array, mode: str) -> Array:
     }
     if mode not in sizes:
         raise ValueError("mode must be one of ['full', 'same', 'valid']")
-    return Array((sizes[mode],), x.dtype, x.weak)
+    return of_shape(x, (sizes[mode],))
 
 
 @lowering(f"{_JNP}.convolve")
@@ -334,7 +335,7 @@ def convolve(
     x, kernel = inexact(asarray(a), asarray(v))
     if not _are_numbers(x, kernel):
         return _of_mode(x, kernel, mode)
-    if is_less(sizes_of(x)[0], sizes_of(kernel)[0]):
+    if sizes_of(x)[0] < sizes_of(kernel)[0]:
         x, kernel = kernel, x
     return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
 
@@ -351,7 +352,7 @@ def correlate(
     x, kernel = inexact(asarray(a), asarray(v))
     if not _are_numbers(x, kernel):
         return _of_mode(x, kernel, mode)
-    if is_less(sizes_of(x)[0], sizes_of(kernel)[0]):
+    if sizes_of(x)[0] < sizes_of(kernel)[0]:
         return flip(e.conj(correlate(kernel, x, mode)))
     return _part(
         _convolved(x, flip(e.conj(kernel))), sizes_of(x), sizes_of(kernel), mode

@@ -18,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     int_of,
     number_of,
+    of_shape,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.joining import concatenate
@@ -45,8 +46,7 @@ def _resized(array: Array, axis: int, size: int | None) -> Array:
     if size is None or size == sizes_of(array)[axis]:
         return array
     if not (is_number(size) and is_number(sizes_of(array)[axis])):
-        shape = (*array.dims[:axis], size, *array.dims[axis + 1 :])
-        return Array(shape, array.dtype, array.weak)
+        return of_shape(array, (*array.dims[:axis], size, *array.dims[axis + 1 :]))
     if size < sizes_of(array)[axis]:
         return slice_in_dim(array, 0, size, axis=axis)
     more = [

@@ -19,6 +19,7 @@ from shardtypes.semantics.lowerings.convert import (
     dtype_name,
     int_of,
     number_of,
+    of_shape,
     promoted,
     shape_of,
     sizes_of,
@@ -162,7 +163,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     count = size_of(array)
     side = count + abs(k)
     if not is_number(side):
-        return Array((side, side), array.dtype, array.weak)
+        return of_shape(array, (side, side))
     rows = np.arange(count) + max(-k, 0)
     return At(zeros((side, side), array.dtype), (rows, rows + k)).set(array)
 
@@ -179,7 +180,7 @@ def fill_diagonal(
             require_equal(array.dims[0], size, "needs dimensions of one size")
     length = least(*sizes_of(array))
     if not is_number(length):
-        return Array(array.shape, array.dtype, array.weak)
+        return of_shape(array, array.dims)
     places = np.arange(length)
     new = ravel(val)
     new = take(new, places % size_of(new))
@@ -240,7 +241,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     wanted = shape_of(new_shape)
     total = math.prod(wanted)
     if not (is_number(total) and is_number(size_of(array))):
-        return Array(wanted, array.dtype, array.weak)
+        return of_shape(array, wanted)
     if not size_of(array):
         return zeros(wanted, array.dtype)
     return reshape(take(array, np.arange(total) % size_of(array)), wanted)

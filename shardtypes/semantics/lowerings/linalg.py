@@ -17,6 +17,7 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     int_of,
     like,
+    of_shape,
     promoted,
     real,
     sizes_of,
@@ -669,7 +670,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     height = sizes_of(column)[0]
     width = sizes_of(row)[0]
     if not (is_number(height) and is_number(width)):
-        return Array((height, width), column.dtype, column.weak)
+        return of_shape(column, (height, width))
     entries = concatenate([row[1:][::-1], column])
     places = np.arange(height)[:, None] - np.arange(width)[None, :]
     return take(entries, places + width - 1)
@@ -688,7 +689,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     height = sizes_of(column)[0]
     width = sizes_of(row)[0]
     if not (is_number(height) and is_number(width)):
-        return Array((height, width), column.dtype, column.weak)
+        return of_shape(column, (height, width))
     entries = concatenate([column, row[1:]])
     places = np.arange(height)[:, None] + np.arange(width)[None, :]
     return take(entries, places)
@@ -699,7 +700,7 @@ def circulant(c: ArrayLike) -> Array:
     column = asarray(c)
     size = sizes_of(column)[-1]
     if not is_number(size):
-        return Array((*column.dims, size), column.dtype, column.weak)
+        return of_shape(column, (*column.dims, size))
     return take(
         column, (np.arange(size)[:, None] - np.arange(size)[None, :]) % size, -1
     )

@@ -14,6 +14,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     constant,
     dtype_name,
+    real,
     shape_of,
     sizes_of,
 )
@@ -22,7 +23,6 @@ from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.random import normal, truncated_normal, uniform
 from shardtypes.semantics.lowerings.reductions import softmax
 from shardtypes.semantics.registry import Unsupported, lowering
-from shardtypes.semantics.sizes import is_number
 
 _NN = "jax.nn"
 
@@ -48,7 +48,7 @@ def dot_product_attention(
         or any(option is not None for option in options.values())
     ):
         raise Unsupported("attention with grouped heads, a window or lengths")
-    factor = _inverse_root(sizes_of(q)[-1]) if scale is None else scale
+    factor = 1 / real(sizes_of(q)[-1]) ** 0.5 if scale is None else scale
     scores = einsum("bqhd,bkhd->bhqk", q, k) * factor
     if bias is not None:
         scores = scores + bias
@@ -57,13 +57,6 @@ def dot_product_attention(
     if mask is not None:
         scores = where(mask, scores, -1e30)
     return cast(einsum("bhqk,bkhd->bqhd", softmax(scores), v), q.dtype or "float32")
-
-
-def _inverse_root(size: Any) -> Any:
-    """``1 / sqrt(size)``."""
-    if is_number(size):
-        return 1 / math.sqrt(size)
-    return Array((), "float32", True)
 
 
 Initializer = Callable[..., Array]

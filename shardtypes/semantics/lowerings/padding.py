@@ -11,6 +11,7 @@ from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     number_of,
+    of_shape,
     sizes_of,
 )
 from shardtypes.semantics.lowerings.indexing import indexed
@@ -53,7 +54,7 @@ def _with_entries(array: Array, widths: list[tuple[Any, Any]], mode: Any) -> Arr
     for axis, (size, width) in enumerate(zip(sizes_of(array), widths, strict=True)):
         if width != (0, 0) and not is_number(size):
             shape = (*array.dims[:axis], size + sum(width), *array.dims[axis + 1 :])
-            array = Array(shape, array.dtype, array.weak)
+            array = of_shape(array, shape)
         elif width != (0, 0):
             places = np.pad(np.arange(size), width, mode=mode)
             array = indexed(array, (*(slice(None),) * axis, places))

@@ -15,6 +15,7 @@ from shardtypes.semantics.lowerings.convert import (
     counting,
     like,
     number_of,
+    of_shape,
     promoted,
     shape_of,
     sizes_of,
@@ -160,7 +161,7 @@ def _of_length(positions: Array, count: int, size: int) -> Array:
     missing = greatest(size - count, 0)
     zeros = broadcast_to(like(0, positions), (missing,))
     if not is_number(missing):
-        return Array((size,), positions.dtype)
+        return of_shape(positions, (size,))
     return concatenate([positions, zeros])[:size]
 
 
@@ -370,7 +371,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     ordered = moveaxis(sort(array, at), at, -1)
     size = sizes_of(ordered)[-1]
     if not is_number(size):
-        return Array(array.shape, array.dtype, array.weak)
+        return of_shape(array, array.dims)
     cut = axis_of(kth, size) + 1
     return moveaxis(
         concatenate([ordered[..., :cut], ordered[..., cut:][..., ::-1]], -1), -1, at

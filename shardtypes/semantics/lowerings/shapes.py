@@ -15,6 +15,7 @@ from shardtypes.semantics.lowerings.convert import (
     axes_of,
     axis_of,
     int_of,
+    of_shape,
     shape_of,
     sizes_of,
 )
@@ -469,7 +470,7 @@ def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
 def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
     size = sizes_of(array)[axis]
     if not is_number(size):
-        return _of_same_shape(array)
+        return of_shape(array, array.dims)
     if not size:
         return array
     start = int_of(by) % size
@@ -479,11 +480,6 @@ def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
     return s.concatenate(
         first, slice_in_dim(array, 0, size - start, axis=axis), dimension=axis, count=2
     )
-
-
-def _of_same_shape(array: Array) -> Array:
-    """What is known of an array that has the entries of another in an order that depends on the values of names."""
-    return Array(array.shape, array.dtype, array.weak)
 
 
 @lowering(f"{_JNP}.rot90")
