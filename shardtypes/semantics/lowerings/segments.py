@@ -38,10 +38,12 @@ def _extreme(array: Array, largest: bool) -> float:
 
 
 def _rows(data: Array, segment_ids: ArrayLike) -> Array:
-    """The segment of each row. Raises Refused."""
+    """The segment of each row. Raises Refused, and Unsupported for ids of several dimensions."""
     ids = asarray(segment_ids)
     if dtypes.is_kind(ids.dtype, "floating", "complex"):
         raise Refused(f"segment ids are integers, got {ids.dtype}", "dtypes")
+    if ids.rank > 1:
+        raise Unsupported("segment ids of several dimensions")
     if ids.rank == 1 and data.rank and data.dims[0] != 1:
         require_equal(data.dims[0], ids.dims[0])
     return ids
