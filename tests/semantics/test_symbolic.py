@@ -203,3 +203,10 @@ def test_sizes_that_do_not_go_together(name: str) -> None:
     assert caught.value.code == "ST204"
     assert "is not" in caught.value.message
     assert caught.value.witness
+
+
+def test_segment_ids_of_several_dimensions_are_not_followed() -> None:
+    edges = symbolic(np.ones((3, 5)))
+    receivers = symbolic(np.zeros((3, 5), np.int32))
+    found = asked("jax.ops.segment_sum", [edges, receivers, IntValue(Size.const(4))])
+    assert isinstance(found, Unknown)
