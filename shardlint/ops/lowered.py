@@ -356,23 +356,22 @@ class _Reading:
         pending: frozenset[str] | None = None
         if all(array.pending == frozenset() for array in self.arrays):
             pending = frozenset()
-        dtype = found.dtype if self._is_certain(found.dtype) else None
-        out = ArrayValue(dims, dtype, False, pending)
+        if self._is_certain(found.dtype):
+            out = ArrayValue(dims, found.dtype, found.weak, pending)
+        else:
+            out = ArrayValue(dims, pending=pending)
         if self.ctx.view is None:
             return _with_origins(out, found.relations)
         return self._placed(out, found.relations or Relations())
 
     def _is_certain(self, dtype: str | None) -> bool:
-        """Whether the dtype of a result is: lowerings do not say whether one is weak, nor what JAX computes in small
-        floats and in 64 bits."""
+        """Whether the dtype of a result is: lowerings tell that of 32 bits where a program may have chosen 64."""
+        if self.vague:
+            return False
+        if not self.ctx.x64 or dtype == "bool":
+            return True
         kinds = {array.dtype for array in self.arrays}
-        if self.vague or any(array.weak for array in self.arrays):
-            return False
-        if kinds.intersection(dtypes.SMALL_FLOATS):
-            return False
-        if not any(dtypes.is_kind(kind, "floating", "complex") for kind in kinds):
-            return False
-        return dtype in kinds or not self.ctx.x64
+        return dtype in kinds and bool(dtypes.is_kind(dtype, "floating", "complex"))
 
     def _placed(self, out: ArrayValue, relations: Relations) -> ArrayValue:
         """The result, as its relations over the mesh axes say."""

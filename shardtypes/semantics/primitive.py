@@ -45,6 +45,8 @@ ShapeRule: TypeAlias = Callable[
     [Arrays, Params, "Letters | None"], Sequence[tuple[Dim, ...]]
 ]
 DtypeRule: TypeAlias = Callable[[Arrays, Params], Sequence["str | None"]]
+TypedBy: TypeAlias = Callable[[Arrays, int], Arrays]
+"""The operands that the dtype of a result, given by its number, is taken from: it is weak where theirs are."""
 Vary: TypeAlias = Callable[[Varying, Params], Varying]
 Relate: TypeAlias = Callable[[Sequence[Relations], Arrays, Params], Sequence[Relations]]
 Own: TypeAlias = Callable[[Arrays, Params], frozenset[str]]
@@ -71,6 +73,7 @@ class Primitive:
     values: ValueRule
     shape: ShapeRule
     dtype: DtypeRule
+    typed_by: TypedBy
     evaluate: Evaluation
     stacked: Evaluation | None
     pull: Pull | PullSeveral | None
@@ -112,6 +115,7 @@ def declare(
     stacked: Evaluation | None = None,
     shape: ShapeRule | None = None,
     dtype: DtypeRule | None = None,
+    typed_by: TypedBy | None = None,
     pull: Pull | None = None,
     relate: Relate | None = None,
     simulate: Callable[..., Any] | None = None,
@@ -120,10 +124,11 @@ def declare(
     sends: Sends | None = None,
 ) -> Primitive:
     """Declare a primitive. Shapes follow from the letters where no rule is given, the dtype is that of the first
-    operand. ``relate``, ``simulate`` and ``vary`` are for collectives, which are more than a function of each device's
-    part: the relations of the results, their numbers, and the mesh axes that their types vary over. ``own`` tells for
-    which axes a result is meant to be each device's own, ``sends`` what one device sends. ``stacked`` evaluates for all
-    devices at once: all its operands and its result have one dimension more in front.
+    operand; it is weak where those of all operands, or of those that it is ``typed_by``, are. ``relate``, ``simulate``
+    and ``vary`` are for collectives, which are more than a function of each device's part: the relations of the
+    results, their numbers, and the mesh axes that their types vary over. ``own`` tells for which axes a result is meant
+    to be each device's own, ``sends`` what one device sends. ``stacked`` evaluates for all devices at once: all its
+    operands and its result have one dimension more in front.
     """
     shape = shape or shape_of_letters
     dtype = dtype or dtype_of_first
@@ -134,6 +139,7 @@ def declare(
             values,
             shape,
             dtype,
+            typed_by or _by_all,
             evaluate,
             stacked,
             pull,
@@ -145,6 +151,30 @@ def declare(
             sends,
         )
     )
+
+
+def _by_all(operands: Arrays, result: int) -> Arrays:
+    return operands
+
+
+def by_none(operands: Arrays, result: int) -> Arrays:
+    """For ``typed_by``: the dtype is the primitive's own, and never weak."""
+    return ()
+
+
+def by_first(operands: Arrays, result: int) -> Arrays:
+    """For ``typed_by``: the others are indices, or what is written into it."""
+    return operands[:1]
+
+
+def by_rest(operands: Arrays, result: int) -> Arrays:
+    """For ``typed_by``: the first one chooses among the others."""
+    return operands[1:]
+
+
+def by_same(operands: Arrays, result: int) -> Arrays:
+    """For ``typed_by``: each result is that operand, moved."""
+    return operands[result : result + 1]
 
 
 def _nobodys(operands: Arrays, params: Params) -> frozenset[str]:
@@ -159,6 +189,7 @@ def declare_several(
     values: ValueRule,
     evaluate: Evaluation,
     dtype: DtypeRule,
+    typed_by: TypedBy | None = None,
     shape: ShapeRule | None = None,
     pull: PullSeveral | None = None,
 ) -> SeveralPrimitive:
@@ -171,6 +202,7 @@ def declare_several(
             values,
             shape,
             dtype,
+            typed_by or _by_all,
             evaluate,
             None,
             pull,
@@ -211,12 +243,11 @@ def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array
     varying = _varying(primitive, operands, params)
     own = _united(operand.own for operand in operands) | primitive.own(operands, params)
     sources = _united(operand.sources for operand in operands)
-    weak = _weak(operands)
     results = [
         Array(
             shapes[i],
             kinds[i],
-            weak,
+            _is_weak(primitive, operands, kinds, i),
             relations[i],
             values[i],
             None,
@@ -265,8 +296,16 @@ def _shapes(
         return [None] * count
 
 
-def _weak(operands: Arrays) -> bool:
-    return bool(operands) and all(operand.weak for operand in operands)
+def _is_weak(
+    primitive: Primitive, operands: Arrays, kinds: Sequence[str | None], result: int
+) -> bool:
+    """Whether the dtype of a result gives way to others."""
+    if kinds[result] == "bool":
+        return False
+    types = primitive.typed_by(operands, result)
+    if not types:
+        return False
+    return all(operand.weak for operand in types)
 
 
 def _varying(primitive: Primitive, operands: Arrays, params: Params) -> Varying | None:

@@ -16,6 +16,8 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     promoted,
     sizes_of,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.creation import zeros
 from shardtypes.semantics.lowerings.elementwise import isnan, where
@@ -28,7 +30,13 @@ from shardtypes.semantics.lowerings.operators import (
     remainder,
     subtract,
 )
-from shardtypes.semantics.lowerings.reductions import argsort, cumprod, cumsum, sum_
+from shardtypes.semantics.lowerings.reductions import (
+    accumulated,
+    argsort,
+    cumprod,
+    cumsum,
+    sum_,
+)
 from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     common_shape,
@@ -104,7 +112,7 @@ def gradient(
 ) -> Any:
     if edge_order is not None:
         raise Unsupported("a gradient with edge_order")
-    (array,) = inexact(asarray(f))
+    array = asarray(f)
     axes = axes_of(axis, array.rank)
     if len(varargs) not in (0, 1, len(axes)):
         raise TypeError("Invalid number of spacing arguments")
@@ -114,6 +122,8 @@ def gradient(
     found = [
         _slope(array, spacing, at) for spacing, at in zip(spacings, axes, strict=True)
     ]
+    if not varargs:
+        found = [weak_as(slope, array) for slope in found]
     if len(found) == 1 and not isinstance(axis, (tuple, list)):
         return found[0]
     return found
@@ -129,7 +139,9 @@ def _slope(array: Array, spacing: Array, axis: int) -> Array:
         return moveaxis(_uneven(steps, diff(spacing)), -1, axis)
     middle = divide(e.add(steps[..., 1:], steps[..., :-1]), 2 * spacing)
     ends = divide(steps, spacing)
-    return moveaxis(concatenate([ends[..., :1], middle, ends[..., -1:]], -1), -1, axis)
+    first = ends[..., :1]
+    last = ends[..., -1:]
+    return moveaxis(concatenate([first, middle, last], -1), -1, axis)
 
 
 def _uneven(steps: Array, widths: Array) -> Array:
@@ -207,6 +219,8 @@ def cumulative_sum(
         at = 0
     else:
         at = axis_of(axis, array.rank)
+    if dtype is None:
+        array = accumulated(array)
     return _with_initial(cumsum(array, at, dtype), at, 0, include_initial)
 
 
@@ -312,16 +326,17 @@ def cross(
     x, y = promoted(moveaxis(a, axisa, -1), moveaxis(b, axisb, -1))
     sizes = sizes_of(x)[-1], sizes_of(y)[-1]
     if sizes == (2, 2):
-        return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
+        first = x[..., 0] * y[..., 1]
+        second = x[..., 1] * y[..., 0]
+        return strong(first - second)
     if sizes != (3, 3):
         raise Unsupported("a cross product of two and three components")
     parts = [
         x[..., i] * y[..., j] - x[..., j] * y[..., i]
         for i, j in ((1, 2), (2, 0), (0, 1))
     ]
-    return moveaxis(
-        concatenate([expand_dims(part, -1) for part in parts], -1), -1, axisc
-    )
+    columns = [expand_dims(strong(part), -1) for part in parts]
+    return moveaxis(concatenate(columns, -1), -1, axisc)
 
 
 @lowering(f"{_JNP}.linalg.cross")
@@ -334,7 +349,7 @@ def linalg_cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 @lowering(f"{_JNP}.polyval")
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
-    coefficients, places = promoted(asarray(p), asarray(x))
+    coefficients, places = map(strong, promoted(asarray(p), asarray(x)))
     count = known(sizes_of(coefficients)[0])
     if not count:
         return multiply(places, 0)
@@ -374,6 +389,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 @lowering(f"{_JNP}.polyder")
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     (array,) = inexact(_coefficients(p))
+    array = strong(array)
     for _ in range(int(m)):
         count = known(sizes_of(array)[0])
         array = array[:-1] * asarray([float(count - 1 - k) for k in range(count - 1)])
@@ -383,6 +399,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 @lowering(f"{_JNP}.polyint")
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     (array,) = inexact(_coefficients(p))
+    array = strong(array)
     added = ravel(asarray(0.0 if k is None else k))
     for step in range(int(m)):
         count = known(sizes_of(array)[0])
@@ -395,6 +412,8 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
 @lowering(f"{_JNP}.vander")
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     array = asarray(x)
+    if array.dtype == "bool":
+        raise TypeError("powers of booleans")
     if array.rank != 1:
         raise Refused("needs a vector", "ranks")
     if N is None:
@@ -405,6 +424,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         powers = range(count)
     else:
         powers = range(count - 1, -1, -1)
-    return concatenate(
-        [expand_dims(e.integer_pow(array, y=power), -1) for power in powers], -1
-    )
+    columns = [
+        expand_dims(strong(e.integer_pow(array, y=power)), -1) for power in powers
+    ]
+    return concatenate(columns, -1)

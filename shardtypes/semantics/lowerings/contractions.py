@@ -14,7 +14,9 @@ from shardtypes.semantics.lowerings.convert import (
     of_shape,
     promoted,
     sizes_of,
+    strong,
 )
+from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives.contractions import dot_general
@@ -198,6 +200,14 @@ def dot(
     return asarray(found, preferred_element_type)
 
 
+def _of_lax(lhs: ArrayLike, rhs: ArrayLike) -> tuple[Array, Array]:
+    """The operands; of two dtypes, ``lax`` does not look which one gives way."""
+    x, y = asarray(lhs), asarray(rhs)
+    if x.dtype == y.dtype:
+        return x, y
+    return strong(x), strong(y)
+
+
 @lowering(f"{_LAX}.dot")
 def lax_dot(
     lhs: ArrayLike,
@@ -206,7 +216,8 @@ def lax_dot(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    return dot(lhs, rhs, preferred_element_type=preferred_element_type)
+    x, y = _of_lax(lhs, rhs)
+    return dot(x, y, preferred_element_type=preferred_element_type)
 
 
 @lowering(f"{_LAX}.dot_general")
@@ -222,14 +233,14 @@ def lax_dot_general(
         tuple(tuple(int(k) for k in side) for side in pair)
         for pair in dimension_numbers
     )
-    x, y = promoted(asarray(lhs), asarray(rhs))
+    x, y = promoted(*_of_lax(lhs, rhs))
     product = dot_general(x, y, dimension_numbers=numbers)
     return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_LAX}.batch_matmul")
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
-    return matmul(lhs, rhs)
+    return matmul(*_of_lax(lhs, rhs))
 
 
 @lowering(f"{_JNP}.inner")
@@ -288,6 +299,8 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     from shardtypes.semantics.primitives.structure import expand_dims, reshape
 
     x, y = promoted(asarray(a), asarray(b))
+    if x.dtype == "bool":
+        raise Unsupported("a product of booleans, which depends on the release of JAX")
     rank = max(x.rank, y.rank)
     x = expand_dims(x, axes=tuple(range(rank - x.rank)))
     y = expand_dims(y, axes=tuple(range(rank - y.rank)))
@@ -313,7 +326,9 @@ def trace(
     out: None = None,
 ) -> Array:
     found = asarray(diagonal(a, offset, axis1, axis2), dtype)
-    return reduce_sum(found, axes=(found.rank - 1,))
+    if dtype is None:
+        found = accumulated(found)
+    return strong(reduce_sum(found, axes=(found.rank - 1,)))
 
 
 @lowering(f"{_JNP}.linalg.diagonal")

@@ -134,14 +134,17 @@ def constant(value: complex, shape: Sequence[Dim], dtype: str) -> Array:
 
 
 def like(value: Any, array: Array) -> Array:
-    """A number as an array of rank 0, of another array's dtype. Of one that depends on names the value is not known."""
+    """A number as an array of rank 0, of another array's dtype. Of one that depends on names the value is not known.
+
+    Beside an array it is not weak: see ``beside_constants``."""
+    weak = array.weak and array.shape == ()
     if isinstance(value, Size):
-        return Array((), array.dtype, array.weak)
+        return Array((), array.dtype, weak)
     if array.dtype is None:
         numbers = np.asarray(value)
     else:
         numbers = held(np.asarray(value), array.dtype)
-    return Array((), array.dtype, array.weak, value=Simulated.everywhere(numbers))
+    return Array((), array.dtype, weak, value=Simulated.everywhere(numbers))
 
 
 def real(size: Any) -> Any:
@@ -186,6 +189,19 @@ def strong(array: Array) -> Array:
     return array
 
 
+def beside_constants(array: Array) -> Array:
+    """The array as after an operation with a constant of its own dtype: that is broadcast to the array, by which it
+    loses its weakness; only beside a number nothing is broadcast."""
+    if array.shape == ():
+        return array
+    return strong(array)
+
+
+def weak_as(array: Array, *others: Array) -> Array:
+    """The array, whose dtype gives way to others where those of some other arrays do."""
+    return replace(array, weak=all(other.weak for other in others))
+
+
 def promoted(*arrays: Array) -> list[Array]:
     """The arrays in the dtype that JAX promotes them to."""
     found: tuple[str, bool] | None = None
@@ -218,7 +234,10 @@ def inexact(*arrays: Array) -> list[Array]:
     found = promoted(*arrays)
     if found and dtypes.is_kind(found[0].dtype, "floating", "complex"):
         return found
-    return [cast(array, dtypes.inexact(array.dtype) or "float32") for array in found]
+    return [
+        _into(array, dtypes.inexact(array.dtype) or "float32", array.weak)
+        for array in found
+    ]
 
 
 class AxisOutOfRange(ValueError):

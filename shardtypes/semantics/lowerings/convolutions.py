@@ -17,6 +17,7 @@ from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    beside_constants,
     cast,
     inexact,
     like,
@@ -24,6 +25,7 @@ from shardtypes.semantics.lowerings.convert import (
     of_shape,
     promoted,
     sizes_of,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.indexing import indexed
 from shardtypes.semantics.lowerings.shapes import (
@@ -156,7 +158,7 @@ def conv_general_dilated(
         found, tuple(sorted(range(left.rank), key=lambda k: numbers.out_spec[k]))
     )
     if preferred_element_type is None:
-        return found
+        return weak_as(found, left)
     return asarray(found, preferred_element_type)
 
 
@@ -337,7 +339,8 @@ def convolve(
         return _of_mode(x, kernel, mode)
     if sizes_of(x)[0] < sizes_of(kernel)[0]:
         x, kernel = kernel, x
-    return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
+    found = _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
+    return weak_as(found, x)
 
 
 @lowering(f"{_JNP}.correlate")
@@ -367,7 +370,8 @@ def _signal(in1: ArrayLike, in2: ArrayLike, mode: str, turned: bool) -> Array:
         is_less(m, n) for m, n in zip(sizes_of(x), sizes_of(kernel), strict=True)
     ):
         raise Unsupported("a valid convolution with a larger kernel")
-    return _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
+    found = _part(_convolved(x, kernel), sizes_of(x), sizes_of(kernel), mode)
+    return weak_as(found, x)
 
 
 @lowering(f"{_SIGNAL}.convolve")
@@ -387,7 +391,7 @@ def fftconvolve(
 ) -> Array:
     if axes is not None:
         raise Unsupported("a convolution along some dimensions")
-    return _signal(in1, in2, mode, False)
+    return beside_constants(_signal(in1, in2, mode, False))
 
 
 @lowering(f"{_SIGNAL}.correlate")
@@ -480,7 +484,7 @@ def reduce_window(
         (low, high, between - 1)
         for (low, high), between in zip(edges, spread, strict=True)
     )
-    first = cast(asarray(init_value), array.dtype or "float32")
+    first = weak_as(cast(asarray(init_value), array.dtype or "float32"), array)
     if any(one != (0, 0, 0) for one in config):
         wide = s.pad(array, first, padding_config=config)
     else:
@@ -526,7 +530,6 @@ def reduce(
         raise Unsupported("a reduction by a function of its own, or of several arrays")
     array = asarray(operands)
     found: Array = LOWERINGS[_COMPUTATIONS[known]](array, tuple(dimensions))
-    combined: Array = LOWERINGS[known](
-        cast(asarray(init_values), array.dtype or "float32"), found
-    )
-    return combined
+    first = cast(asarray(init_values), array.dtype or "float32")
+    combined: Array = LOWERINGS[known](first, found)
+    return weak_as(combined, array)

@@ -14,9 +14,12 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     constant,
     dtype_name,
+    inexact,
     int_of,
     shape_of,
     sizes_of,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.operators import add, multiply
@@ -81,7 +84,10 @@ def full_like(
         sizes = like.dims
     else:
         sizes = shape_of(shape)
-    return broadcast_to(asarray(fill_value, dtype or like.dtype), sizes)
+    made = broadcast_to(asarray(fill_value, dtype or like.dtype), sizes)
+    if dtype is None:
+        return weak_as(made, like)
+    return made
 
 
 @lowering(f"{_JNP}.arange")
@@ -140,14 +146,13 @@ def linspace(
 ) -> Array:
     if retstep or axis:
         raise Unsupported("linspace with its step, or along another axis")
-    low = asarray(start, float)
-    high = asarray(stop, float)
+    low, high = map(strong, inexact(asarray(start), asarray(stop)))
     if endpoint:
         parts = max(num - 1, 1)
     else:
         parts = num
     fractions = multiply(
-        iota(shape=(whole(num),), dimension=0, dtype="float32"), 1.0 / max(parts, 1)
+        iota(shape=(whole(num),), dimension=0, dtype=low.dtype), 1.0 / max(parts, 1)
     )
     wide = expand_dims(fractions, axes=tuple(range(1, 1 + max(low.rank, high.rank))))
     made = add(low, multiply(high - low, wide))

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.contractions import einsum
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    beside_constants,
     inexact,
     like,
     real,
     sizes_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.elementwise import (
     clip,
@@ -45,8 +48,46 @@ def _floats(*given: ArrayLike) -> list[Array]:
     return inexact(*[asarray(x) for x in given])
 
 
+#: Where JAX writes no constant in the dtype of the numbers, integers with a Python float give a weak result.
+_WEAK = frozenset(
+    """
+    binom.logpmf binom.pmf
+    expon.pdf expon.logpdf expon.cdf expon.logcdf expon.sf expon.logsf expon.ppf
+    gamma.sf gamma.logsf
+    gennorm.pdf gennorm.logpdf gennorm.cdf
+    gumbel_l.pdf gumbel_l.logpdf gumbel_l.cdf gumbel_l.logcdf gumbel_l.sf gumbel_l.logsf gumbel_l.ppf
+    gumbel_r.pdf gumbel_r.logpdf gumbel_r.cdf gumbel_r.logcdf gumbel_r.logsf gumbel_r.ppf
+    logistic.cdf logistic.sf
+    pareto.logcdf
+    poisson.pmf poisson.logpmf
+    uniform.pdf uniform.logpdf uniform.ppf
+    vonmises.pdf vonmises.logpdf
+    wrapcauchy.pdf wrapcauchy.logpdf
+    """.split()
+)
+
+
+def _distribution(name: str) -> Callable[[Function], Function]:
+    """Register a function, given by ``norm.pdf``."""
+
+    def register(made: Function) -> Function:
+        if name not in _WEAK:
+            made = _strong(made)
+        return lowering(f"{_STATS}.{name}")(made)
+
+    return register
+
+
+def _strong(function: Function) -> Function:
+    @wraps(function)
+    def made(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
+        return beside_constants(function(*args, **kwargs))
+
+    return made
+
+
 def _name(function: str, distribution: str, made: Function) -> Function:
-    return lowering(f"{_STATS}.{distribution}.{function}")(made)
+    return _distribution(f"{distribution}.{function}")(made)
 
 
 def _standardised(function: Function, shapes: str, density: bool) -> Function:
@@ -124,9 +165,25 @@ _declare(
     logcdf=log_ndtr,
     sf=lambda x: ndtr(e.neg(x)),
     logsf=lambda x: log_ndtr(e.neg(x)),
-    ppf=ndtri,
-    isf=lambda q: e.neg(ndtri(q)),
 )
+
+
+def _probability(q: Array) -> Array:
+    if q.dtype == "bool":
+        raise TypeError("a probability is a number")
+    return q
+
+
+@_distribution("norm.ppf")
+def norm_ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    array, middle, width = _floats(_probability(asarray(q)), loc, scale)
+    return middle + width * ndtri(array)
+
+
+@_distribution("norm.isf")
+def norm_isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    array, middle, width = _floats(_probability(asarray(q)), loc, scale)
+    return middle - width * ndtri(array)
 
 
 def _cauchy_cdf(x: Array) -> Array:
@@ -311,7 +368,7 @@ _declare(
 )
 
 
-@lowering(f"{_STATS}.pareto.ppf")
+@_distribution("pareto.ppf")
 def pareto_ppf(
     q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
@@ -322,11 +379,11 @@ def pareto_ppf(
 _declare(
     "uniform",
     logpdf=lambda x: _inside(_unit(x), 0.0 * x),
-    cdf=lambda x: clip(x, 0.0, 1.0),
+    cdf=lambda x: strong(clip(x, 0.0, 1.0)),
 )
 
 
-@lowering(f"{_STATS}.uniform.ppf")
+@_distribution("uniform.ppf")
 def uniform_ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     array, middle, width = _floats(q, loc, scale)
     return _inside(_unit(array), array * width + middle, math.nan)
@@ -363,13 +420,13 @@ _declare(
 # --- with shapes only -----------------------------------------------------------------------------------------------
 
 
-@lowering(f"{_STATS}.gennorm.logpdf")
+@_distribution("gennorm.logpdf")
 def gennorm_logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     array, power = _floats(x, beta)
     return e.log(0.5 * power) - e.lgamma(1.0 / power) - e.pow_(e.abs_(array), power)
 
 
-@lowering(f"{_STATS}.gennorm.cdf")
+@_distribution("gennorm.cdf")
 def gennorm_cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     array, power = _floats(x, beta)
     return 0.5 * (
@@ -377,7 +434,7 @@ def gennorm_cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     )
 
 
-@lowering(f"{_STATS}.vonmises.logpdf")
+@_distribution("vonmises.logpdf")
 def vonmises_logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     array, strength = _floats(x, kappa)
     return (
@@ -387,7 +444,7 @@ def vonmises_logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     )
 
 
-@lowering(f"{_STATS}.wrapcauchy.logpdf")
+@_distribution("wrapcauchy.logpdf")
 def wrapcauchy_logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     array, strength = _floats(x, c)
     square = e.square(strength)
@@ -403,10 +460,13 @@ def wrapcauchy_logpdf(x: ArrayLike, c: ArrayLike) -> Array:
 
 def _choices(n: Array, k: Array) -> Array:
     """The logarithm of the number of ways to choose."""
-    return e.lgamma(n + 1.0) - e.lgamma(k + 1.0) - e.lgamma(n - k + 1.0)
+    all_orders = e.lgamma(n + 1.0)
+    of_chosen = e.lgamma(k + 1.0)
+    of_others = e.lgamma(n - k + 1.0)
+    return all_orders - of_chosen - of_others
 
 
-@lowering(f"{_STATS}.bernoulli.logpmf")
+@_distribution("bernoulli.logpmf")
 def bernoulli_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, chance, middle = _floats(k, p, loc)
     x = array - middle
@@ -416,22 +476,22 @@ def bernoulli_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return _inside(known, xlogy(x, chance) + xlog1py(1.0 - x, e.neg(chance)))
 
 
-@lowering(f"{_STATS}.bernoulli.cdf")
+@_distribution("bernoulli.cdf")
 def bernoulli_cdf(k: ArrayLike, p: ArrayLike) -> Array:
     array, chance = _floats(k, p)
     below = e.lt(array, like(0.0, array))
     return where(below, 0.0, where(e.lt(array, like(1.0, array)), 1.0 - chance, 1.0))
 
 
-@lowering(f"{_STATS}.bernoulli.ppf")
+@_distribution("bernoulli.ppf")
 def bernoulli_ppf(q: ArrayLike, p: ArrayLike) -> Array:
     array, chance = _floats(q, p)
-    found = where(e.le(array, 1.0 - chance), 0.0, 1.0)
+    found = where(e.le(array, 1.0 - chance), like(0.0, array), like(1.0, array))
     known = e.and_(_unit(array), _unit(chance))
     return _inside(known, found, math.nan)
 
 
-@lowering(f"{_STATS}.binom.logpmf")
+@_distribution("binom.logpmf")
 def binom_logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, count, chance, middle = _floats(k, n, p, loc)
     x = array - middle
@@ -439,7 +499,7 @@ def binom_logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -
     return _inside(e.and_(_positive(x), e.le(x, count)), found)
 
 
-@lowering(f"{_STATS}.betabinom.logpmf")
+@_distribution("betabinom.logpmf")
 def betabinom_logpmf(
     k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0
 ) -> Array:
@@ -453,7 +513,7 @@ def betabinom_logpmf(
     return _inside(e.and_(_positive(x), e.le(x, count)), found)
 
 
-@lowering(f"{_STATS}.nbinom.logpmf")
+@_distribution("nbinom.logpmf")
 def nbinom_logpmf(
     k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0
 ) -> Array:
@@ -465,7 +525,7 @@ def nbinom_logpmf(
     )
 
 
-@lowering(f"{_STATS}.geom.logpmf")
+@_distribution("geom.logpmf")
 def geom_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, chance, middle = _floats(k, p, loc)
     x = array - middle
@@ -474,7 +534,7 @@ def geom_logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     )
 
 
-@lowering(f"{_STATS}.poisson.logpmf")
+@_distribution("poisson.logpmf")
 def poisson_logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, rate, middle = _floats(k, mu, loc)
     x = array - middle
@@ -482,7 +542,7 @@ def poisson_logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return _inside(whole, xlogy(x, rate) - e.lgamma(x + 1.0) - rate)
 
 
-@lowering(f"{_STATS}.poisson.cdf")
+@_distribution("poisson.cdf")
 def poisson_cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     array, rate, middle = _floats(k, mu, loc)
     x = array - middle
@@ -494,7 +554,7 @@ def poisson_cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
 # --- of vectors -----------------------------------------------------------------------------------------------------
 
 
-@lowering(f"{_STATS}.multinomial.logpmf")
+@_distribution("multinomial.logpmf")
 def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     counts, chances, total = _floats(x, p, n)
     found = e.lgamma(total + 1.0) + sum_(
@@ -503,7 +563,7 @@ def multinomial_logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     return _inside(e.eq(sum_(counts), total), found)
 
 
-@lowering(f"{_STATS}.dirichlet.logpdf")
+@_distribution("dirichlet.logpdf")
 def dirichlet_logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     places, weights = _floats(x, alpha)
     if (
@@ -527,7 +587,7 @@ def _all_positive(places: Array) -> Array:
     return all_(e.gt(places, like(0.0, places)), axis=0)
 
 
-@lowering(f"{_STATS}.multivariate_normal.logpdf")
+@_distribution("multivariate_normal.logpdf")
 def multivariate_normal_logpdf(
     x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
 ) -> Array:

@@ -11,16 +11,19 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    beside_constants,
     cast,
     inexact,
     like,
     promoted,
     shape_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.operators import (
     absolute,
     divide,
     multiply,
+    numeric,
     remainder,
     subtract,
 )
@@ -184,8 +187,6 @@ register(
     {
         "maximum": _promoting(e.max_),
         "minimum": _promoting(e.min_),
-        "fmod": _promoting(e.rem),
-        "square": _direct(e.square),
         "sign": _direct(e.sign),
         "real": _direct(e.real),
         "imag": _direct(e.imag),
@@ -195,6 +196,16 @@ register(
         "positive": _direct(e.copy),
     },
 )
+
+
+@lowering(f"{_JNP}.fmod")
+def fmod(x: ArrayLike, y: ArrayLike) -> Array:
+    return e.rem(*numeric(x, y))
+
+
+@lowering(f"{_JNP}.square")
+def square(x: ArrayLike) -> Array:
+    return e.square(*numeric(x))
 
 
 @lowering(f"{_SPECIAL}.gammainc")
@@ -248,13 +259,19 @@ def round_(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     whole = dtypes.is_kind(array.dtype, "signed", "unsigned", "bool")
     if whole or is_left_out():
         return array
-    factor = like(10.0**decimals, array)
-    return e.div(e.round_(e.mul(array, factor), rounding_method=1), factor)
+    factor = asarray(10.0**decimals)
+    scaled = e.mul(*promoted(array, factor))
+    return e.div(*promoted(e.round_(scaled, rounding_method=1), factor))
 
 
 @lowering(f"{_JNP}.rint")
 def rint(x: ArrayLike) -> Array:
-    (array,) = inexact(asarray(x))
+    given = asarray(x)
+    if dtypes.is_kind(given.dtype, "floating", "complex"):
+        array = given
+    else:
+        (array,) = inexact(given)
+        array = strong(array)
     if is_left_out():
         return array
     return e.round_(array, rounding_method=1)
@@ -390,21 +407,26 @@ def nan_to_num(
     neginf: Any = None,
 ) -> Array:
     array = asarray(x)
+    if not dtypes.is_kind(array.dtype, "floating", "complex"):
+        return array
     largest = 3.4028234663852886e38
     array = where(isnan(array), nan, array)
     array = where(
         e.eq(array, like(math.inf, array)), largest if posinf is None else posinf, array
     )
-    return where(
+    array = where(
         e.eq(array, like(-math.inf, array)),
         -largest if neginf is None else neginf,
         array,
     )
+    return strong(array)
 
 
 @lowering(f"{_JNP}.reciprocal")
 def reciprocal(x: ArrayLike) -> Array:
-    return divide(1.0, x)
+    (array,) = inexact(asarray(x))
+    one, array = promoted(asarray(1.0), array)
+    return e.div(one, array)
 
 
 @lowering(f"{_JNP}.float_power")
@@ -419,18 +441,23 @@ def fabs(x: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.log2")
 def log2(x: ArrayLike) -> Array:
-    return divide(e.log(*inexact(asarray(x))), math.log(2))
+    (array,) = inexact(asarray(x))
+    found = e.log(strong(array))
+    return e.div(found, like(math.log(2), found))
 
 
 @lowering(f"{_JNP}.log10")
 def log10(x: ArrayLike) -> Array:
-    return divide(e.log(*inexact(asarray(x))), math.log(10))
+    (array,) = inexact(asarray(x))
+    found = e.log(strong(array))
+    return e.div(found, like(math.log(10), found))
 
 
 @lowering(f"{_JNP}.hypot")
 def hypot(x: ArrayLike, y: ArrayLike) -> Array:
     a, b = inexact(asarray(x), asarray(y))
-    return e.sqrt(e.add(e.square(a), e.square(b)))
+    squares = e.add(e.square(a), e.square(b))
+    return beside_constants(e.sqrt(squares))
 
 
 @lowering(f"{_JNP}.logaddexp")
@@ -443,7 +470,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Array:
 @lowering(f"{_JNP}.sinc")
 def sinc(x: ArrayLike) -> Array:
     (array,) = inexact(asarray(x))
-    angle = multiply(array, math.pi)
+    angle = e.mul(array, like(math.pi, array))
     zero = e.eq(angle, like(0.0, angle))
     safe = where(zero, 1.0, angle)
     return where(zero, 1.0, e.div(e.sin(safe), safe))
@@ -451,12 +478,14 @@ def sinc(x: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.deg2rad", f"{_JNP}.radians")
 def deg2rad(x: ArrayLike) -> Array:
-    return multiply(asarray(x), math.pi / 180)
+    (array,) = inexact(asarray(x))
+    return e.mul(array, like(math.pi / 180, array))
 
 
 @lowering(f"{_JNP}.rad2deg", f"{_JNP}.degrees")
 def rad2deg(x: ArrayLike) -> Array:
-    return multiply(asarray(x), 180 / math.pi)
+    (array,) = inexact(asarray(x))
+    return e.mul(array, like(180 / math.pi, array))
 
 
 @lowering(f"{_JNP}.copysign")
@@ -467,7 +496,7 @@ def copysign(x: ArrayLike, y: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.heaviside")
 def heaviside(x: ArrayLike, y: ArrayLike) -> Array:
-    a, b = inexact(asarray(x), asarray(y))
+    a, b = map(beside_constants, inexact(asarray(x), asarray(y)))
     zero = like(0.0, a)
     return where(e.lt(a, zero), 0.0, where(e.gt(a, zero), 1.0, b))
 
@@ -497,14 +526,12 @@ def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
 
 @lowering(f"{_NN}.relu")
 def relu(x: ArrayLike) -> Array:
-    array = asarray(x)
-    return e.max_(array, like(0, array))
+    return e.max_(*promoted(asarray(x), asarray(0)))
 
 
 @lowering(f"{_NN}.relu6")
 def relu6(x: ArrayLike) -> Array:
-    array = relu(x)
-    return e.min_(array, like(6, array))
+    return e.min_(*promoted(relu(x), asarray(6.0)))
 
 
 @lowering(f"{_NN}.sigmoid")
@@ -514,7 +541,7 @@ def sigmoid(x: ArrayLike) -> Array:
 
 @lowering(f"{_NN}.softplus")
 def softplus(x: ArrayLike) -> Array:
-    return logaddexp(x, 0.0)
+    return logaddexp(x, 0)
 
 
 @lowering(f"{_NN}.silu", f"{_NN}.swish")
@@ -529,12 +556,14 @@ def mish(x: ArrayLike) -> Array:
 
 @lowering(f"{_NN}.log_sigmoid")
 def log_sigmoid(x: ArrayLike) -> Array:
-    return e.neg(softplus(e.neg(asarray(x))))
+    (array,) = inexact(asarray(x))
+    return e.neg(softplus(e.neg(array)))
 
 
 @lowering(f"{_NN}.gelu")
 def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     (array,) = inexact(asarray(x))
+    array = strong(array)
     if approximate:
         inner = multiply(
             math.sqrt(2 / math.pi), array + 0.044715 * e.integer_pow(array, y=3)
@@ -570,7 +599,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
 
 @lowering(f"{_NN}.soft_sign")
 def soft_sign(x: ArrayLike) -> Array:
-    return divide(x, 1.0 + absolute(x))
+    return divide(x, 1 + absolute(x))
 
 
 @lowering(f"{_NN}.hard_tanh")
@@ -640,7 +669,8 @@ def _flat(part: Any) -> list[Any]:
 @lowering(f"{_SPECIAL}.logit")
 def logit(x: ArrayLike) -> Array:
     (array,) = inexact(asarray(x))
-    return e.sub(e.log(array), e.log1p(e.neg(array)))
+    found = e.sub(e.log(array), e.log1p(e.neg(array)))
+    return beside_constants(found)
 
 
 @lowering(f"{_SPECIAL}.xlogy")

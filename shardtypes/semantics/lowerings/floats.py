@@ -9,16 +9,18 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
+    beside_constants,
     cast,
     constant,
     inexact,
     like,
     promoted,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import isinf, isnan, truth, where
 from shardtypes.semantics.lowerings.operators import (
     absolute,
-    divide,
     equal,
     floor_divide,
     multiply,
@@ -32,12 +34,18 @@ _JNP = "jax.numpy"
 
 @lowering(f"{_JNP}.angle")
 def angle(z: ArrayLike, deg: bool = False) -> Array:
-    (array,) = inexact(asarray(z))
+    given = asarray(z)
+    (array,) = inexact(given)
     if dtypes.is_kind(array.dtype, "complex"):
         found = e.atan2(e.imag(array), e.real(array))
     else:
-        zero = like(0.0, array)
-        found = where(e.lt(array, zero), like(math.pi, array), zero)
+        found = where(e.lt(array, like(0.0, array)), math.pi, 0.0)
+        if array.rank:
+            found = cast(found, array.dtype or "float32")
+        else:
+            found = strong(found)
+        if array.rank and dtypes.is_kind(given.dtype, "floating"):
+            found = weak_as(found, array)
     if deg:
         return multiply(found, 180 / math.pi)
     return found
@@ -65,7 +73,8 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
 def logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Array:
     a, b = inexact(asarray(x1), asarray(x2))
     less = e.exp2(e.neg(e.abs_(e.sub(a, b))))
-    return e.add(e.max_(a, b), divide(e.log1p(less), math.log(2)))
+    grown = e.log1p(less)
+    return e.add(e.max_(a, b), e.div(grown, like(math.log(2), grown)))
 
 
 @lowering(f"{_JNP}.modf")
@@ -80,7 +89,8 @@ def frexp(x: ArrayLike) -> tuple[Array, Array]:
     """A fraction from a half up to one, and a power of two."""
     (array,) = inexact(asarray(x))
     power = e.exponent(array)
-    return e.mul(array, e.exp2(e.neg(cast(power, array.dtype or "float32")))), power
+    scale = e.exp2(e.neg(cast(power, array.dtype or "float32")))
+    return e.mul(array, scale), strong(power)
 
 
 @lowering(f"{_JNP}.ldexp")
@@ -143,7 +153,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 @lowering(f"{_JNP}.gcd")
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
-    return e.gcd(*promoted(asarray(x1), asarray(x2)))
+    return beside_constants(e.gcd(*promoted(asarray(x1), asarray(x2))))
 
 
 @lowering(f"{_JNP}.lcm")
@@ -157,7 +167,8 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
 @lowering("jax.lax.reciprocal")
 def reciprocal(x: ArrayLike) -> Array:
     array = asarray(x)
-    return e.div(like(1, array), array)
+    one, array = promoted(asarray(1.0), array)
+    return e.div(one, array)
 
 
 @lowering(f"{_JNP}.allclose")

@@ -23,6 +23,8 @@ from shardtypes.semantics.lowerings.convert import (
     promoted,
     shape_of,
     sizes_of,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.creation import linspace, zeros
 from shardtypes.semantics.lowerings.indexing import At, take
@@ -154,7 +156,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         return diagonal(array, k)
     if array.rank != 1:
         raise ValueError("diag input must be 1d or 2d")
-    return diagflat(array, k)
+    return weak_as(diagflat(array, k), array)
 
 
 @lowering(f"{_JNP}.diagflat")
@@ -163,7 +165,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> Array:
     count = size_of(array)
     side = count + abs(k)
     if not is_number(side):
-        return of_shape(array, (side, side))
+        return strong(of_shape(array, (side, side)))
     rows = np.arange(count) + max(-k, 0)
     return At(zeros((side, side), array.dtype), (rows, rows + k)).set(array)
 
@@ -173,6 +175,8 @@ def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
     array = asarray(a)
+    if array.rank < 2:
+        raise ValueError("array must be at least 2-d")
     if wrap or inplace:
         raise Unsupported("fill_diagonal in place, or wrapped")
     if array.rank > 2:
@@ -224,7 +228,7 @@ def insert(
     if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:
         raise Unsupported("one value inserted at several places")
     order = np.insert(np.arange(count), index, count + np.arange(index.size))
-    new = cast(asarray(values), array.dtype or "float32")
+    new = weak_as(cast(asarray(values), array.dtype or "float32"), array)
     if index.ndim == 0 and new.rank == array.rank:
         new = moveaxis(new, 0, at)
     if index.ndim == 0 and 0 < new.rank < array.rank:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from shardtypes.semantics.array import Array
@@ -21,8 +22,16 @@ from shardtypes.semantics.lowerings.convert import (
     promoted,
     real,
     sizes_of,
+    strong,
+    weak_as,
 )
-from shardtypes.semantics.lowerings.creation import eye, tril, triu, zeros
+from shardtypes.semantics.lowerings.creation import (
+    eye,
+    ones,
+    tril,
+    triu,
+    zeros,
+)
 from shardtypes.semantics.lowerings.elementwise import truth, where
 from shardtypes.semantics.lowerings.indexing import indexed, take
 from shardtypes.semantics.lowerings.joining import concatenate
@@ -59,6 +68,13 @@ def _square(a: ArrayLike) -> Array:
     rows, columns = array.dims[-2:]
     require_equal(rows, columns, "needs square matrices")
     return array
+
+
+def _of_matrix(found: Array, a: ArrayLike) -> Array:
+    """A determinant. Whether that of a weak matrix is depends on its size, so that its dtype is left open."""
+    if asarray(a).weak:
+        return replace(found, dtype=None)
+    return found
 
 
 def _symmetric(a: ArrayLike) -> Array:
@@ -108,7 +124,7 @@ def _matrix_norm(
 
 def _of_matrices(matrices: Array, ord: Any) -> Array:
     if ord in ("nuc", 2, -2):
-        values = svdvals(matrices)
+        values = strong(svdvals(matrices))
         if ord == "nuc":
             return sum_(values, axis=-1)
         return values[..., 0 if ord == 2 else -1]
@@ -181,7 +197,8 @@ def multi_dot(arrays: Any, *, precision: Any = None) -> Array:
 
 @lowering(f"{_LINALG}.matrix_power")
 def matrix_power(a: ArrayLike, n: int) -> Array:
-    array = _square(a)
+    array = asarray(a)
+    _square(array)
     if n < 0:
         base = inv(array)
     else:
@@ -220,7 +237,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @lowering(f"{_LINALG}.inv", f"{_SCIPY}.inv")
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    return p.inverse(_square(a))
+    return p.inverse(strong(_square(a)))
 
 
 @lowering(f"{_LINALG}.solve")
@@ -272,10 +289,11 @@ def solve_triangular(
         kept = triu(matrix)
     if unit_diagonal:
         one = eye(sizes_of(matrix)[-1], dtype=bool)
-        kept = where(one, like(1, matrix), kept)
+        kept = weak_as(where(one, like(1, matrix), kept), matrix)
     if trans in (1, "T", 2, "C"):
         kept = swapaxes(kept, -1, -2)
-    return solve(e.conj(kept) if trans in (2, "C") else kept, b)
+    found = solve(e.conj(kept) if trans in (2, "C") else kept, b)
+    return weak_as(found, *inexact(matrix, asarray(b)))
 
 
 @lowering(f"{_SCIPY}.cho_factor")
@@ -299,9 +317,8 @@ def cho_solve(
     else:
         first = 2
         second = 0
-    return solve_triangular(
-        factor, solve_triangular(factor, b, first, lower), second, lower
-    )
+    inner = solve_triangular(factor, b, first, lower)
+    return solve_triangular(factor, inner, second, lower)
 
 
 @lowering(f"{_LINALG}.tensorsolve")
@@ -401,7 +418,7 @@ def polyfit(
 
     if full or cov or rcond is not None:
         raise Unsupported("polyfit with its residuals or covariance")
-    places, heights = inexact(asarray(x), asarray(y))
+    places, heights = inexact(strong(asarray(x)), asarray(y))
     powers = vander(places, int(deg) + 1)
     if w is not None:
         weights = asarray(w)
@@ -433,7 +450,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     (array,) = inexact(asarray(seq_of_zeros))
     if array.rank != 1:
         raise Unsupported("the characteristic polynomial of a matrix")
-    found = asarray(np.ones(1))
+    found = ones((1,), array.dtype)
     zero = zeros((1,), array.dtype)
     for k in range(known(sizes_of(array)[0])):
         found = concatenate([found, zero]) - array[k] * concatenate([zero, found])
@@ -445,12 +462,12 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
 @lowering(f"{_LINALG}.det", f"{_SCIPY}.det")
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    return p.determinant(_square(a))
+    return _of_matrix(p.determinant(_square(a)), a)
 
 
 @lowering(f"{_LINALG}.slogdet")
 def slogdet(a: ArrayLike, *, method: Any = None) -> tuple[Array, ...]:
-    return p.slogdet(_square(a))
+    return tuple(_of_matrix(found, a) for found in p.slogdet(_square(a)))
 
 
 @lowering(f"{_LINALG}.cholesky")
@@ -613,7 +630,7 @@ def _order(pivots: Array) -> Array:
 
 @lowering(f"{_SCIPY}.polar")
 def polar(a: ArrayLike, side: str = "right", **options: Any) -> tuple[Array, Array]:
-    left, values, right = p.svd(_matrix(a), full_matrices=False)
+    left, values, right = p.svd(strong(_matrix(a)), full_matrices=False)
     unitary = matmul(left, right)
     if side == "right":
         return unitary, matmul(_adjoint(right) * expand_dims(values, -2), right)
@@ -646,7 +663,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
     from shardtypes.semantics.lowerings.padding import pad
     from shardtypes.semantics.lowerings.shapes import atleast_2d
 
-    arrays = promoted(*[atleast_2d(one) for one in arrs])
+    arrays = [strong(one) for one in promoted(*map(atleast_2d, arrs))]
     width = sum(sizes_of(array)[1] for array in arrays)
     rows = []
     start = 0
@@ -671,7 +688,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     width = sizes_of(row)[0]
     if not (is_number(height) and is_number(width)):
         return of_shape(column, (height, width))
-    entries = concatenate([row[1:][::-1], column])
+    entries = strong(concatenate([row[1:][::-1], column]))
     places = np.arange(height)[:, None] - np.arange(width)[None, :]
     return take(entries, places + width - 1)
 
@@ -690,7 +707,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     width = sizes_of(row)[0]
     if not (is_number(height) and is_number(width)):
         return of_shape(column, (height, width))
-    entries = concatenate([column, row[1:]])
+    entries = strong(concatenate([column, row[1:]]))
     places = np.arange(height)[:, None] + np.arange(width)[None, :]
     return take(entries, places)
 

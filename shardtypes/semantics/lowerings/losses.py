@@ -14,8 +14,10 @@ from shardtypes.semantics.lowerings.convert import (
     axis_of,
     inexact,
     like,
+    promoted,
     real,
     sizes_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.elementwise import (
     clip,
@@ -25,6 +27,7 @@ from shardtypes.semantics.lowerings.elementwise import (
     where,
     xlogy,
 )
+from shardtypes.semantics.lowerings.operators import multiply, negative
 from shardtypes.semantics.lowerings.reductions import log_softmax, max_, sum_
 from shardtypes.semantics.lowerings.shapes import moveaxis
 from shardtypes.semantics.primitive import require_equal
@@ -96,7 +99,7 @@ def huber_loss(
 @_loss("log_cosh")
 def log_cosh(predictions: ArrayLike, targets: ArrayLike | None = None) -> Array:
     error = _errors(predictions, targets)
-    return logaddexp(error, e.neg(error)) - math.log(2.0)
+    return logaddexp(error, e.neg(error)) - strong(like(math.log(2.0), error))
 
 
 # --- of classes -----------------------------------------------------------------------------------------------------
@@ -110,14 +113,13 @@ def softmax_cross_entropy(
     where: ArrayLike | None = None,  # its name
 ) -> Array:
     _required(logits)
-    scores, weights = _floats(logits, labels)
-    logarithms = log_softmax(scores, axis, where)
-    return e.neg(sum_(_products(weights, logarithms, where), axis))
+    logarithms = log_softmax(logits, axis, where)
+    return e.neg(sum_(_products(asarray(labels), logarithms, where), axis))
 
 
 def _products(weights: Array, logarithms: Array, kept: ArrayLike | None) -> Array:
     """The products, nothing where entries are left out."""
-    products = e.mul(weights, logarithms)
+    products = multiply(weights, logarithms)
     if kept is None:
         return products
     return _where(kept, products, 0.0)
@@ -144,9 +146,9 @@ def softmax_cross_entropy_with_integer_labels(
 @_loss("safe_softmax_cross_entropy")
 def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     _required(logits)
-    scores, weights = _floats(logits, labels)
+    weights = asarray(labels)
     products = where(
-        e.eq(weights, like(0, weights)), 0.0, e.mul(weights, log_softmax(scores))
+        e.eq(weights, like(0, weights)), 0.0, multiply(weights, log_softmax(logits))
     )
     return e.neg(sum_(products, axis=-1))
 
@@ -154,7 +156,8 @@ def safe_softmax_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
 @_loss("sigmoid_binary_cross_entropy")
 def sigmoid_binary_cross_entropy(logits: ArrayLike, labels: ArrayLike) -> Array:
     _required(logits)
-    scores, weights = _floats(logits, labels)
+    scores = asarray(logits)
+    weights = asarray(labels, scores.dtype)
     return e.neg(
         weights * log_sigmoid(scores) + (1.0 - weights) * log_sigmoid(e.neg(scores))
     )
@@ -169,7 +172,8 @@ def sigmoid_focal_loss(
     gamma: ArrayLike = 2.0,
 ) -> Array:
     """The cross entropy, less where the prediction is good."""
-    scores, weights = _floats(logits, labels)
+    scores = asarray(logits)
+    weights = asarray(labels, scores.dtype)
     chance = e.logistic(scores)
     right = chance * weights + (1.0 - chance) * (1.0 - weights)
     power = asarray(gamma, scores.dtype)
@@ -192,7 +196,7 @@ def poly_loss_cross_entropy(
     from shardtypes.semantics.lowerings.reductions import softmax
 
     _required(logits, labels)
-    scores, weights = _floats(logits, labels)
+    scores, weights = asarray(logits), asarray(labels)
     missing = sum_(_products(weights, 1.0 - softmax(scores, axis, where), where), axis)
     return softmax_cross_entropy(scores, weights, axis, where) + epsilon * missing
 
@@ -215,30 +219,32 @@ def smooth_labels(
     return smoothed
 
 
+def _positive(array: Array) -> Array:
+    return e.max_(*promoted(array, asarray(0)))
+
+
 @_loss("hinge_loss")
 def hinge_loss(predictor_outputs: ArrayLike, targets: ArrayLike) -> Array:
-    outputs, signs = _floats(predictor_outputs, targets)
-    return clip(1.0 - outputs * signs, 0.0)
+    return _positive(1 - multiply(predictor_outputs, targets))
 
 
 @lowering("optax.losses.perceptron_loss")
 def perceptron_loss(predictor_outputs: ArrayLike, targets: ArrayLike) -> Array:
     _of_one_shape(predictor_outputs, targets)
-    outputs, signs = _floats(predictor_outputs, targets)
-    return clip(e.neg(outputs * signs), 0.0)
+    return _positive(negative(multiply(predictor_outputs, targets)))
 
 
 @lowering("optax.losses.multiclass_hinge_loss")
 def multiclass_hinge_loss(scores: ArrayLike, labels: ArrayLike) -> Array:
     (given,) = _floats(scores)
-    chosen = one_hot(labels, sizes_of(given)[-1], dtype=given.dtype)
+    chosen = one_hot(labels, sizes_of(given)[-1])
     return max_(given + 1.0 - chosen, axis=-1) - sum_(given * chosen, axis=-1)
 
 
 @lowering("optax.losses.multiclass_perceptron_loss")
 def multiclass_perceptron_loss(scores: ArrayLike, labels: ArrayLike) -> Array:
     (given,) = _floats(scores)
-    chosen = one_hot(labels, sizes_of(given)[-1], dtype=given.dtype)
+    chosen = one_hot(labels, sizes_of(given)[-1])
     return max_(given, axis=-1) - sum_(given * chosen, axis=-1)
 
 
@@ -306,7 +312,7 @@ def cosine_similarity(
     if where is not None or epsilon != 0.0:
         raise Unsupported("cosine_similarity with where or epsilon")
     _required(predictions, targets)
-    first, second = _floats(predictions, targets)
+    first, second = asarray(predictions), asarray(targets)
     sizes = [e.sqrt(sum_(e.square(one), axis)) for one in (first, second)]
     return sum_(first * second, axis) / (sizes[0] * sizes[1])
 

@@ -13,6 +13,8 @@ from shardtypes.semantics.lowerings.convert import (
     inexact,
     like,
     promoted,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.primitive import Primitive
 from shardtypes.semantics.primitives import elementwise as e
@@ -23,6 +25,14 @@ _JNP = "jax.numpy"
 
 def _is_bool(x: Array) -> bool:
     return x.dtype == "bool"
+
+
+def numeric(*operands: ArrayLike) -> list[Array]:
+    """The operands promoted, booleans to integers."""
+    arrays = promoted(*map(asarray, operands))
+    if any(map(_is_bool, arrays)):
+        return [cast(array, "int32") for array in arrays]
+    return arrays
 
 
 @lowering(f"{_JNP}.add")
@@ -53,12 +63,12 @@ def divide(x: ArrayLike, y: ArrayLike) -> Array:
 
 @lowering(f"{_JNP}.floor_divide")
 def floor_divide(x: ArrayLike, y: ArrayLike) -> Array:
-    a, b = promoted(asarray(x), asarray(y))
-    if dtypes.is_kind(a.dtype, "signed", "unsigned", "bool"):
+    a, b = numeric(x, y)
+    if dtypes.is_kind(a.dtype, "signed", "unsigned"):
         whole = e.div(a, b)
         negative = e.ne(e.sign(a), e.sign(b))
         inexact_ = e.and_(negative, e.ne(e.rem(a, b), like(0, a)))
-        below = e.sub(whole, like(1, whole))
+        below = weak_as(e.sub(whole, like(1, whole)), whole)
         return e.select_n(inexact_, whole, below, cases=2)
     rest = remainder(a, b)
     return e.round_(e.div(e.sub(a, rest), b), rounding_method=1)
@@ -67,10 +77,11 @@ def floor_divide(x: ArrayLike, y: ArrayLike) -> Array:
 @lowering(f"{_JNP}.remainder", f"{_JNP}.mod")
 def remainder(x: ArrayLike, y: ArrayLike) -> Array:
     """The remainder with the sign of the divisor."""
-    a, b = promoted(asarray(x), asarray(y))
+    a, b = numeric(x, y)
     rest = e.rem(a, b)
     zero = like(0, rest)
-    other_sign = e.and_(e.ne(e.lt(rest, zero), e.lt(b, zero)), e.ne(rest, zero))
+    signs_differ = e.ne(e.lt(rest, zero), e.lt(b, zero))
+    other_sign = e.and_(signs_differ, e.ne(rest, zero))
     return e.select_n(other_sign, rest, e.add(rest, b), cases=2)
 
 
@@ -80,11 +91,13 @@ def power(x: ArrayLike, y: ArrayLike) -> Array:
         base = asarray(x)
         if not _is_bool(base):
             return e.integer_pow(base, y=y)
-    a, b = promoted(asarray(x), asarray(y))
-    if dtypes.is_kind(a.dtype, "bool"):
-        a = cast(a, "int32")
-        b = cast(b, "int32")
-    return e.pow_(a, b)
+    return _power(*numeric(x, y))
+
+
+def _power(base: Array, exponent: Array) -> Array:
+    if dtypes.is_kind(base.dtype, "signed", "unsigned"):
+        return strong(e.pow_(base, exponent))
+    return e.pow_(base, exponent)
 
 
 @lowering(f"{_JNP}.negative")
@@ -126,6 +139,8 @@ for _primitive, _name in (
 
 
 equal = COMPARISONS["equal"]
+less_equal = COMPARISONS["less_equal"]
+greater_equal = COMPARISONS["greater_equal"]
 
 
 def _bits(primitive: Primitive, *names: str) -> None:
@@ -134,8 +149,14 @@ def _bits(primitive: Primitive, *names: str) -> None:
         return primitive(*promoted(asarray(x), asarray(y)))
 
 
+def _shift(primitive: Primitive, *names: str) -> None:
+    @lowering(*(f"{_JNP}.{name}" for name in names))
+    def shift(x: ArrayLike, y: ArrayLike) -> Array:
+        return primitive(*numeric(x, y))
+
+
 _bits(e.and_, "bitwise_and")
 _bits(e.or_, "bitwise_or")
 _bits(e.xor, "bitwise_xor")
-_bits(e.shift_left, "left_shift", "bitwise_left_shift")
-_bits(e.shift_right_arithmetic, "right_shift", "bitwise_right_shift")
+_shift(e.shift_left, "left_shift", "bitwise_left_shift")
+_shift(e.shift_right_arithmetic, "right_shift", "bitwise_right_shift")

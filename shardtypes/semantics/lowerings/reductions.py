@@ -19,6 +19,8 @@ from shardtypes.semantics.lowerings.convert import (
     like,
     promoted,
     sizes_of,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import isnan, truth, where
 from shardtypes.semantics.lowerings.operators import divide, multiply, subtract
@@ -68,7 +70,7 @@ def _reduce(
     found = primitive(array, axes=axes)
     if initial is not None:
         found = combine(*promoted(found, asarray(initial)))
-    return widened(found, axes, keepdims)
+    return strong(widened(found, axes, keepdims))
 
 
 @lowering(f"{_JNP}.sum")
@@ -385,8 +387,15 @@ def _lax_reduction(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
     )
 
 
-for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
+def _lax_bits(primitive: Primitive) -> Callable[[ArrayLike, Any], Array]:
+    reduction = _lax_reduction(primitive)
+    return lambda operand, axes: strong(reduction(operand, axes))
+
+
+for _name in ("sum", "prod", "max", "min"):
     lowering(f"{_LAX}.reduce_{_name}")(_lax_reduction(r.PRIMITIVES[f"reduce_{_name}"]))
+for _name in ("and", "or", "xor"):
+    lowering(f"{_LAX}.reduce_{_name}")(_lax_bits(r.PRIMITIVES[f"reduce_{_name}"]))
 
 
 def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
@@ -397,7 +406,7 @@ def _cumulative(primitive: Primitive, widen: bool) -> Callable[..., Array]:
         if array.dtype == "bool" and widen:
             array = cast(array, "int32")
         array, at = _along(array, axis)
-        return primitive(array, axis=at, reverse=False)
+        return strong(primitive(array, axis=at, reverse=False))
 
     return function
 
@@ -429,7 +438,7 @@ def logsumexp(
 ) -> Array:
     if return_sign:
         raise Unsupported("logsumexp with its sign")
-    (array,) = inexact(asarray(a))
+    array = strong(_inexact(a))
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
     largest = e.stop_gradient(r.reduce_max(array, axes=axes))
@@ -451,7 +460,7 @@ def softmax(
     where: ArrayLike | None = None,
     initial: ArrayLike | None = None,
 ) -> Array:
-    array = _inexact(x)
+    array = strong(_inexact(x))
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
     largest = e.stop_gradient(r.reduce_max(array, axes=axes))
@@ -471,7 +480,7 @@ def log_softmax(
     where: ArrayLike | None = None,
     initial: ArrayLike | None = None,
 ) -> Array:
-    array = _inexact(x)
+    array = strong(_inexact(x))
     axes = axes_of(axis, array.rank)
     array = masked(array, where, -float("inf"))
     shifted = e.sub(
@@ -583,7 +592,7 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
     )
     return [
         slice_in_dim(found, 0, whole(k), axis=dimension),
-        slice_in_dim(where_, 0, whole(k), axis=dimension),
+        slice_in_dim(weak_as(where_, array), 0, whole(k), axis=dimension),
     ]
 
 

@@ -15,6 +15,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     like,
     number_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.elementwise import where
 from shardtypes.semantics.lowerings.indexing import At
@@ -59,6 +60,8 @@ def segment_sum(
     if num_segments is None:
         raise Unsupported("segment_sum without num_segments")
     array = asarray(data)
+    if array.dtype == "bool":
+        raise TypeError("a sum of booleans")
     ids = _rows(array, segment_ids)
     count = number_of(num_segments)
     zeros = broadcast_to(like(0, array), (count, *array.dims[1:]))
@@ -67,7 +70,7 @@ def segment_sum(
         cast(inside, array.dtype or "float32"),
         new_sizes=(*ids.dims, *[1] * (array.rank - 1)),
     )
-    return At(zeros, ids).add(e.mul(array, mask))
+    return strong(At(zeros, ids).add(e.mul(array, mask)))
 
 
 def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array]:
@@ -80,6 +83,8 @@ def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array
         if num_segments is None:
             raise Unsupported(f"segment_{name} without num_segments")
         array = asarray(data)
+        if array.dtype == "bool" and name == "mul":
+            raise TypeError("a product of booleans")
         ids = _rows(array, segment_ids)
         count = number_of(num_segments)
         inside = e.and_(e.ge(ids, like(0, ids)), e.lt(ids, like(count, ids)))
@@ -87,7 +92,7 @@ def _segments(name: str, first: Callable[[Array], float]) -> Callable[..., Array
         row = where(inside, ids, like(count, ids))
         empty = broadcast_to(like(first(array), array), (count + 1, *array.dims[1:]))
         updated: Array = getattr(At(empty, row), name)(array)
-        return updated[:count]
+        return strong(updated[:count])
 
     return function
 

@@ -19,6 +19,8 @@ from shardtypes.semantics.lowerings.convert import (
     promoted,
     shape_of,
     sizes_of,
+    strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import clip, truth, where
 from shardtypes.semantics.lowerings.indexing import At, indexed, take
@@ -92,7 +94,8 @@ def _piece(
 
 @lowering(f"{_JNP}.choose")
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:
-    options = promoted(*([choices[k] for k in range(len(choices))]))
+    options = [strong(choices[k]) for k in range(len(choices))]
+    options = promoted(*options)
     if mode == "raise":
         raise Unsupported("choose in mode raise")
     index = asarray(a)
@@ -114,7 +117,7 @@ def place(
 ) -> Array:
     array = asarray(arr)
     chosen = ravel(truth(mask))
-    new = ravel(vals)
+    new = weak_as(cast(ravel(vals), array.dtype or "float32"), array)
     order = remainder(cumsum(chosen) - 1, size_of(new))
     return where(
         reshape(chosen, array.dims), reshape(take(new, order), array.dims), array
@@ -260,7 +263,7 @@ def ravel_multi_index(
         else:
             inside = remainder(index, size)
         found = found * size + inside
-    return found
+    return strong(found)
 
 
 # --- sets -----------------------------------------------------------------------------------------------------------

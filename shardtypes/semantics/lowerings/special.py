@@ -15,9 +15,11 @@ from shardtypes.semantics.lowerings.convert import (
     int_of,
     like,
     sizes_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.elementwise import where, xlogy
 from shardtypes.semantics.lowerings.floats import iscomplexobj
+from shardtypes.semantics.lowerings.operators import greater_equal, less_equal
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import special as p
 from shardtypes.semantics.registry import Refused, Unsupported, lowering
@@ -93,7 +95,9 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
 @lowering(f"{_SPECIAL}.betaln")
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     x, y = _floats(a, b)
-    return e.sub(e.add(e.lgamma(x), e.lgamma(y)), e.lgamma(e.add(x, y)))
+    apart = e.add(e.lgamma(x), e.lgamma(y))
+    together = e.lgamma(e.add(x, y))
+    return e.sub(apart, together)
 
 
 @lowering(f"{_SPECIAL}.beta")
@@ -129,7 +133,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 
 @lowering(f"{_SPECIAL}.multigammaln")
 def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
-    array = _float(a)
+    array = strong(_float(a))
     count = int_of(d)
     if count < 1:
         raise Unsupported("multigammaln of no dimensions")
@@ -151,27 +155,27 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
 
 @lowering(f"{_SPECIAL}.ndtr")
 def ndtr(x: ArrayLike) -> Array:
-    return 0.5 * e.erfc(-_float(x) / math.sqrt(2))
+    return 0.5 * e.erfc(-strong(_float(x)) / math.sqrt(2))
 
 
 @lowering(f"{_SPECIAL}.ndtri")
 def ndtri(p: ArrayLike) -> Array:
-    return math.sqrt(2) * e.erf_inv(2 * _float(p) - 1)
+    return math.sqrt(2) * e.erf_inv(2 * strong(_float(p)) - 1)
 
 
 @lowering(f"{_SPECIAL}.log_ndtr")
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
-    return p.log_ndtr(_float(x))
+    return p.log_ndtr(strong(_float(x)))
 
 
 @lowering(f"{_SPECIAL}.erfcx")
 def erfcx(x: ArrayLike) -> Array:
-    return p.erfcx(_float(x))
+    return p.erfcx(strong(_float(x)))
 
 
 @lowering(f"{_SPECIAL}.dawsn")
 def dawsn(x: ArrayLike) -> Array:
-    return p.dawsn(_float(x))
+    return p.dawsn(strong(_float(x)))
 
 
 # --- entropies ------------------------------------------------------------------------------------------------------
@@ -226,35 +230,37 @@ def _power_of(logarithm: Array, power: Array) -> Array:
 
 @lowering(f"{_SPECIAL}.expi")
 def expi(x: ArrayLike) -> Array:
-    return p.expi(_float(x))
+    return p.expi(strong(_float(x)))
 
 
 @lowering(f"{_SPECIAL}.exp1")
 def exp1(x: ArrayLike) -> Array:
-    array = _float(x)
-    return where(e.lt(array, like(0.0, array)), math.nan, e.neg(p.expi(e.neg(array))))
+    array = strong(_float(x))
+    below = e.lt(array, like(0.0, array))
+    found = e.neg(p.expi(e.neg(array)))
+    return where(below, math.nan, found)
 
 
 @lowering(f"{_SPECIAL}.spence")
 def spence(x: ArrayLike) -> Array:
-    return p.spence(_float(x))
+    return p.spence(strong(_float(x)))
 
 
 @lowering(f"{_SPECIAL}.fresnel")
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
-    array = _float(x)
+    array = strong(_float(x))
     return p.fresnel_sine(array), p.fresnel_cosine(array)
 
 
 @lowering(f"{_SPECIAL}.sici")
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    array = _float(x)
+    array = strong(_float(x))
     return p.sine_integral(array), p.cosine_integral(array)
 
 
 @lowering(f"{_SPECIAL}.hyp1f1")
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    return p.hyp1f1(*_floats(a, b, x))
+    return p.hyp1f1(*map(strong, _floats(a, b, x)))
 
 
 @lowering(f"{_SPECIAL}.bernoulli")
@@ -319,12 +325,12 @@ def logmeanexp(
 
 @lowering("jax.nn.sparse_plus")
 def sparse_plus(x: ArrayLike) -> Array:
-    array = _float(x)
-    middle = 0.25 * e.square(array + 1)
+    array = asarray(x)
+    middle = 0.25 * e.square(array + 1.0)
     return where(
-        e.le(array, like(-1.0, array)),
+        less_equal(array, -1.0),
         0.0,
-        where(e.ge(array, like(1.0, array)), array, middle),
+        where(greater_equal(array, 1.0), array, middle),
     )
 
 
@@ -332,4 +338,4 @@ def sparse_plus(x: ArrayLike) -> Array:
 def sparse_sigmoid(x: ArrayLike) -> Array:
     from shardtypes.semantics.lowerings.elementwise import clip
 
-    return 0.5 * clip(_float(x) + 1.0, 0.0, 2.0)
+    return 0.5 * clip(asarray(x) + 1.0, 0.0, 2.0)

@@ -16,6 +16,7 @@ from shardtypes.semantics.lowerings.convert import (
     like,
     real,
     sizes_of,
+    strong,
 )
 from shardtypes.semantics.lowerings.creation import linspace
 from shardtypes.semantics.lowerings.elementwise import clip, isnan, where
@@ -92,7 +93,8 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
     ) -> Array:
         if options.get("weights") is not None:
             raise Unsupported("quantiles with weights")
-        given, wanted = inexact(asarray(a), asarray(q))
+        (given,) = inexact(asarray(a))
+        wanted = cast(asarray(q), given.dtype or "float32")
         rows, axes = _gathered(given, axis)
         ordered = sort(rows)
         if ignoring_nan:
@@ -108,7 +110,7 @@ def _quantiles(ignoring_nan: bool) -> Callable[..., Array]:
             _quantile(ordered, numbers, ravel(wanted)[k], method)
             for k in range(known(size_of(wanted)))
         ]
-        made = reshape(stack(found), (*wanted.dims, *found[0].dims))
+        made = strong(reshape(stack(found), (*wanted.dims, *found[0].dims)))
         if not keepdims:
             return made
         return expand_dims(made, tuple(axis + wanted.rank for axis in axes))
@@ -225,13 +227,12 @@ def cov(
         less = 0 if bias else 1
     else:
         less = ddof
-    given = [
-        inexact(asarray(one))[0] for one in (fweights, aweights) if one is not None
-    ]
+    given = [asarray(one) for one in (fweights, aweights) if one is not None]
     if not given:
         centred = rows - mean(rows, axis=1, keepdims=True)
         count = greatest(sizes_of(rows)[1] - less, 0)
-        return squeeze(divide(matmul(centred, e.conj(transpose(centred))), real(count)))
+        products = matmul(centred, e.conj(transpose(centred)))
+        return squeeze(divide(products, like(count, products)))
     if len(given) == 1:
         weights = given[0]
     else:
@@ -286,7 +287,8 @@ def histogram_bin_edges(
         raise Unsupported(f"bins chosen by {bins}")
     given, (array,) = asarray(bins), inexact(asarray(a))
     if given.rank:
-        return inexact(given)[0]
+        edges, _ = inexact(given, array)
+        return strong(edges)
     if range is None:
         low = min_(array)
         high = max_(array)
@@ -306,14 +308,15 @@ def histogram(
     density: bool | None = None,
 ) -> tuple[Array, Array]:
     (array,) = inexact(ravel(a))
-    edges = histogram_bin_edges(array, bins, range)
+    edges = strong(histogram_bin_edges(array, bins, range))
     last = sizes_of(edges)[0] - 1
     place = where(array == edges[-1], last, searchsorted(edges, array, "right"))
     inside = e.and_(place > 0, place <= last)
     if weights is None:
-        counted = like(1.0, array)
+        counted = strong(like(1.0, array))
     else:
-        counted = inexact(ravel(weights))[0]
+        (counted,) = inexact(ravel(weights))
+        counted = strong(counted)
     counted = where(inside, broadcast_to(counted, array.dims), 0)
     counts = At(
         broadcast_to(like(0, counted), (last,)), clip(place - 1, 0, last - 1)

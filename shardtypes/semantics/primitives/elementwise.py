@@ -13,7 +13,7 @@ from shardtypes.semantics import special
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters
-from shardtypes.semantics.primitive import PRIMITIVES, Primitive, declare
+from shardtypes.semantics.primitive import PRIMITIVES, Primitive, by_rest, declare
 from shardtypes.semantics.values import Values
 
 Derivative: TypeAlias = Callable[..., Array]
@@ -678,5 +678,6 @@ select_n: Primitive = declare(
     values=_selecting,
     evaluate=_chosen,
     dtype=lambda operands, params: [operands[1].dtype],
+    typed_by=by_rest,
     pull=_pull_select,
 )

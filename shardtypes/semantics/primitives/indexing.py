@@ -8,7 +8,7 @@ from typing import Any
 from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
-from shardtypes.semantics.primitive import Primitive, declare
+from shardtypes.semantics.primitive import Primitive, by_first, declare
 from shardtypes.semantics.primitives.structure import plain, zeros_like
 from shardtypes.semantics.values import Values
 
@@ -61,6 +61,7 @@ take_along: Primitive = declare(
     evaluate=lambda x, index, axis: np.take_along_axis(
         x, index.astype(np.int64), axis=axis
     ),
+    typed_by=by_first,
     pull=_pull_take,
 )
 
@@ -103,6 +104,7 @@ add_along: Primitive = declare(
     letters=_write_letters,
     values=_WRITTEN,
     evaluate=_added,
+    typed_by=by_first,
     pull=_pull_add,
 )
 
@@ -119,7 +121,12 @@ def _pull_put(
 
 
 put_along: Primitive = declare(
-    "put_along", letters=_write_letters, values=_WRITTEN, evaluate=_put, pull=_pull_put
+    "put_along",
+    letters=_write_letters,
+    values=_WRITTEN,
+    evaluate=_put,
+    typed_by=by_first,
+    pull=_pull_put,
 )
 
 
@@ -225,6 +232,7 @@ indexed: Primitive = declare(
     shape=_indexed_shape,
     values=_index_values,
     evaluate=_read,
+    typed_by=by_first,
     pull=_pull_read,
 )
 
@@ -301,6 +309,7 @@ update: Primitive = declare(
     letters=_update_letters,
     values=_update_values,
     evaluate=_write,
+    typed_by=by_first,
     pull=_pull_write,
     shape=lambda operands, params, letters: [operands[0].dims],
 )

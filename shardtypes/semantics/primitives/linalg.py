@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Dim, NoGradient, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, letters_in
@@ -210,9 +211,9 @@ def _real_of(array: Array) -> str | None:
 
 
 def _complex_of(array: Array) -> str | None:
-    return {"float32": "complex64", "float64": "complex128"}.get(
-        array.dtype or "", array.dtype
-    )
+    if dtypes.is_kind(array.dtype, "complex"):
+        return array.dtype
+    return {"float64": "complex128", None: None}.get(array.dtype, "complex64")
 
 
 # --- factorisations ---------------------------------------------------------------------------------------------------

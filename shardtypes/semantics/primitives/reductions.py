@@ -9,7 +9,14 @@ from shardtypes.semantics.array import Array, Dim, Params
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters
 from shardtypes.semantics.primitive import PRIMITIVES as PRIMITIVES
-from shardtypes.semantics.primitive import Primitive, Pull, declare, declare_several
+from shardtypes.semantics.primitive import (
+    Primitive,
+    Pull,
+    by_none,
+    by_same,
+    declare,
+    declare_several,
+)
 from shardtypes.semantics.primitives.elementwise import (
     convert_element_type,
     div,
@@ -173,6 +180,7 @@ argmax: Primitive = declare(
     letters=_whole_and_gone,
     shape=_reduced_shape,
     dtype=_index_dtype,
+    typed_by=by_none,
     values=Values(degrees=(0,)),
     evaluate=_position("argmax"),
 )
@@ -181,6 +189,7 @@ argmin: Primitive = declare(
     letters=_whole_and_gone,
     shape=_reduced_shape,
     dtype=_index_dtype,
+    typed_by=by_none,
     values=Values(degrees=(0,)),
     evaluate=_position("argmin"),
 )
@@ -326,6 +335,7 @@ sort = declare_several(
     letters=_sorted_letters,
     shape=_same_shape,
     dtype=lambda operands, params: [operand.dtype for operand in operands],
+    typed_by=by_same,
     values=_sort_values,
     evaluate=_sorted,
     pull=_pull_sort,

@@ -11,7 +11,13 @@ from shardtypes.semantics.array import Array, Dim, Params, SizesDiffer
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Factors, Letters, fresh, names
 from shardtypes.semantics.local_sizes import capacity_axes
-from shardtypes.semantics.primitive import PRIMITIVES, Primitive, declare
+from shardtypes.semantics.primitive import (
+    PRIMITIVES,
+    Primitive,
+    by_first,
+    by_none,
+    declare,
+)
 from shardtypes.semantics.primitives.elementwise import number, sub
 from shardtypes.semantics.values import Values
 
@@ -591,6 +597,7 @@ dynamic_slice: Primitive = declare(
     letters=_dynamic_letters,
     shape=lambda operands, params, letters: [tuple(params["slice_sizes"])],
     values=_dynamic_values,
+    typed_by=by_first,
     evaluate=lambda x, *starts, slice_sizes: x[clamped(starts, x.shape, slice_sizes)],
     pull=_pull_dynamic,
 )
@@ -637,5 +644,6 @@ dynamic_update_slice: Primitive = declare(
     shape=lambda operands, params, letters: [operands[0].dims],
     values=Values(jointly=frozenset({0, 1}), monotone=(1, 1), moves=True),
     evaluate=_updated,
+    typed_by=by_none,
     pull=_pull_update,
 )

@@ -1,0 +1,211 @@
+"""Every public function with arrays of other dtypes: the dtype of a result, and whether it gives way, is JAX's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain, product, repeat
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from shardlint.ops import lowered
+from shardtypes.semantics.array import Array, NotConcrete, UnknownRank
+from shardtypes.semantics.lowerings import LOWERINGS, Unsupported
+from shardtypes.semantics.lowerings.convert import asarray
+from shardtypes.semantics.registry import Refused
+from tests.semantics.call import Call, Function, resolved
+from tests.semantics.calls import CALLS
+
+pytestmark = pytest.mark.once
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The dtype of an array; a ``weak`` one gives way to others in promotion."""
+
+    dtype: str
+    weak: bool = False
+
+
+FLOAT = Kind("float32")
+KINDS = (
+    FLOAT,
+    Kind("bfloat16"),
+    Kind("float16"),
+    Kind("int32"),
+    Kind("uint8"),
+    Kind("bool"),
+    Kind("float32", weak=True),
+    Kind("int32", weak=True),
+)
+PAIRS = [(kind, other) for kind in KINDS for other in dict.fromkeys((kind, FLOAT))] + [
+    (FLOAT, Kind("int32")),
+    (FLOAT, Kind("bfloat16")),
+    (Kind("float32", weak=True), Kind("bfloat16")),
+]
+"""The dtype of the first array of a call, and that of all others."""
+
+NAMES = [
+    name
+    for name in dict.fromkeys(call.name for call in CALLS)
+    if lowered.is_lowered(name)
+]
+_TOGETHER = 40
+GROUPS = [NAMES[k : k + _TOGETHER] for k in range(0, len(NAMES), _TOGETHER)]
+
+
+@dataclass(frozen=True)
+class Given:
+    """An array among the arguments, without its numbers."""
+
+    shape: tuple[int, ...]
+    kind: Kind
+
+
+def with_kinds(call: Call, first: Kind, others: Kind, scalars: bool = False) -> Call:
+    """The call with arrays of other dtypes, by wish of rank 0. Indices and masks stay that."""
+    kinds = chain([first], repeat(others))
+
+    def changed(argument: Any) -> Any:
+        if isinstance(argument, np.ndarray):
+            shape = () if scalars else argument.shape
+            return Given(shape, _fitting(argument, next(kinds)))
+        if isinstance(argument, (list, tuple)):
+            return type(argument)(map(changed, argument))
+        return argument
+
+    args = tuple(map(changed, call.args))
+    kwargs = {name: changed(value) for name, value in (call.kwargs or {}).items()}
+    return Call(call.name, args, kwargs)
+
+
+def _fitting(array: np.ndarray, kind: Kind) -> Kind:
+    if array.dtype.kind == "c":
+        return Kind("complex64")
+    if array.dtype.kind == "b" and "float" in kind.dtype:
+        return Kind("bool")
+    if array.dtype.kind in "iu" and "float" in kind.dtype:
+        return Kind("int32")
+    return kind
+
+
+def mapped(function: Callable[[Any], Any], argument: Any) -> Any:
+    """A nest of lists and tuples with a function of its leaves."""
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(mapped(function, item) for item in argument)
+    return function(argument)
+
+
+def kinds_here(call: Call) -> list[Kind] | None:
+    """The dtypes of the results by the lowering: none where it says that JAX refuses the call, None where it does not
+    cover it."""
+
+    def given(leaf: Any) -> Any:
+        if isinstance(leaf, Given):
+            return Array(leaf.shape, leaf.kind.dtype, leaf.kind.weak)
+        if isinstance(leaf, Function):
+            return LOWERINGS[leaf.name]
+        return leaf
+
+    args = mapped(given, call.args)
+    kwargs = {name: mapped(given, value) for name, value in (call.kwargs or {}).items()}
+    try:
+        found = call.own(*args, **kwargs)
+    except Refused:
+        return []
+    except (Unsupported, UnknownRank, NotConcrete, *_OF_ARGUMENTS):
+        return None
+    is_array = lambda leaf: isinstance(leaf, Array)  # noqa: E731 - one line
+    arrays = [asarray(leaf) for leaf in jax.tree.leaves(found, is_leaf=is_array)]
+    if any(array.dtype is None for array in arrays):
+        return None
+    return [_kind(array.dtype, array.weak) for array in arrays]
+
+
+_OF_ARGUMENTS = (TypeError, ValueError, LookupError, AttributeError)
+
+
+def _kind(dtype: str, weak: bool) -> Kind:
+    return Kind(dtype, weak and dtype != "bool")
+
+
+def kinds_in_jax(call: Call) -> list[Kind] | None:
+    """The dtypes of the results in JAX; None where it refuses the call."""
+    shapes: list[jax.ShapeDtypeStruct] = []
+
+    def noted(leaf: Any) -> Any:
+        if isinstance(leaf, Given):
+            dtype = leaf.kind.dtype
+            shape = jax.ShapeDtypeStruct(leaf.shape, dtype, weak_type=leaf.kind.weak)
+            shapes.append(shape)
+        return leaf
+
+    def run(arrays: list[jax.Array]) -> Any:
+        rest = iter(arrays)
+
+        def given(leaf: Any) -> Any:
+            if isinstance(leaf, Given):
+                return next(rest)
+            if isinstance(leaf, Function):
+                return resolved(leaf.name)
+            return leaf
+
+        args = mapped(given, call.args)
+        kwargs = {
+            name: mapped(given, value) for name, value in (call.kwargs or {}).items()
+        }
+        found = call.function(*args, **kwargs)
+        return [jax.numpy.asarray(leaf) for leaf in jax.tree.leaves(found)]
+
+    mapped(noted, (call.args, tuple((call.kwargs or {}).values())))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = jax.eval_shape(run, shapes)
+    except Exception:  # noqa: BLE001 - whatever JAX says of it
+        return None
+    return [_kind(one.dtype.name, one.weak_type) for one in found]
+
+
+def faults(call: Call) -> list[str]:
+    """For which dtypes what is said of a call is wrong."""
+    wrong = []
+    for (first, others), scalars in product(PAIRS, (False, True)):
+        changed = with_kinds(call, first, others, scalars)
+        here = kinds_here(changed)
+        if here is None:
+            continue
+        there = kinds_in_jax(changed)
+        if there is not None and here != there:
+            what = f"{call} of {first} and {others}, {scalars=}"
+            wrong.append(f"{what}: {here}, JAX gives {there}")
+    return wrong
+
+
+@pytest.mark.parametrize(
+    "group", GROUPS, ids=[f"{one[0]}-to-{one[-1]}" for one in GROUPS]
+)
+def test_dtypes_are_those_of_jax(group: list[str]) -> None:
+    wrong = [fault for call in CALLS if call.name in group for fault in faults(call)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_most_calls_are_covered() -> None:
+    """What no lowering covers is not compared."""
+    calls = [call for call in CALLS if call.name in NAMES]
+    known = [call for call in calls if kinds_here(with_kinds(call, FLOAT, FLOAT))]
+    assert len(known) > 0.95 * len(calls)
+
+
+def test_another_dtype_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = LOWERINGS["jax.numpy.square"]
+    lowerings = {
+        **LOWERINGS,
+        "jax.numpy.square": lambda x: asarray(plain(x), "float16"),
+    }
+    monkeypatch.setattr("tests.semantics.call.LOWERINGS", lowerings)
+    assert faults(Call("jax.numpy.square", (np.ones((2, 3)),)))
