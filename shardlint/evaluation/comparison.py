@@ -16,14 +16,17 @@ from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.recording import Recorder, Where
+from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.local_sizes import Ample, with_ample_capacities
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.primitive import evaluation
-from shardtypes.semantics.primitives.random import without_own_draws
+from shardtypes.semantics.primitives.random import (
+    telling_draws,
+    without_own_draws,
+)
 from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
 
@@ -39,7 +42,8 @@ class Outcome:
     """One run: the mapped functions that were called, in order.
 
     ``written`` are the numbers in the program's text that it came by; ``reason`` says why it ended early, ``answer`` is
-    what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too.
+    what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too. ``alike`` are the draws
+    that all devices made with the same key.
     """
 
     regions: tuple[Region, ...]
@@ -49,6 +53,7 @@ class Outcome:
     reason: str = ""
     answer: Any = None
     refusal: Refusal | None = None
+    alike: Alike = field(default_factory=Alike)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -144,6 +149,7 @@ class Program:
             meshes.on_machine(machine),
             running(run),
             draws,
+            telling_draws(run.tell_draw),
             with_ample_capacities(self.ample),
             without_rounding(not self.rounds),
             np.errstate(all="ignore"),
@@ -160,7 +166,14 @@ class Program:
                 refused = refusal(error, world.paths)
         self.allowance.spend(given - run.steps + world.characters // CHARACTERS)
         return Outcome(
-            tuple(regions), machine, recorder, world.met, reason, answer, refused
+            tuple(regions),
+            machine,
+            recorder,
+            world.met,
+            reason,
+            answer,
+            refused,
+            run.alike,
         )
 
 

@@ -26,6 +26,7 @@ from shardlint.evaluation.wording import (
     departure_text,
     drifting_text,
     repair_text,
+    repeated_text,
     unequal_text,
 )
 from shardlint.found import Found, Way
@@ -69,6 +70,8 @@ def with_findings(
             extra.append(
                 _of_rule("ST301", drifting_text(drift), drift.where, files, taken)
             )
+        for draw in judgement.repeated:
+            extra.append(_of_rule("ST318", repeated_text(draw), draw.where, files))
         if judgement.refusal is not None:
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)
@@ -228,6 +231,7 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
         meant=meant,
         reasons=(*judgement.reasons, *refused),
         unequal=unequal,
+        repeated=() if is_helper else judgement.repeated,
         refusal=None,
     )
 

@@ -19,10 +19,11 @@ import numpy as np
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.held import content
-from shardlint.evaluation.recording import Place, Recorder, Where
+from shardlint.evaluation.recording import Alike, Place, Recorder, Where
 from shardtypes.semantics import work
-from shardtypes.semantics.array import Array, SizesDiffer
-from shardtypes.semantics.local_sizes import computed, operated
+from shardtypes.semantics.array import Array, Shape, SizesDiffer
+from shardtypes.semantics.local_sizes import axes_of, computed, operated
+from shardtypes.semantics.lowerings.collectives import bound
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ENTRIES_OF_NUMPY = (
@@ -60,13 +61,33 @@ class Surroundings:
 @dataclass(slots=True)
 class Run:
     """One evaluation: the steps that are left, the work that is not yet a step, what was computed where, in order, and
-    what is changed of the program."""
+    what is changed of the program; ``alike`` are the draws that all devices made with the same key."""
 
     steps: int
     work: int = field(default=0, init=False)
     recorder: Recorder | None = None
     changes: Mapping[Where, Change] = field(default_factory=dict)
     surroundings: Surroundings = field(default_factory=Surroundings)
+    alike: Alike = field(default_factory=Alike)
+
+    def tell_draw(self, key: Array, shape: Shape) -> None:
+        """Remember a draw, or keys that are split, where all devices have the same key."""
+        draw = _alike(key, shape)
+        if draw == Alike():
+            return
+        self.alike = self.alike.also(draw)
+        if self.recorder is not None:
+            self.recorder.tell_draw(draw)
+
+
+def _alike(key: Array, shape: Shape) -> Alike:
+    if key.value is None or not shape:
+        return Alike()
+    value = key.value
+    axes = bound().axes.values()
+    same = frozenset(name for name, size in axes if not value.differs_along(name, size))
+    shards = axes_of(*shape)
+    return Alike(shards & same, same - shards)
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)

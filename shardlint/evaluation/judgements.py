@@ -23,6 +23,12 @@ from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, other_run, settings
 from shardlint.evaluation.parting import trace_of
 from shardlint.evaluation.refusals import Refusal
+from shardlint.evaluation.repeated_draws import (
+    RepeatedDraw,
+    axes_to_judge,
+    repeated_draws,
+    repeated_under_pmap,
+)
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.local_sizes import Ample
 
@@ -35,15 +41,16 @@ NOTHING_MAPPED = "nothing is mapped over devices"
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
-    the same; and where JAX refuses it, with the ``origins`` of that and the ``lines`` that lead there, by file.
-    ``meant`` are those departures of a function by itself that its callers may mean, in words. ``has_run``: it called
-    mapped functions."""
+    the same, ``repeated`` are random numbers that all devices draw alike; and where JAX refuses it, with the
+    ``origins`` of that and the ``lines`` that lead there, by file. ``meant`` are those departures of a function by
+    itself that its callers may mean, in words. ``has_run``: it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     unequal: tuple[Unequal, ...] = ()
     drifting: tuple[Drifting, ...] = ()
+    repeated: tuple[RepeatedDraw, ...] = ()
     refusal: Refusal | None = None
     origins: tuple[Origin, ...] = field(default=(), compare=False)
     lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
@@ -84,6 +91,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         tuple(reasons),
         copies,
         tuple(one for one in _drifting(program, declared) if one.axis not in reported),
+        tuple(_repeated(program, declared)),
         has_run=True,
     )
 
@@ -130,6 +138,25 @@ def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
     if not may_drift(declared) or program.allowance.is_spent:
         return ()
     return drifting(program.run(DEVICES, record=True))
+
+
+def _repeated(program: Program, declared: Outcome) -> Iterator[RepeatedDraw]:
+    """Random numbers that all devices draw alike, each for its own shard."""
+    shards, stacked = axes_to_judge(declared)
+    if not shards and not stacked:
+        return
+    run = program.run(DEVICES, record=True)
+    yield from repeated_draws(run, shards)
+    for axis in sorted(stacked - shards):
+        setting = next(settings(run, axis), None)
+        if setting is None:
+            continue
+        few = program.run(setting.devices, setting.literals, record=True)
+        if few.sizes.get(axis) in (None, run.sizes[axis]):
+            continue
+        found = repeated_under_pmap(run, few, axis)
+        if found is not None:
+            yield found
 
 
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:

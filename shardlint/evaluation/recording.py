@@ -99,10 +99,24 @@ class Recorded:
         return (line, start) == (end_line, end)
 
 
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """A draw with a key that is the same on all devices: along the axes of ``shards`` each device draws for its own, as
+    the local sizes say that it draws for; along ``others`` nothing says so."""
+
+    shards: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+
+    def also(self, other: Alike) -> Alike:
+        """Both draws, of one expression."""
+        return Alike(self.shards | other.shards, self.others | other.others)
+
+
 @dataclass(slots=True)
 class Recorder:
     """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made and
-    where the ``calls`` are; and the arrays, by number, that functions of the program were ``passed``, by parameter."""
+    where the ``calls`` are; and the arrays, by number, that functions of the program were ``passed``, by parameter.
+    ``alike`` are the draws that all devices made with the same key, by the number of the array that came of them."""
 
     values: list[Recorded] = field(default_factory=list)
     specs: dict[int, Where] = field(default_factory=dict)
@@ -110,6 +124,8 @@ class Recorder:
     passed: dict[Parameter, set[int]] = field(default_factory=dict)
     met: Counter[Where] = field(default_factory=Counter)
     callers: list[Where | None] = field(default_factory=list)
+    alike: dict[int, Alike] = field(default_factory=dict)
+    _told: Alike | None = None
 
     @contextmanager
     def called(self, where: Where | None) -> Iterator[None]:
@@ -138,7 +154,23 @@ class Recorder:
     ) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
         it was computed from."""
-        return self._note_at(Where(path, place), what, value, given)
+        noted = self._note_at(Where(path, place), what, value, given)
+        if self._told is not None:
+            self._note_draw(noted, self._told)
+        return noted
+
+    def tell_draw(self, draw: Alike) -> None:
+        """All devices draw with the same key in the expression that is computed now."""
+        if self._told is not None:
+            draw = self._told.also(draw)
+        self._told = draw
+
+    def _note_draw(self, noted: Any, draw: Alike) -> None:
+        arrays = [leaf for leaf in flatten(noted)[0] if isinstance(leaf, Array)]
+        for array in arrays:
+            self.alike.update(dict.fromkeys(array.sources, draw))
+        if arrays:
+            self._told = None
 
     def note_rule(self, where: Where, rule: Any, cotangents: Any) -> Any:
         """Record what a backward rule gave, also where it gave what it was given."""

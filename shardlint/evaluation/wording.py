@@ -10,6 +10,7 @@ from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.drifting import Drifting
 from shardlint.evaluation.guards import ITEM
+from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
 from shardlint.evaluation.suspects import Repair
 from shardtypes.lang.messages import (
@@ -70,6 +71,14 @@ def drifting_text(found: Drifting) -> str:
         f"{found.function}'s result {entry} differs between devices along {found.axis!r} "
         f"({found.first:.6g} and {found.second:.6g}), though they begin with the same, and one device's is taken for "
         f"all of them: average the gradients first with lax.pmean(…, {found.axis!r})"
+    )
+
+
+def repeated_text(found: RepeatedDraw) -> str:
+    """Random numbers that all devices draw alike."""
+    return (
+        f"{operation(found.what)} draws the same numbers on all devices along {found.axis!r}, though each has another "
+        f"shard to draw them for: call jax.random.fold_in(key, lax.axis_index({found.axis!r})) first"
     )
 
 

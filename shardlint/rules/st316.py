@@ -37,13 +37,13 @@ class DependsOnDevices(Rule):
     import jax
     import jax.numpy as jnp
     from jax import lax
-    from jax.sharding import PartitionSpec as P
+    from jax.sharding import Mesh, PartitionSpec as P
 
     def mean_square(x):
         return lax.psum(jnp.sum(x * x), 'd') / x.size
 
     def main():
-        mesh = jax.make_mesh((4,), ('d',))
+        mesh = Mesh(jax.devices(), ('d',))
         apply = jax.shard_map(mean_square, mesh=mesh, in_specs=P('d'), out_specs=P())
         return apply(jnp.ones((8, 16)))
 
@@ -57,13 +57,13 @@ class DependsOnDevices(Rule):
     import jax
     import jax.numpy as jnp
     from jax import lax
-    from jax.sharding import PartitionSpec as P
+    from jax.sharding import Mesh, PartitionSpec as P
 
     def mean_square(x):
         return lax.psum(jnp.sum(x * x), 'd') / lax.psum(x.size, 'd')
 
     def main():
-        mesh = jax.make_mesh((4,), ('d',))
+        mesh = Mesh(jax.devices(), ('d',))
         apply = jax.shard_map(mean_square, mesh=mesh, in_specs=P('d'), out_specs=P())
         return apply(jnp.ones((8, 16)))
 

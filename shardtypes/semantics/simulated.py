@@ -122,6 +122,20 @@ class Simulated:
     def varies_along(self, name: str) -> bool:
         return any(axis == name for axis, _ in self.axes)
 
+    def differs_along(self, name: str, size: int) -> bool:
+        """Whether devices along an axis hold different numbers."""
+        if not self.varies_along(name):
+            return False
+        first, *rest = self.devices((name, size))
+        return any(not first.holds_the_same(other) for other in rest)
+
+    def holds_the_same(self, other: Simulated) -> bool:
+        """Whether two values have the same numbers on the same devices."""
+        if self.axes != other.axes:
+            return False
+        pairs = zip(self.parts, other.parts, strict=True)
+        return all(np.array_equal(one, two) for one, two in pairs)
+
     def flattened(self, axes: Sequence[Axis]) -> list[Simulated]:
         """What the devices along several axes hold, the first axis being the major one."""
         found = [self]

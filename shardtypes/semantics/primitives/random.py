@@ -113,6 +113,26 @@ _bits_of_key = declare(
     evaluate=_bits,
     own=_of_each,
 )
+Tell = Callable[[Array, Shape], None]
+_telling: ContextVar[Tell | None] = ContextVar("shardtypes_telling_draws", default=None)
+
+
+@contextmanager
+def telling_draws(tell: Tell) -> Iterator[None]:
+    """In the block, call a function with the key and the shape of what is drawn, and of keys that are split."""
+    token = _telling.set(tell)
+    try:
+        yield
+    finally:
+        _telling.reset(token)
+
+
+def _tell(key: Array, shape: Shape) -> None:
+    tell = _telling.get()
+    if tell is not None:
+        tell(key, shape)
+
+
 _MIDDLE = 1 << 31
 Asked = Callable[[], bool]
 _without: ContextVar[tuple[frozenset[str], Asked] | None] = ContextVar(
@@ -139,6 +159,7 @@ def alike(axes: Iterable[str]) -> frozenset[str]:
 
 def random_bits(key: Array, *, shape: Shape) -> Array:
     """32 random bits for each entry."""
+    _tell(key, shape)
     drawn: Array = _bits_of_key(key, shape=shape)
     without = _without.get()
     if drawn.value is None or without is None:
@@ -150,7 +171,7 @@ def random_bits(key: Array, *, shape: Shape) -> Array:
     return replace(drawn, value=Simulated.everywhere(middle), own=drawn.own - axes)
 
 
-random_split = declare(
+_split_key = declare(
     "random_split",
     stacked=lambda key, shape: _split(_with_dimensions(key, shape), shape=shape),
     letters=_keys_of_shape,
@@ -158,6 +179,15 @@ random_split = declare(
     values=_DRAWN,
     evaluate=_split,
 )
+
+
+def random_split(key: Array, *, shape: Shape) -> Array:
+    """As many keys as the shape says."""
+    _tell(key, shape)
+    keys: Array = _split_key(key, shape=shape)
+    return keys
+
+
 random_fold_in = declare(
     "random_fold_in",
     stacked=_folded,

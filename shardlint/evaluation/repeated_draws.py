@@ -1,0 +1,100 @@
+"""Random numbers that all devices along an axis draw alike, each for its own shard.
+
+Examples on different devices get the same noise, or units the same dropout mask, where one device would draw for each
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from shardlint.evaluation.comparison import Outcome
+from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.parting import trace_of
+from shardlint.evaluation.recording import Alike, Recorded, Recorder, Where
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.trees import flatten
+
+# What gives positions in a shard: rows may be put in the same order on all devices.
+_POSITIONS = frozenset(
+    f"jax.random.{name}" for name in ("permutation", "choice", "randint", "shuffle")
+)
+
+
+@dataclass(frozen=True)
+class RepeatedDraw:
+    """The first expression that draws the same on all devices along an ``axis``; ``what`` is the function."""
+
+    axis: str
+    what: Any
+    where: Where
+
+
+def axes_to_judge(run: Outcome) -> tuple[frozenset[str], frozenset[str]]:
+    """The axes with several devices along which all of them drew with the same key: for their shards, and in functions
+    under ``pmap``, where only another number of devices shows what is a shard."""
+    several = {axis for axis, size in run.sizes.items() if size > 1}
+    stacked = {
+        axis
+        for region in run.regions
+        if region.stacked is not None
+        for axis in region.split
+    }
+    return run.alike.shards & several, run.alike.others & several & stacked
+
+
+def repeated_draws(run: Outcome, axes: frozenset[str]) -> tuple[RepeatedDraw, ...]:
+    """The first draw for its shard that is the same on all devices, along each of the axes; of a run that is recorded,
+    and if results of mapped functions depend on it."""
+    assert run.recorder is not None
+    found: dict[str, RepeatedDraw] = {}
+    for draw, alike in _draws(run, run.recorder):
+        for axis in sorted((alike.shards & axes) - found.keys()):
+            if not _is_told_apart(run.recorder, draw, axis):
+                found[axis] = RepeatedDraw(axis, draw.what, draw.key[0])
+    return tuple(found.values())
+
+
+def repeated_under_pmap(run: Outcome, few: Outcome, axis: str) -> RepeatedDraw | None:
+    """The same, of draws under ``pmap`` that are for more entries on ``few`` devices: for what these share out."""
+    assert run.recorder is not None
+    trace = trace_of(run, few, axis)
+    for draw, alike in _draws(run, run.recorder):
+        twin = trace.twin(draw)
+        if axis not in alike.others or twin is None:
+            continue
+        is_for_shard = draw.array.rank and draw.array.dims != twin.array.dims
+        if is_for_shard and not _is_told_apart(run.recorder, draw, axis):
+            return RepeatedDraw(axis, draw.what, draw.key[0])
+    return None
+
+
+def _draws(run: Outcome, recorder: Recorder) -> Iterator[tuple[Recorded, Alike]]:
+    results = [leaf for region in run.regions for leaf in _results(region)]
+    sources = [leaf.sources for leaf in results if isinstance(leaf, Array)]
+    led = recorder.led(frozenset[int]().union(*sources))
+    for number in sorted(led & recorder.alike.keys()):
+        draw = recorder.values[number]
+        if getattr(draw.what, "qualname", "") not in _POSITIONS:
+            yield draw, recorder.alike[number]
+
+
+def _results(region: Region) -> list[Any]:
+    leaves: list[Any] = flatten(region.places[0])[0]
+    return leaves
+
+
+def _is_told_apart(recorder: Recorder, draw: Recorded, axis: str) -> bool:
+    """Whether keys that were split for the shard differ after all, by what is folded into them later."""
+    of_it = {draw.number}
+    for one in recorder.values[draw.number + 1 :]:
+        if of_it.isdisjoint(one.sources):
+            continue
+        of_it.add(one.number)
+        is_key = one.array.dtype == draw.array.dtype == "uint32"
+        value = one.array.value
+        if is_key and value is not None and value.varies_along(axis):
+            return True
+    return False

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+from shardlint.rules.base import Rule
+
+
+class RepeatedDraws(Rule):
+    """
+    ## What it does
+
+    Reports random numbers that all devices along a mesh axis draw alike, each of them for its own shard: in
+    `shard_map`, with a key that is the same on all devices, for as many entries as the local size of a sharded
+    dimension. It is found by running code in numbers, as for ST316. Positions (`permutation`, `choice`, `randint`) may
+    be drawn alike, and so may anything that is not of a local size, such as noise for replicated weights.
+
+    ## Why is this bad
+
+    The first example of every device gets the same noise, the same dropout mask, the same sample: with eight devices
+    there are only an eighth as many different draws as on one. Training still works, somewhat worse, and nothing says
+    so. Shards of weights that are initialised alike stay copies of each other for longer.
+
+    ## Example
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    def noisy(key, x):
+        return x + jax.random.normal(key, x.shape)
+
+    def main():
+        mesh = Mesh(jax.devices(), ('data',))
+        apply = jax.shard_map(noisy, mesh=mesh, in_specs=(P(), P('data')), out_specs=P('data'))
+        return apply(jax.random.key(0), jnp.ones((8, 16)))
+
+    if __name__ == '__main__':
+        print(main())
+    ```
+
+    ## Use instead
+
+    ```python
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.sharding import Mesh, PartitionSpec as P
+
+    def noisy(key, x):
+        own = jax.random.fold_in(key, lax.axis_index('data'))
+        return x + jax.random.normal(own, x.shape)
+
+    def main():
+        mesh = Mesh(jax.devices(), ('data',))
+        apply = jax.shard_map(noisy, mesh=mesh, in_specs=(P(), P('data')), out_specs=P('data'))
+        return apply(jax.random.key(0), jnp.ones((8, 16)))
+
+    if __name__ == '__main__':
+        print(main())
+    ```
+    """
+
+    code: ClassVar[str] = "ST318"
+    severity: ClassVar[str] = "warning"
+    name: ClassVar[str] = "repeated-draws"

@@ -1,0 +1,145 @@
+"""Random numbers that all devices draw alike, each for its own shard: reported where JAX gives repeated numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shardlint.evaluation.repeated_draws import RepeatedDraw
+from tests.evaluation.running import in_jax
+from tests.evaluation.test_entries import judged_as_program
+
+MANUAL = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+
+def local(key, x):
+    {body}
+
+def main():
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ('data', 'model'))
+    apply = jax.shard_map(local, mesh=mesh, in_specs=(P(), P({spec})), out_specs=P({out}), check_vma=False)
+    return apply(jax.random.key(0), jnp.zeros((8, 6)))
+
+main()
+"""
+STACKED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from flax import jax_utils
+from flax.training import common_utils
+
+def local(key, x):
+    {body}
+
+def main():
+    keys = {keys}
+    return jax.pmap(local, axis_name='data')(keys, common_utils.shard(jnp.zeros((16, 6))))
+
+main()
+"""
+
+
+def manual(body: str, spec: str = "'data'", out: str | None = None) -> str:
+    return MANUAL.format(body=body, spec=spec, out=spec if out is None else out)
+
+
+def stacked(
+    body: str, keys: str = "jax_utils.replicate(jax.random.PRNGKey(0))"
+) -> str:
+    return STACKED.format(body=body, keys=keys)
+
+
+OWN = "key = jax.random.fold_in(key, lax.axis_index('data')); "
+REPEATED = {
+    "noise": (manual("return x + jax.random.normal(key, x.shape)"), "data"),
+    "dropout": (
+        manual("return jnp.where(jax.random.bernoulli(key, 0.5, x.shape), x + 1, x)"),
+        "data",
+    ),
+    "columns": (
+        manual("return x + jax.random.normal(key, x.shape)", "None, 'model'"),
+        "model",
+    ),
+    "folded along another axis": (
+        manual(OWN + "return x + jax.random.normal(key, x.shape)", "'data', 'model'"),
+        "model",
+    ),
+    "in a function of its own": (
+        manual(
+            "noise = lambda key, rows: jax.random.uniform(key, (rows, 1)); return x + noise(key, len(x))"
+        ),
+        "data",
+    ),
+    "a key for each row": (
+        manual(
+            "return x + jax.vmap(lambda k: jax.random.normal(k, (6,)))(jax.random.split(key, len(x)))"
+        ),
+        "data",
+    ),
+    "under pmap": (stacked("return x + jax.random.normal(key, x.shape)"), "data"),
+    "in a scan": (
+        manual(
+            "return lax.scan(lambda c, k: (c + jax.random.normal(k, c.shape), None), x, jax.random.split(key, 3))[0]"
+        ),
+        "data",
+    ),
+}
+RIGHT = {
+    "own keys": manual(OWN + "return x + jax.random.normal(key, x.shape)"),
+    "of a size that is the same": manual("return x + jax.random.normal(key, (6,))"),
+    "keys folded after they are split": manual(
+        "fold = lambda k: jax.random.fold_in(k, lax.axis_index('data')); "
+        "return x + jax.vmap(lambda k: jax.random.normal(fold(k), (6,)))(jax.random.split(key, len(x)))"
+    ),
+    "positions": manual("return x[jax.random.permutation(key, len(x))]"),
+    "not used": manual("jax.random.normal(key, x.shape); return x"),
+    "replicated rows": manual("return x + jax.random.normal(key, x.shape)", "", ""),
+    "own keys under pmap": stacked(
+        "return x + jax.random.normal(key, x.shape)",
+        "jax.random.split(jax.random.PRNGKey(0), jax.device_count())",
+    ),
+    "noise for replicated weights under pmap": stacked(
+        "return x @ (jnp.ones((6, 6)) + jax.random.normal(key, (6, 6)))"
+    ),
+}
+
+
+def draws(text: str) -> tuple[RepeatedDraw, ...]:
+    return judged_as_program(text).repeated
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_repeated_draws_are_found(name: str) -> None:
+    text, axis = REPEATED[name]
+    (found,) = draws(text)
+    assert found.axis == axis
+    assert "jax.random" in text.splitlines()[found.where.place[0] - 1]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_left_alone(name: str) -> None:
+    assert not draws(RIGHT[name])
+
+
+def test_draws_repeat_in_jax(tmp_path: Path) -> None:
+    """What is reported gives fewer different numbers than the same program with keys of each device's own."""
+    judged = "def judged(leaves):\n    return len(np.unique(np.asarray(leaves[0])))\n"
+    names = ("noise", "columns", "under pmap")
+    programs = {name: REPEATED[name][0] for name in names}
+    own = {
+        "own " + name: text.replace(
+            "+ jax.random.normal(key,",
+            f"+ jax.random.normal(jax.random.fold_in(key, lax.axis_index('{axis}')),",
+        )
+        for name, (text, axis) in REPEATED.items()
+        if name in names
+    }
+    counted = in_jax(tmp_path, {**programs, **own}, judged)
+    for name in names:
+        assert counted[name] < counted["own " + name], name
