@@ -21,6 +21,7 @@ from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import leaves_parts_behind, repair
+from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import (
     departure_text,
@@ -71,7 +72,7 @@ def with_findings(
                 _of_rule("ST301", drifting_text(drift), drift.where, files, taken)
             )
         for draw in judgement.repeated:
-            extra.append(_of_rule("ST318", repeated_text(draw), draw.where, files))
+            extra.append(_of_draw(draw, files))
         if judgement.refusal is not None:
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)
@@ -285,6 +286,14 @@ def _diagnostic(
     ]
     text = departure_text(departure, sizes)
     return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
+
+
+def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
+    notes = [(where, "its key is made here") for where in draw.keys]
+    if draw.caller is not None:
+        notes.append((draw.caller, "called here"))
+    text = repeated_text(draw)
+    return _of_rule("ST318", text, draw.where, files, _notes(notes, files))
 
 
 def _notes(notes: Iterable[tuple[Where, str]], files: _Files) -> tuple[Related, ...]:

@@ -75,13 +75,20 @@ _SQUARE = frozenset(
 """Functions whose result may have as many entries as the square of a number, or of the entries of an array."""
 
 
+_OF_NUMBERS = frozenset(
+    """all allclose any argmax argmin argsort array asanyarray asarray ascontiguousarray average concatenate cumprod
+    cumsum diff digitize hstack isin linalg.norm max mean median min percentile prod quantile searchsorted sort stack
+    std sum unique var vstack where""".split()
+)
+"""Functions that take lists of numbers, where others take lists of sizes."""
+
+
 def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy that refuses to make something beyond all bounds."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for arg in (*args, *kwargs.values()):
-            sizes = arg if isinstance(arg, (tuple, list)) else (arg,)
-            numbers = [abs(size) for size in sizes if type(size) is int]
+            numbers = [abs(size) for size in _sizes(name, arg) if type(size) is int]
             if name not in _SEEDED:
                 refuse_size(math.prod(numbers))
             if name in _SQUARE:
@@ -97,8 +104,20 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _sizes(name: str, arg: Any) -> Sequence[Any]:
+    """What may be a size in an argument."""
+    if not isinstance(arg, (tuple, list)):
+        return (arg,)
+    if name in _OF_NUMBERS:
+        return ()
+    return arg
+
+
 def _plain(value: Any) -> Any:
-    """An argument as NumPy takes it: JAX's dtypes and guarded classes stand for dtypes of its own."""
+    """An argument as NumPy takes it: JAX's dtypes and guarded classes stand for dtypes of its own, and its arrays are
+    read."""
+    if isinstance(value, Array):
+        return value.numbers()
     if isinstance(value, DType):
         return held(np.zeros((), np.float64), value.name).dtype
     return plain_class(value)

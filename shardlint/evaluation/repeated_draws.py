@@ -25,11 +25,15 @@ _POSITIONS = frozenset(
 
 @dataclass(frozen=True)
 class RepeatedDraw:
-    """The first expression that draws the same on all devices along an ``axis``; ``what`` is the function."""
+    """The first expression that draws the same on all devices along an ``axis``; ``what`` is the function that draws.
+    ``caller`` is the call of the program's function that it is in, if it is in one, ``keys`` are the expressions that
+    made its key, the last one first."""
 
     axis: str
     what: Any
     where: Where
+    caller: Where | None
+    keys: tuple[Where, ...]
 
 
 def axes_to_judge(run: Outcome) -> tuple[frozenset[str], frozenset[str]]:
@@ -53,7 +57,7 @@ def repeated_draws(run: Outcome, axes: frozenset[str]) -> tuple[RepeatedDraw, ..
     for draw, alike in _draws(run, run.recorder):
         for axis in sorted((alike.shards & axes) - found.keys()):
             if not _is_told_apart(run.recorder, draw, axis):
-                found[axis] = RepeatedDraw(axis, draw.what, draw.key[0])
+                found[axis] = _described(run.recorder, draw, axis)
     return tuple(found.values())
 
 
@@ -67,8 +71,24 @@ def repeated_under_pmap(run: Outcome, few: Outcome, axis: str) -> RepeatedDraw |
             continue
         is_for_shard = draw.array.rank and draw.array.dims != twin.array.dims
         if is_for_shard and not _is_told_apart(run.recorder, draw, axis):
-            return RepeatedDraw(axis, draw.what, draw.key[0])
+            return _described(run.recorder, draw, axis)
     return None
+
+
+def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
+    keys = []
+    current: Recorded | None = _key_of(recorder, draw)
+    while current is not None and not current.is_argument:
+        keys.append(current.key[0])
+        current = _key_of(recorder, current)
+    return RepeatedDraw(axis, draw.what, draw.key[0], draw.caller, tuple(keys))
+
+
+def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
+    """The key that a value was drawn with, or split from."""
+    sources = [recorder.values[number] for number in sorted(value.sources)]
+    keys = [one for one in sources if one.is_inside and one.array.dtype == "uint32"]
+    return keys[0] if keys else None
 
 
 def _draws(run: Outcome, recorder: Recorder) -> Iterator[tuple[Recorded, Alike]]:

@@ -145,6 +145,8 @@ OF_NUMPY = {
     "inside": "np.linalg.matrix_power(x[:, :4], 3)",
     "interpolation": "np.interp([0.5, 1.5], np.arange(4), x[:, 0])",
     "grid of positions": "x[np.ix_([0, 2], [1, 3])]",
+    "large numbers in a list": "np.array([10 ** 5] * 4)[:, None] + x",
+    "a function of an array of jax": "np.square(jnp.asarray(x)).sum()",
     "a dtype of jax": "np.zeros(3, jnp.int32) + x.astype(jnp.float32)[0, :3]",
     "a dtype of jax by name": "x.sum(axis=0, dtype=jnp.float32)",
     "number beyond the end": "np.asarray(jnp.asarray(x)[7, 1])",

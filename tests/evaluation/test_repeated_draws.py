@@ -49,9 +49,7 @@ def manual(body: str, spec: str = "'data'", out: str | None = None) -> str:
     return MANUAL.format(body=body, spec=spec, out=spec if out is None else out)
 
 
-def stacked(
-    body: str, keys: str = "jax_utils.replicate(jax.random.PRNGKey(0))"
-) -> str:
+def stacked(body: str, keys: str = "jax_utils.replicate(jax.random.PRNGKey(0))") -> str:
     return STACKED.format(body=body, keys=keys)
 
 
@@ -125,6 +123,18 @@ def test_repeated_draws_are_found(name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_is_left_alone(name: str) -> None:
     assert not draws(RIGHT[name])
+
+
+def test_the_way_of_the_key_is_told() -> None:
+    body = "noise = lambda k: jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
+    text = manual(f"{body}; return x + noise(jax.random.fold_in(key, 2))")
+    (found,) = draws(text)
+    line = text.splitlines()[found.where.place[0] - 1]
+    said = [line[one.place[1] : one.place[3]] for one in found.keys]
+    assert said == ["jax.random.fold_in(k, 1)", "jax.random.fold_in(key, 2)"]
+    assert found.caller is not None
+    called = line[found.caller.place[1] : found.caller.place[3]]
+    assert called == "noise(jax.random.fold_in(key, 2))"
 
 
 def test_draws_repeat_in_jax(tmp_path: Path) -> None:
