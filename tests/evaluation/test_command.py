@@ -10,8 +10,9 @@ import pytest
 
 from shardlint.cli import main
 from shardlint.evaluation.modules import NOT_READ
-from shardlint.rules import rule
+from shardlint.rules import all_rules, rule
 from tests.evaluation.changes import CHANGES, PROGRAMS, source
+from tests.support import run_python
 
 pytestmark = pytest.mark.once  # JAX has no part in it
 
@@ -69,17 +70,44 @@ def test_right_programs_have_no_finding(
     assert "3 files checked" in err
 
 
+@pytest.mark.parametrize("code", ["ST316", "ST318"])
 def test_the_example_of_the_rule(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    code: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    about = rule("ST316")
+    about = rule(code)
     assert about is not None
-    for section, codes in (("Example", ["ST316"]), ("Use instead", [])):
+    for section, codes in (("Example", [code]), ("Use instead", [])):
         (tmp_path / "model.py").write_text(about.docs().program(section))
         _, out, _ = lint(capsys, "--no-cache", str(tmp_path / "model.py"))
         assert [
             line.split()[1] for line in out.splitlines() if "model.py" in line
         ] == codes
+
+
+def test_the_examples_run_in_jax(tmp_path: Path) -> None:
+    """What is to be used instead runs, and so does what is wrong in silence."""
+    texts = []
+    for about in all_rules():
+        docs = about.docs()
+        texts.append(docs.program("Use instead"))
+        if about.code in ("ST316", "ST318"):
+            texts.append(docs.program("Example"))
+    programs = [text for text in texts if "__main__" in text]
+    assert len(programs) >= 4
+    for number, text in enumerate(programs):
+        (tmp_path / f"program{number}.py").write_text(text)
+    ended = run_python("-c", RUN_ALL, str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+
+
+RUN_ALL = """
+import runpy, sys
+from pathlib import Path
+from tests.support import force_devices
+force_devices(8)
+for path in sorted(Path(sys.argv[1]).glob("*.py")):
+    runpy.run_path(str(path), run_name="__main__")
+"""
 
 
 def test_a_finding_is_in_the_file_where_the_results_depart(
