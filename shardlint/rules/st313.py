@@ -9,9 +9,10 @@ class RefusedSharding(Rule):
 
     Reports what JAX refuses because of how arrays are sharded, where shardings are part of types: on a mesh with
     Explicit axes. A reshape whose sharding it cannot infer, a `cumsum`, `sort` or lookup along a sharded dimension, a
-    slice that leaves no even shards, a constraint that is not the sharding of the value, a loop over a sharded
-    dimension, a carry or a branch that returns another sharding, mapped dimensions that are sharded differently. On a
-    mesh with Auto axes it is the reverse: `reshard` and `out_sharding=` may not name one.
+    slice that leaves no even shards, a constraint that is not the sharding of the value, `in_specs` of `shard_map` that
+    are not that of the argument, a loop over a sharded dimension, a carry or a branch that returns another sharding,
+    mapped dimensions that are sharded differently. On a mesh with Auto axes it is the reverse: `reshard` and
+    `out_sharding=` may not name one.
 
     It reports only where the mesh and its axis types are known: made with `axis_types=` and put in force by
     `jax.set_mesh`.

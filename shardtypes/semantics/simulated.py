@@ -126,15 +126,19 @@ class Simulated:
         """Whether devices along an axis hold different numbers."""
         if not self.varies_along(name):
             return False
-        first, *rest = self.devices((name, size))
-        return any(not first.holds_the_same(other) for other in rest)
+        devices = self.devices((name, size))
+        first = devices[0]
+        others = devices[1:]
+        same = (first.holds_the_same(other) for other in others)
+        return not all(same)
 
     def holds_the_same(self, other: Simulated) -> bool:
         """Whether two values have the same numbers on the same devices."""
         if self.axes != other.axes:
             return False
         pairs = zip(self.parts, other.parts, strict=True)
-        return all(np.array_equal(one, two) for one, two in pairs)
+        equal = (np.array_equal(one, two) for one, two in pairs)
+        return all(equal)
 
     def flattened(self, axes: Sequence[Axis]) -> list[Simulated]:
         """What the devices along several axes hold, the first axis being the major one."""

@@ -13,7 +13,10 @@ import pytest
 from shardlint.rules import all_rules
 from tests.engine.test_cases import CASES, expected
 
-PROGRAMS = {"ST316"}  # about whole programs, whose cases are in tests/evaluation
+PROGRAMS = {
+    "ST316",
+    "ST318",
+}  # about whole programs, whose cases are in tests/evaluation
 CODES = sorted(
     rule.code
     for rule in all_rules()

@@ -16,8 +16,9 @@ from shardlint.engine.sharding.collectives import axis_names, called_names
 from shardlint.engine.sharding.manual import signature_view, tracked
 from shardlint.engine.sharding.manual_entry import at_border, by_spec
 from shardlint.engine.sharding.manual_trees import parts_of
-from shardlint.engine.sharding.specs import axes_named, spec_of
+from shardlint.engine.sharding.specs import axes_named, shown, spec_of
 from shardlint.engine.trees import children, map_leaves, rebuilt
+from shardlint.jax_version import Version
 from shardlint.ops.registry import NONE, is_none
 from shardlint.ops.sharding.state import sharded, split_marks, state, without
 from shardlint.ops.sharding.view import View
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
 _SPECS = ("in_specs", "out_specs")
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
+#: Since this release ``shard_map`` compares types with ``in_specs``.
+_REQUIRES_TYPES: Version = (0, 10, 2)
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
 
@@ -239,6 +242,9 @@ def call_region(
             it, frame, region, value, one, i, places[i] if i < len(places) else at
         ):
             return Unknown("an error was reported here")
+        place = places[i] if i < len(places) else at
+        if one is not None and not _is_of_type(it, frame, func, value, one, i, place):
+            return Unknown("an error was reported here")
     inner = [
         _enter(region, value, one) for value, one in zip(args, entries, strict=True)
     ]
@@ -283,6 +289,52 @@ def _divides(
             )
             return False
     return True
+
+
+def _is_of_type(
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    value: Value,
+    specs: Value,
+    index: int,
+    at: int,
+) -> bool:
+    """Whether an argument is sharded as the specs say, which JAX requires where all axes of the mesh are explicit:
+    there ``in_specs`` shards nothing. False after a report."""
+    options = dict(func.options)
+    if it.jax < _REQUIRES_TYPES or _is_partly_manual(options):
+        return True
+    for array, one, what in checks.pairs(value, specs, f"argument {index}"):
+        spec = spec_of(one)
+        if spec is None or array.dims is None or not _is_all_explicit(array.mesh):
+            continue
+        found = [dim.axes for dim in array.dims]
+        wanted = _normalized(spec, len(found))
+        if wanted is None or None in found or found == wanted:
+            continue
+        types = shown(SpecValue(tuple(found)))
+        text = f"{what} is sharded as {types}, but in_specs says {shown(SpecValue(tuple(wanted)))}"
+        remedy = "on explicit axes call jax.reshard first, or leave in_specs out"
+        it.report(frame, "ST313", at, f"{text}: {remedy}")
+        return False
+    return True
+
+
+def _is_all_explicit(mesh: MeshValue | None) -> bool:
+    """Whether all axes of a mesh are explicit, and have several devices: JAX leaves others out of types."""
+    if mesh is None or mesh.axes is None or mesh.types is None:
+        return False
+    several = all(size is not None and size > 1 for _, size in mesh.axes)
+    return several and set(mesh.types) == {"Explicit"}
+
+
+def _normalized(spec: SpecValue, rank: int) -> list[tuple[str, ...] | None] | None:
+    """The axes of each dimension, as a spec says; None where they are not known."""
+    entries = spec.entries
+    if entries is None or None in entries or len(entries) > rank:
+        return None
+    return [*entries, *((),) * (rank - len(entries))]
 
 
 def judged_elsewhere(it: Interpreter, func: WrappedValue) -> bool:
