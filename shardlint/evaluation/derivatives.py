@@ -191,6 +191,8 @@ class CustomVjp:
         )
         self.rules: tuple[Any, Any] | None = None
         self.__name__ = getattr(fun, "__name__", "custom_vjp")
+        # what its rules compute is computed in a call of it
+        self.__code__ = getattr(fun, "__code__", None)
 
     def defvjp(self, fwd: Any, bwd: Any, **options: Any) -> None:
         self.rules = (fwd, bwd)

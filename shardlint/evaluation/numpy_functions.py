@@ -93,6 +93,8 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 refuse_size(math.prod(numbers))
             if name in _SQUARE:
                 refuse_size(max([*numbers, np.size(arg)]) ** 2)
+        if isinstance(function, np.ufunc):
+            args = tuple(map(_read, args))
         args = tuple(map(_plain, args))
         kwargs = {key: _plain(arg) for key, arg in kwargs.items()}
         arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
@@ -113,11 +115,13 @@ def _sizes(name: str, arg: Any) -> Sequence[Any]:
     return arg
 
 
+def _read(value: Any) -> Any:
+    """The numbers of an array of JAX's, which leaves its operators to no function of NumPy."""
+    return value.numbers() if isinstance(value, Array) else value
+
+
 def _plain(value: Any) -> Any:
-    """An argument as NumPy takes it: JAX's dtypes and guarded classes stand for dtypes of its own, and its arrays are
-    read."""
-    if isinstance(value, Array):
-        return value.numbers()
+    """An argument as NumPy takes it: JAX's dtypes and guarded classes stand for dtypes of its own."""
     if isinstance(value, DType):
         return held(np.zeros((), np.float64), value.name).dtype
     return plain_class(value)

@@ -17,7 +17,7 @@ from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Parameter, Recorded, Where
 from shardlint.evaluation.rings import left_behind, sent_along
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
@@ -25,6 +25,7 @@ from shardtypes.semantics.trees import map_leaves
 
 MOST = 16
 """Changes of reductions and permutations that are tried."""
+MOST_ENTERED = 10
 MOST_OFFSETS = 4
 MOST_RINGS = 10
 MOST_SPECS = 8
@@ -66,7 +67,8 @@ class Repair:
 
 def suspects(departure: Departure) -> Iterator[Repair]:
     """Changes of what led to the result, each once: of what backward rules give, of offsets, of reductions that are
-    there, and then new ones, from where the runs part back to where a partial sum begins; of specs in the end."""
+    there, and then new ones, from where the runs part back to where a partial sum begins, and after it; of specs in the
+    end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
     led = [
@@ -77,12 +79,16 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     others = [one for one in led if not one.is_of_rule]
     yield from islice(rings_to_close(departure), MOST_RINGS)
     yield from islice(_each_once(_offsets(departure, others)), MOST_OFFSETS)
-    reductions = (
-        *_reductions(trace, rules, axis),
-        *_of_collectives(others, axis),
-        *_reductions(trace, others, axis),
-    )
-    yield from islice(_each_once(reductions), MOST)
+    parted = trace.ancestors({departure.culprit.step.value.number})
+    before = [one for one in others if one.number in parted]
+    after = [one for one in others if one.number not in parted]
+    there = (*_reductions(trace, rules, axis), *_of_collectives(others, axis))
+    yield from islice(_each_once(there), MOST)
+    if departure.culprit.step.value.key[0].backward:
+        entered = _each_once(_entered(trace, axis))
+        yield from islice(entered, MOST_ENTERED)
+    yield from islice(_each_once(_reductions(trace, before, axis)), MOST)
+    yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
     # a gradient is not computed from the sum whose gradient it is
@@ -186,6 +192,57 @@ def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Re
         reduced = functools.partial(_reduced, axis=axis, means=means)
         made = _at(shown, f"a {reduction} over {axis!r} {of}", value=reduced)
         yield replace(made, is_new=True, changed=(one.key[0],))
+
+
+def _entered(trace: Trace, axis: str) -> Iterator[Repair]:
+    """The first products of a replicated value and a shard, whose gradients by that value are partial sums."""
+    for one in trace.many.values:
+        if one.key[0].backward or not one.is_inside or not _is_product(one):
+            continue
+        kinds = {_kind(trace.step(number)) for number in one.sources}
+        if {"same", "split"} <= kinds:
+            text = f"a lax.psum over {axis!r} of the gradient by what this takes"
+            summed = functools.partial(_summed_backward, axis=axis)
+            made = _at(one, text, function=summed)
+            yield replace(made, is_new=True)
+
+
+def _is_product(value: Recorded) -> bool:
+    name = getattr(value.what, "qualname", value.what)
+    return name in _PRODUCTS
+
+
+_PRODUCTS = frozenset(
+    {"@"} | {f"jax.numpy.{name}" for name in ("dot", "einsum", "matmul", "tensordot")}
+)
+
+
+def _kind(step: Step) -> str:
+    return "" if step.relation is None else step.relation.kind
+
+
+def _summed_backward(function: Any, axis: str) -> Any:
+    """A function of which the gradients by what all devices have alike are summed over the axis."""
+
+    def entered(leaf: Any) -> Any:
+        if not isinstance(leaf, Array) or leaf.node is None or leaf.value is None:
+            return leaf
+        if leaf.value.varies_along(axis):
+            return leaf
+        return leaf.computed_by(Node((leaf,), _sum_of(axis)), 0)
+
+    def called(*args: Any, **options: Any) -> Any:
+        return function(*map(entered, args), **options)
+
+    return called
+
+
+def _sum_of(axis: str) -> Callable[[Any], Any]:
+    def pull(cotangents: Any) -> Any:
+        (cotangent,) = cotangents
+        return [_reduced(cotangent, axis, means=False)]
+
+    return pull
 
 
 def _named(trace: Trace, value: Recorded) -> tuple[Recorded, str]:

@@ -54,6 +54,15 @@ CHANGES = (
     ),
     Change(
         "tensor_parallel",
+        "gradients_not_summed_backward",
+        'h = copied(norm(x, p["scale"]))',
+        'h = norm(x, p["scale"])',
+        "",
+        "a partial sum over 't'",
+        diverges=True,
+    ),
+    Change(
+        "tensor_parallel",
         "summed_again_in_backward",
         'summed.defvjp(lambda x: (lax.psum(x, "t"), None), lambda _, g: (g,))',
         'summed.defvjp(lambda x: (lax.psum(x, "t"), None), lambda _, g: (lax.psum(g, "t"),))',

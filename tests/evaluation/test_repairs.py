@@ -27,6 +27,10 @@ REPAIRS = {
         "a lax.psum over 't' of what this backward rule returns",
         "copied.defvjp(",
     ),
+    "gradients_not_summed_backward": (
+        "a lax.psum over 't' of the gradient by what this takes",
+        "out = summed(",
+    ),
     "summed_again_in_backward": ("no lax.psum here", "summed.defvjp("),
     "gradients_not_summed": (
         "a lax.psum over 'd' of this value",
