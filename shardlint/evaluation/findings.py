@@ -22,6 +22,7 @@ from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import leaves_parts_behind, repair
 from shardlint.evaluation.repeated_draws import RepeatedDraw
+from shardlint.evaluation.replicas import Unequal
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import (
     departure_text,
@@ -62,9 +63,7 @@ def with_findings(
             extra.append(_diagnostic(departure, sizes, files))
             ways.append(Way(CODE, extra[-1].place, departure.axis, departure.lines))
         for one in judgement.unequal:
-            begun = [] if one.begun is None else [(one.begun, "it begins to vary here")]
-            text, notes = unequal_text(one), _notes(begun, files)
-            extra.append(_of_rule("ST301", text, one.where, files, notes))
+            extra.append(_of_unequal(one, files))
             ways.append(Way("ST301", extra[-1].place, one.axis, one.calls))
         for drift in judgement.drifting:
             taken = _notes([(drift.taken, "one device's is taken here")], files)
@@ -286,6 +285,16 @@ def _diagnostic(
     ]
     text = departure_text(departure, sizes)
     return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
+
+
+def _of_unequal(one: Unequal, files: _Files) -> Diagnostic:
+    notes: list[tuple[Where, str]] = []
+    if one.begun is not None:
+        notes.append((one.begun, "it begins to vary here"))
+    if one.elsewhere not in (None, one.where):
+        notes.append((one.elsewhere, f"reduced here, but not over {one.axis!r}"))
+    text = unequal_text(one)
+    return _of_rule("ST301", text, one.where, files, _notes(notes, files))
 
 
 def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:

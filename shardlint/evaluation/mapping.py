@@ -255,7 +255,7 @@ def _entering(
     """The part of an argument that each device gets."""
     array = asarray(leaf)
     if len(spec) > array.rank:
-        raise refusals.is_longer(path, len(spec), array.rank)
+        raise refusals.is_longer(path, len(spec), array.rank, spec.where)
     named = spec.axes(array.rank)
     relations: dict[str, Relation] = {}
     mentioned = set()
@@ -273,7 +273,7 @@ def _entering(
                 size = int(array.dims[dimension])  # type: ignore[arg-type]  # a number
                 if size % axes[name][1]:
                     raise refusals.does_not_divide(
-                        path, dimension, size, name, axes[name][1]
+                        path, dimension, size, name, axes[name][1], spec.where
                     )
                 array = p.shard(array, axis=axes[name], dimension=dimension)
     outer = array.relations if array.relations is not None else Relations()
@@ -310,7 +310,7 @@ def _leaving(
         axis[0] for axis in rest if array.varying is not None and axis in array.varying
     }
     if checked and differing:
-        raise refusals.may_differ(path, differing, array)
+        raise refusals.may_differ(path, differing, array, spec.where)
     array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
     for dimension, names in enumerate(named):
         for name in reversed(names):

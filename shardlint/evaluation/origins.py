@@ -30,6 +30,8 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
         found[refusal.mapped] = Origin(
             refusal.mapped, "this function is mapped by jax.pmap without axis_name"
         )
+    if refusal.spec is not None and not _is_in_line(refusal.spec, refusal.where):
+        found[refusal.spec] = Origin(refusal.spec, "its spec is made here")
     for one in _written(run, refusal.size):
         found.setdefault(one.where, one)
     for operand in refusal.operands:
@@ -39,6 +41,10 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
             for one in _unreduced(trace, operand):
                 found.setdefault(one.where, one)
     return tuple(found.values())
+
+
+def _is_in_line(one: Where, other: Where) -> bool:
+    return (one.path, one.place[0]) == (other.path, other.place[0])
 
 
 def lines_to(run: Outcome) -> frozenset[tuple[str, int]]:

@@ -17,7 +17,7 @@ def _placed(x: Any, placement: Any = None, *args: Any, **options: Any) -> Any:
     if isinstance(spec, Spec):
         for leaf in flatten(x)[0]:
             if isinstance(leaf, Array) and len(spec) > leaf.rank:
-                raise is_longer("", len(spec), leaf.rank)
+                raise is_longer("", len(spec), leaf.rank, spec.where)
     return x
 
 

@@ -35,6 +35,7 @@ class Refused(ValueError):
         varying: Collection[str] = (),
         size: int | None = None,
         is_of_sizes: bool = False,
+        spec: Where | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -44,6 +45,7 @@ class Refused(ValueError):
         self.varying = frozenset(varying)
         self.size = size
         self.is_of_sizes = is_of_sizes
+        self.spec = spec
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class Refusal:
     """The size that cannot be divided."""
     mapped: Where | None = None
     """The function that a mapping without a name for its axis was given, where such a name is missing."""
+    spec: Where | None = None
+    """Where the spec is made that it is about."""
 
 
 def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
@@ -100,6 +104,7 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         operands=error.operands,
         varying=error.varying,
         size=error.size,
+        spec=error.spec,
     )
 
 
@@ -124,15 +129,17 @@ def _unbound(error: UnboundAxis) -> str:
     return f"JAX refuses this call: {unbound_axis(str(error.axis), names)}"
 
 
-def may_differ(path: str, axes: Collection[str], result: Array) -> Refused:
+def may_differ(
+    path: str, axes: Collection[str], result: Array, spec: Where | None
+) -> Refused:
     """For a result that leaves ``shard_map`` as replicated, and is not known to be."""
     what = f"result {path}" if path else "the result"
     message = f"JAX refuses this call: {what} {returned_as_replicated(sorted(axes))}"
-    return Refused("ST301", message, operands=(result,), varying=axes)
+    return Refused("ST301", message, operands=(result,), varying=axes, spec=spec)
 
 
 def does_not_divide(
-    path: str, dimension: int, size: int, axis: str, devices: int
+    path: str, dimension: int, size: int, axis: str, devices: int, spec: Where | None
 ) -> Refused:
     """For an argument that cannot be cut into equal parts."""
     what = f"argument {path}" if path else "the argument"
@@ -142,14 +149,15 @@ def does_not_divide(
         f"JAX refuses this call: dimension {dimension} of {what}: {reason}",
         axis,
         size=size,
+        spec=spec,
     )
 
 
-def is_longer(path: str, entries: int, rank: int) -> Refused:
+def is_longer(path: str, entries: int, rank: int, spec: Where | None) -> Refused:
     """For a PartitionSpec with more entries than dimensions."""
     what = f"argument {path}" if path else "the argument"
     reason = spec_too_long(rank, "its PartitionSpec", entries)
-    return Refused("ST306", f"JAX refuses this call: {what} {reason}")
+    return Refused("ST306", f"JAX refuses this call: {what} {reason}", spec=spec)
 
 
 def carry_changes(path: str, before: str, after: str, is_of_sizes: bool) -> Refused:

@@ -22,6 +22,7 @@ from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.trees import flatten, paths_of
 
 _COLLECTIVES = collectives("combines", "exchanges")
+_REDUCTIONS = frozenset({"jax.lax.psum", "jax.lax.pmean"})
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ class DevicesDiffer:
 class Unequal(DevicesDiffer):
     """The result should be the same. ``selects`` tells that it comes from an entry that was indexed out of a value
     which differs: devices may be given the same, one after another. ``calls`` are the lines, by file, in which the
-    mapped function is called, ``begun`` the expression with which the difference begins, if it is another one."""
+    mapped function is called, ``begun`` the expression with which the difference begins, if it is another one, and
+    ``elsewhere`` the one reduction on the way, over other axes."""
 
     selects: bool
     calls: frozenset[tuple[str, int]]
     begun: Where | None
+    elsewhere: Where | None
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
             selects,
             _calls(run.recorder, leaf),
             _begun(run.recorder, source, one.axis),
+            _reduced_elsewhere(run.recorder, leaf, one.axis),
         )
     return tuple(found.values())
 
@@ -123,6 +127,25 @@ def _begun(recorder: Recorder, source: Recorded, axis: str) -> Where | None:
     if len(places) != 1 or source.key[0] in places:
         return None
     return None if first[0].is_argument else places.pop()
+
+
+def _reduced_elsewhere(recorder: Recorder, leaf: Array, axis: str) -> Where | None:
+    """The one reduction over other axes that what differs along an axis came through; None if there are several."""
+    differing = recorder.led(
+        leaf.sources, lambda one: _differs(one, axis) and not one.is_argument
+    )
+    places = {
+        one.key[0]
+        for one in map(recorder.values.__getitem__, differing)
+        if _differs(one, axis) and _is_over_others(one, axis)
+    }
+    return places.pop() if len(places) == 1 else None
+
+
+def _is_over_others(value: Recorded, axis: str) -> bool:
+    names = value.given.names
+    is_reduction = getattr(value.what, "qualname", "") in _REDUCTIONS
+    return is_reduction and bool(names) and axis not in names
 
 
 def _unequal(run: Outcome) -> Iterator[_Found]:

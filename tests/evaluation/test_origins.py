@@ -196,6 +196,38 @@ def test_a_finding_without_a_run_has_the_notes_of_the_run(
     ]
 
 
+RESULTS = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+OUT = {spec}
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(jnp.tanh, mesh=mesh, in_specs=P("d"), out_specs=OUT)
+    return mapped(jnp.ones((8, 3)))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_spec_is_named_where_it_is_made(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert findings(capsys, tmp_path, RESULTS.format(spec='P("d")')) == []
+    (finding,) = findings(capsys, tmp_path, RESULTS.format(spec="P(None)"))
+    assert finding["code"] == "ST301"
+    related = finding["related"]
+    assert isinstance(related, list)
+    assert (6, "its spec is made here") in [
+        (note["line"], note["message"]) for note in related
+    ]
+
+
 LAYERS = """
 import jax
 import jax.numpy as jnp

@@ -150,6 +150,17 @@ def test_what_is_the_same_is_not(name: str) -> None:
     assert judgement.has_run
 
 
+@pytest.mark.once
+def test_a_reduction_over_other_axes_is_named() -> None:
+    body = GRADS + "    grads = reduced(grads, 'd')\n" + UPDATE
+    text = program(body, "P()")
+    (found,) = judged(text).unequal
+    assert found.elsewhere is not None
+    assert "lax.pmean(grad, axes)" in text.splitlines()[found.elsewhere.place[0] - 1]
+    others = judged(program(*WRONG["a count"][:2])).unequal
+    assert [one.elsewhere for one in others] == [None, None]
+
+
 def test_jax_has_the_same_values(tmp_path: Path) -> None:
     programs = {f"wrong {name}": program(*case[:2]) for name, case in WRONG.items()}
     programs |= {f"right {name}": program(*case) for name, case in RIGHT.items()}
