@@ -152,11 +152,15 @@ def test_what_is_the_same_is_not(name: str) -> None:
 
 @pytest.mark.once
 def test_a_reduction_over_other_axes_is_named() -> None:
-    body = GRADS + "    grads = reduced(grads, 'd')\n" + UPDATE
+    body = (
+        "    key = jax.random.fold_in(key, lax.axis_index('t'))\n"
+        "    drawn = lax.pmean(jax.random.normal(key, (3,)), 'd')\n"
+        "    return 2 * drawn"
+    )
     text = program(body, "P()")
     (found,) = judged(text).unequal
     assert found.elsewhere is not None
-    assert "lax.pmean(grad, axes)" in text.splitlines()[found.elsewhere.place[0] - 1]
+    assert "drawn = lax.pmean(" in text.splitlines()[found.elsewhere.place[0] - 1]
     others = judged(program(*WRONG["a count"][:2])).unequal
     assert [one.elsewhere for one in others] == [None, None]
 
