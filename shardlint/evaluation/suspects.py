@@ -25,6 +25,7 @@ from shardtypes.semantics.trees import map_leaves
 
 MOST = 16
 """Changes of reductions and permutations that are tried."""
+MOST_AXES = 10
 MOST_ENTERED = 10
 MOST_OFFSETS = 4
 MOST_RINGS = 10
@@ -91,6 +92,7 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
+    yield from islice(_each_once(_indices_along_others(trace, axis)), MOST_AXES)
     # a gradient is not computed from the sum whose gradient it is
     computed = reversed(trace.many.values)
     yield from islice(_each_once(_of_one_device(trace, computed, axis)), MOST_CHOICES)
@@ -148,6 +150,12 @@ def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
                 function=_reversed,
             )
             yield replace(reversal, argument=(2, "perm"))
+            closed = _at(
+                one,
+                "the pair that is missing in the perm of this lax.ppermute",
+                function=_closed,
+            )
+            yield replace(closed, argument=(2, "perm"))
 
 
 def _always(function: Any) -> Callable[[Any], Any]:
@@ -176,6 +184,47 @@ def _reversed(function: Any) -> Any:
         return function(x, axis_name, [(target, source) for source, target in perm])
 
     return permutation
+
+
+def _closed(function: Any) -> Any:
+    """A permutation in which the one device that sends nothing sends to the one that gets nothing."""
+
+    def permutation(x: Any, axis_name: Any, perm: Any) -> Any:
+        pairs = [(source, target) for source, target in perm]
+        devices = set(range(Outside("jax.lax.axis_size")(axis_name)))
+        senders = devices - {source for source, _ in pairs}
+        receivers = devices - {target for _, target in pairs}
+        if len(senders) == len(receivers) == 1:
+            pairs.append((senders.pop(), receivers.pop()))
+        return function(x, axis_name, pairs)
+
+    return permutation
+
+
+def _indices_along_others(trace: Trace, axis: str) -> Iterator[Repair]:
+    """The index along another axis, of one that is this axis, or becomes it."""
+    axes = _mesh_axes(trace)
+    for one in trace.many.values:
+        given = one.given.names & axes
+        is_index = getattr(one.what, "qualname", "") == "jax.lax.axis_index"
+        if not is_index or len(given) != 1:
+            continue
+        for other in sorted(axes - given):
+            if axis in (*given, other):
+                text = f"lax.axis_index({other!r}) here"
+                yield _at(one, text, function=_always(_index_along(other)))
+
+
+def _mesh_axes(trace: Trace) -> frozenset[str]:
+    """The axes along which something differs."""
+    values = [one.array.value for one in trace.many.values]
+    return frozenset(
+        name for value in values if value is not None for name, _ in value.axes
+    )
+
+
+def _index_along(axis: str) -> Callable[..., Any]:
+    return lambda *args, **options: _index(axis)
 
 
 # --- reductions that are missing --------------------------------------------------------------------------------------

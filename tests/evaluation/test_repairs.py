@@ -132,6 +132,52 @@ def test_a_permutation_the_wrong_way_round() -> None:
     assert agrees(departure, mended, right)
 
 
+def test_a_ring_that_is_not_closed() -> None:
+    right = RING.format(pair="(i, (i + 1) % size)")
+    wrong = right.replace("range(size)", "range(1, size)")
+    (departure,) = judged(wrong).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert mended.text == "the pair that is missing in the perm of this lax.ppermute"
+    assert agrees(departure, mended, right)
+
+
+GRID = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+import numpy as np
+
+
+def moment(x):
+    rows, columns = x.shape
+    i = lax.axis_index("{row}") * rows + jnp.arange(rows)
+    j = lax.axis_index("q") * columns + jnp.arange(columns)
+    along = lax.psum((x * i[:, None]).sum(0), "p")
+    return lax.psum((along * j).sum(), "q")
+
+
+def main():
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("p", "q"))
+    mapped = jax.shard_map(moment, mesh=mesh, in_specs=P("p", "q"), out_specs=P(), check_vma=False)
+    return mapped(jnp.sin(jnp.arange(128.0)).reshape(16, 8))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_the_index_along_another_axis() -> None:
+    right = GRID.format(row="p")
+    (departure,) = judged(GRID.format(row="q")).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert mended.text == "lax.axis_index('p') here"
+    assert agrees(departure, mended, right)
+
+
 BOTH = """
 import jax
 import jax.numpy as jnp
