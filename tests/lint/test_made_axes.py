@@ -69,7 +69,7 @@ jax.set_mesh(jax.make_mesh((4, 2), ('batch', 'feats')))
 def f(x): return x
 
 jax.set_mesh(jax.make_mesh((2,), ('stages',)))
-print(f(jnp.ones(4)))
+print(f(jax.reshard(jnp.ones(4), P('stages'))))
 """
 
 
