@@ -7,8 +7,10 @@ capacities of local sizes) is known by construction, and never reported.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+import functools
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import (
@@ -16,6 +18,7 @@ from shardlint.evaluation.comparison import (
     Program,
     as_far_as,
 )
+from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
 from shardlint.evaluation.excuses import OWN
@@ -82,16 +85,22 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         if departure is not None and not _is_rounding(program, axis):
             found.append(departure)
     reported = {departure.axis for departure in found}
+    recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
     copies = tuple(
-        one for one in _unequal(program, declared) if one.axis not in reported
+        one for one in _unequal(program, declared, recorded) if one.axis not in reported
+    )
+    drifted = tuple(
+        one
+        for one in _drifting(program, declared, recorded)
+        if one.axis not in reported
     )
     return Judgement(
         tuple(_without_repeats(found)),
         tuple(compared),
         tuple(reasons),
         copies,
-        tuple(one for one in _drifting(program, declared) if one.axis not in reported),
-        tuple(_repeated(program, declared)),
+        drifted,
+        tuple(_repeated(program, declared, recorded)),
         has_run=True,
     )
 
@@ -126,37 +135,55 @@ def _without_own(
     return OWN
 
 
-def _unequal(program: Program, declared: Outcome) -> tuple[Unequal, ...]:
+Recorded: TypeAlias = Callable[[], Outcome]
+"""The run on the program's own number of devices, recorded; made where it is asked for first."""
+
+
+def _unequal(
+    program: Program, declared: Outcome, recorded: Recorded
+) -> tuple[Unequal, ...]:
     """Results of the program that should be the same on devices along an axis, and are not."""
     if not replicas.has_unequal(declared) or program.allowance.is_spent:
         return ()
-    return replicas.unequal(program.run(DEVICES, record=True))
+    return replicas.unequal(recorded())
 
 
-def _drifting(program: Program, declared: Outcome) -> tuple[Drifting, ...]:
+def _drifting(
+    program: Program, declared: Outcome, recorded: Recorded
+) -> tuple[Drifting, ...]:
     """Copies of parameters of which devices hold different values in the end."""
     if not may_drift(declared) or program.allowance.is_spent:
         return ()
-    return drifting(program.run(DEVICES, record=True))
+    return drifting(recorded())
 
 
-def _repeated(program: Program, declared: Outcome) -> Iterator[RepeatedDraw]:
+def _repeated(
+    program: Program, declared: Outcome, recorded: Recorded
+) -> Iterator[RepeatedDraw]:
     """Random numbers that all devices draw alike, each for its own shard."""
     shards, stacked = axes_to_judge(declared)
-    if not shards and not stacked:
+    if not (shards or stacked) or program.allowance.is_spent:
         return
-    run = program.run(DEVICES, record=True)
+    run = recorded()
     yield from repeated_draws(run, shards)
     for axis in sorted(stacked - shards):
-        setting = next(settings(run, axis), None)
-        if setting is None:
-            continue
-        few = program.run(setting.devices, setting.literals, record=True)
-        if few.sizes.get(axis) in (None, run.sizes[axis]):
-            continue
-        found = repeated_under_pmap(run, few, axis)
+        trace = _beside_another(program, run, axis)
+        found = None if trace is None else repeated_under_pmap(run, trace)
         if found is not None:
             yield found
+
+
+def _beside_another(program: Program, run: Outcome, axis: str) -> Trace | None:
+    """A recorded run beside one on another number of devices along an axis; None where there is none."""
+    if axis not in run.sizes:
+        return None  # it did not come as far as the mesh
+    setting = next(settings(run, axis), None)
+    if setting is None:
+        return None
+    few = program.run(setting.devices, setting.literals, record=True)
+    if few.sizes.get(axis) in (None, run.sizes[axis]):
+        return None
+    return trace_of(run, few, axis)
 
 
 def _is_certain(refusal: Refusal, program: Program, declared: Outcome) -> bool:
@@ -176,13 +203,9 @@ def _origins(
     """Where that comes from which JAX refuses, with the lines that lead there; for an axis that it is about, with
     another number of devices beside."""
     run = program.run(DEVICES, record=True)
-    traces = []
-    for axis in sorted(run.refusal.varying) if run.refusal is not None else ():
-        setting = next(settings(run, axis))
-        few = program.run(setting.devices, setting.literals, record=True)
-        if few.sizes.get(axis) not in (None, run.sizes[axis]):
-            traces.append(trace_of(run, few, axis))
-    return origins(run, traces), lines_to(run)
+    axes = sorted(run.refusal.varying) if run.refusal is not None else []
+    traces = [_beside_another(program, run, axis) for axis in axes]
+    return origins(run, filter(None, traces)), lines_to(run)
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardlint.evaluation.comparison import Outcome
-from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.parting import trace_of
+from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.recording import Alike, Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten
@@ -61,10 +60,11 @@ def repeated_draws(run: Outcome, axes: frozenset[str]) -> tuple[RepeatedDraw, ..
     return tuple(found.values())
 
 
-def repeated_under_pmap(run: Outcome, few: Outcome, axis: str) -> RepeatedDraw | None:
-    """The same, of draws under ``pmap`` that are for more entries on ``few`` devices: for what these share out."""
+def repeated_under_pmap(run: Outcome, trace: Trace) -> RepeatedDraw | None:
+    """The same along the axis of a trace, of draws under ``pmap`` that are for more entries on few devices: for what
+    these share out."""
     assert run.recorder is not None
-    trace = trace_of(run, few, axis)
+    axis = trace.axis
     for draw, alike in _draws(run, run.recorder):
         twin = trace.twin(draw)
         if axis not in alike.others or twin is None:
@@ -92,18 +92,13 @@ def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
 
 
 def _draws(run: Outcome, recorder: Recorder) -> Iterator[tuple[Recorded, Alike]]:
-    results = [leaf for region in run.regions for leaf in _results(region)]
+    results = [leaf for region in run.regions for leaf in flatten(region.places[0])[0]]
     sources = [leaf.sources for leaf in results if isinstance(leaf, Array)]
     led = recorder.led(frozenset[int]().union(*sources))
     for number in sorted(led & recorder.alike.keys()):
         draw = recorder.values[number]
         if getattr(draw.what, "qualname", "") not in _POSITIONS:
             yield draw, recorder.alike[number]
-
-
-def _results(region: Region) -> list[Any]:
-    leaves: list[Any] = flatten(region.places[0])[0]
-    return leaves
 
 
 def _is_told_apart(recorder: Recorder, draw: Recorded, axis: str) -> bool:

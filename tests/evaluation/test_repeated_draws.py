@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from shardlint.evaluation.comparison import Allowance
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from tests.evaluation.running import in_jax
+from tests.evaluation.test_departures import judged
 from tests.evaluation.test_entries import judged_as_program
 
 MANUAL = """
@@ -123,6 +125,14 @@ def test_repeated_draws_are_found(name: str) -> None:
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_is_right_is_left_alone(name: str) -> None:
     assert not draws(RIGHT[name])
+
+
+@pytest.mark.parametrize("steps", range(20, 400, 20))
+def test_runs_may_end_anywhere(steps: int) -> None:
+    """Where the allowance ends before another number of devices is tried, nothing is told."""
+    text, _ = REPEATED["under pmap"]
+    found = judged(text, Allowance(steps)).repeated
+    assert len(found) <= 1
 
 
 def test_the_way_of_the_key_is_told() -> None:

@@ -70,16 +70,13 @@ def with_kinds(call: Call, first: Kind, others: Kind, scalars: bool = False) -> 
     """The call with arrays of other dtypes, by wish of rank 0. Indices and masks stay that."""
     kinds = chain([first], repeat(others))
 
-    def changed(argument: Any) -> Any:
-        if isinstance(argument, np.ndarray):
-            shape = () if scalars else argument.shape
-            return Given(shape, _fitting(argument, next(kinds)))
-        if isinstance(argument, (list, tuple)):
-            return type(argument)(map(changed, argument))
-        return argument
+    def changed(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        shape = () if scalars else leaf.shape
+        return Given(shape, _fitting(leaf, next(kinds)))
 
-    args = tuple(map(changed, call.args))
-    kwargs = {name: changed(value) for name, value in (call.kwargs or {}).items()}
+    args, kwargs = mapped(changed, (call.args, call.kwargs or {}))
     return Call(call.name, args, kwargs)
 
 
@@ -94,7 +91,9 @@ def _fitting(array: np.ndarray, kind: Kind) -> Kind:
 
 
 def mapped(function: Callable[[Any], Any], argument: Any) -> Any:
-    """A nest of lists and tuples with a function of its leaves."""
+    """A nest of dicts, lists and tuples with a function of its leaves."""
+    if isinstance(argument, dict):
+        return {name: mapped(function, value) for name, value in argument.items()}
     if isinstance(argument, (list, tuple)):
         return type(argument)(mapped(function, item) for item in argument)
     return function(argument)
@@ -111,8 +110,7 @@ def kinds_here(call: Call) -> list[Kind] | None:
             return LOWERINGS[leaf.name]
         return leaf
 
-    args = mapped(given, call.args)
-    kwargs = {name: mapped(given, value) for name, value in (call.kwargs or {}).items()}
+    args, kwargs = mapped(given, (call.args, call.kwargs))
     try:
         found = call.own(*args, **kwargs)
     except Refused:
@@ -154,14 +152,11 @@ def kinds_in_jax(call: Call) -> list[Kind] | None:
                 return resolved(leaf.name)
             return leaf
 
-        args = mapped(given, call.args)
-        kwargs = {
-            name: mapped(given, value) for name, value in (call.kwargs or {}).items()
-        }
+        args, kwargs = mapped(given, (call.args, call.kwargs))
         found = call.function(*args, **kwargs)
         return [jax.numpy.asarray(leaf) for leaf in jax.tree.leaves(found)]
 
-    mapped(noted, (call.args, tuple((call.kwargs or {}).values())))
+    mapped(noted, (call.args, call.kwargs))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

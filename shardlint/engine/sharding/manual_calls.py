@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
 _SPECS = ("in_specs", "out_specs")
-#: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 #: Since this release ``shard_map`` compares types with ``in_specs``.
 _REQUIRES_TYPES: Version = (0, 10, 2)
+#: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
 
@@ -233,17 +233,17 @@ def call_region(
         it.regions.called(innermost(func.func))
     entries = [_entry(region.entries, i, len(args)) for i in range(len(args))]
     for i, (value, one) in enumerate(zip(args, entries, strict=True)):
-        differs = None if one is None else prefixes.mismatch(value, one)
+        if one is None:
+            continue
+        place = places[i] if i < len(places) else at
+        differs = prefixes.mismatch(value, one)
         if differs is not None:
             text = f"argument {i}{manual_exit.shown_path(differs[0])} {differs[1]}"
-            it.report(frame, "ST307", places[i] if i < len(places) else at, text)
+            it.report(frame, "ST307", place, text)
             return Unknown("an error was reported here")
-        if one is not None and not _divides(
-            it, frame, region, value, one, i, places[i] if i < len(places) else at
-        ):
+        if not _divides(it, frame, region, value, one, i, place):
             return Unknown("an error was reported here")
-        place = places[i] if i < len(places) else at
-        if one is not None and not _is_of_type(it, frame, func, value, one, i, place):
+        if not _is_of_type(it, frame, func, value, one, i, place):
             return Unknown("an error was reported here")
     inner = [
         _enter(region, value, one) for value, one in zip(args, entries, strict=True)
@@ -369,15 +369,11 @@ def _leave(region: Region, value: Value) -> Value:
         if isinstance(leaf, Unknown):
             return Unknown(leaf.reason)
         found = spec_of(one) if one is not None else None
-        entries = found.entries if found is not None else None
-        if (
-            leaf.dims is None
-            or entries is None
-            or len(entries) > len(leaf.dims)
-            or None in entries
-        ):
+        if leaf.dims is None or found is None:
             return ArrayValue(None, leaf.dtype)
-        full = [*entries, *((),) * (len(leaf.dims) - len(entries))]
+        full = _normalized(found, len(leaf.dims))
+        if full is None:
+            return ArrayValue(None, leaf.dtype)
         sizes = [
             view.global_size(dim.size, axes or ())
             for dim, axes in zip(leaf.dims, full, strict=True)

@@ -202,6 +202,11 @@ def weak_as(array: Array, *others: Array) -> Array:
     return replace(array, weak=all(other.weak for other in others))
 
 
+def in_dtype_of(x: ArrayLike, array: Array) -> Array:
+    """An argument in the dtype of an array, and as weak: what is written into it."""
+    return weak_as(cast(asarray(x), array.dtype or "float32"), array)
+
+
 def promoted(*arrays: Array) -> list[Array]:
     """The arrays in the dtype that JAX promotes them to."""
     found: tuple[str, bool] | None = None

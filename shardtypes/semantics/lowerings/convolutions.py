@@ -19,6 +19,7 @@ from shardtypes.semantics.lowerings.convert import (
     asarray,
     beside_constants,
     cast,
+    in_dtype_of,
     inexact,
     like,
     number_of,
@@ -484,7 +485,7 @@ def reduce_window(
         (low, high, between - 1)
         for (low, high), between in zip(edges, spread, strict=True)
     )
-    first = weak_as(cast(asarray(init_value), array.dtype or "float32"), array)
+    first = in_dtype_of(init_value, array)
     if any(one != (0, 0, 0) for one in config):
         wide = s.pad(array, first, padding_config=config)
     else:

@@ -86,10 +86,6 @@ def _strong(function: Function) -> Function:
     return made
 
 
-def _name(function: str, distribution: str, made: Function) -> Function:
-    return _distribution(f"{distribution}.{function}")(made)
-
-
 def _standardised(function: Function, shapes: str, density: bool) -> Function:
     """A function of ``(x - loc) / scale`` and of the ``shapes``; the logarithm of a density is less by that of the
     width."""
@@ -144,7 +140,7 @@ def _declare(distribution: str, shapes: str = "", **functions: Function) -> None
             made = _exponential(_standardised(functions["logpdf"], shapes, True))
         else:
             made = _standardised(function, shapes, name == "logpdf")
-        _name(name, distribution, made)
+        _distribution(f"{distribution}.{name}")(made)
 
 
 def _inside(holds: Array, found: Array, outside: float = -math.inf) -> Array:
@@ -168,22 +164,19 @@ _declare(
 )
 
 
-def _probability(q: Array) -> Array:
-    if q.dtype == "bool":
-        raise TypeError("a probability is a number")
-    return q
+def _of_probability(function: Function) -> Function:
+    """A quantile of what is no boolean."""
+
+    def made(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+        if asarray(q).dtype == "bool":
+            raise TypeError("a probability is a number")
+        return function(q, loc, scale)
+
+    return made
 
 
-@_distribution("norm.ppf")
-def norm_ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    array, middle, width = _floats(_probability(asarray(q)), loc, scale)
-    return middle + width * ndtri(array)
-
-
-@_distribution("norm.isf")
-def norm_isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    array, middle, width = _floats(_probability(asarray(q)), loc, scale)
-    return middle - width * ndtri(array)
+_distribution("norm.ppf")(_of_probability(_at_quantile(ndtri)))
+_distribution("norm.isf")(_of_probability(_at_quantile(lambda q: e.neg(ndtri(q)))))
 
 
 def _cauchy_cdf(x: Array) -> Array:

@@ -17,6 +17,7 @@ from shardtypes.semantics.lowerings.convert import (
     cast,
     counting,
     dtype_name,
+    in_dtype_of,
     int_of,
     number_of,
     of_shape,
@@ -228,7 +229,7 @@ def insert(
     if index.ndim and index.size > 1 and asarray(values).rank == 0 and array.rank > 1:
         raise Unsupported("one value inserted at several places")
     order = np.insert(np.arange(count), index, count + np.arange(index.size))
-    new = weak_as(cast(asarray(values), array.dtype or "float32"), array)
+    new = in_dtype_of(values, array)
     if index.ndim == 0 and new.rank == array.rank:
         new = moveaxis(new, 0, at)
     if index.ndim == 0 and 0 < new.rank < array.rank:

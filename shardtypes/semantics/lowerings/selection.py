@@ -13,6 +13,7 @@ from shardtypes.semantics.lowerings.convert import (
     axis_of,
     cast,
     counting,
+    in_dtype_of,
     like,
     number_of,
     of_shape,
@@ -20,7 +21,6 @@ from shardtypes.semantics.lowerings.convert import (
     shape_of,
     sizes_of,
     strong,
-    weak_as,
 )
 from shardtypes.semantics.lowerings.elementwise import clip, truth, where
 from shardtypes.semantics.lowerings.indexing import At, indexed, take
@@ -117,7 +117,7 @@ def place(
 ) -> Array:
     array = asarray(arr)
     chosen = ravel(truth(mask))
-    new = weak_as(cast(ravel(vals), array.dtype or "float32"), array)
+    new = in_dtype_of(ravel(vals), array)
     order = remainder(cumsum(chosen) - 1, size_of(new))
     return where(
         reshape(chosen, array.dims), reshape(take(new, order), array.dims), array
