@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from shardlint import check_source
+from shardlint import check_paths, check_source
 
 SETUP = """\
 import jax
@@ -21,6 +21,7 @@ def mapped(**options):
     return jax.shard_map(double, out_specs=P('x'), **options)
 whole = jnp.ones((8, 8))
 rows = jax.device_put(whole, NamedSharding(mesh, P('x')))
+columns = jax.device_put(whole, NamedSharding(mesh, P('y')))
 """
 EXPLICIT = "AxisType.Explicit, AxisType.Explicit"
 REFUSED = {
@@ -36,8 +37,14 @@ RIGHT = {
     "resharded": "mapped(in_specs=P('x'))(jax.reshard(whole, P('x')))",
     "replicated": "jax.shard_map(double, in_specs=P(), out_specs=P())(whole)",
     "no specs": "mapped()(rows)",
-    "some axes manual": "mapped(in_specs=P('x'), axis_names={'x'})(whole)",
+    "some axes manual": "mapped(in_specs=P('x'), axis_names={'x'})(jax.reshard(whole, P('x', 'y')))",
     "with an entry for each dimension": "mapped(in_specs=P('x', None))(rows)",
+}
+#: Only some axes become manual: JAX compares these since 0.12.
+PARTLY = {
+    "not sharded": "mapped(in_specs=P('x'), axis_names={'x'})(whole)",
+    "along the other axis": "mapped(in_specs=P('x'), axis_names={'x'})(columns)",
+    "sharded, but not in the specs": "jax.shard_map(double, in_specs=P(), out_specs=P(), axis_names={'x'})(rows)",
 }
 
 
@@ -67,6 +74,20 @@ def test_what_jax_refuses(name: str) -> None:
     (finding,) = check_source(text).findings
     assert finding.code == "ST313"
     assert "but in_specs says P(" in finding.message
+
+
+@pytest.mark.parametrize("types", [EXPLICIT, "AxisType.Explicit, AxisType.Auto"])
+@pytest.mark.parametrize("name", PARTLY)
+def test_where_some_axes_are_manual(name: str, types: str, tmp_path: Path) -> None:
+    text = SETUP.format(types=types) + PARTLY[name]
+    release = ".".join(map(str, jax.__version_info__))
+    (tmp_path / "requirements.txt").write_text(f"jax=={release}\n")
+    (tmp_path / "program.py").write_text(text)
+    codes = [
+        finding.code for finding in check_paths([tmp_path / "program.py"]).findings
+    ]
+    assert codes == (["ST313"] if refused(text) else [])
+    assert refused(text) == (jax.__version_info__ >= (0, 12))
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
 SHARD_MAP, PMAP = "jax.shard_map", "jax.pmap"
 _SPECS = ("in_specs", "out_specs")
-#: Since this release ``shard_map`` compares types with ``in_specs``.
+#: Since this release ``shard_map`` compares types with ``in_specs``, and since the second one also where some axes of
+#: the mesh stay explicit.
 _REQUIRES_TYPES: Version = (0, 10, 2)
+_REQUIRES_PARTS: Version = (0, 12, 0)
 #: Parameters after the function: of ``jax.experimental.shard_map`` by position, of ``jax.shard_map`` by name only.
 PARAMETERS = {SHARD_MAP: ("mesh", "in_specs", "out_specs", "check_vma")}
 
@@ -300,16 +302,18 @@ def _is_of_type(
     index: int,
     at: int,
 ) -> bool:
-    """Whether an argument is sharded as the specs say, which JAX requires where all axes of the mesh are explicit:
-    there ``in_specs`` shards nothing. False after a report."""
+    """Whether an argument is sharded as the specs say, which JAX requires where all axes that become manual are
+    explicit: there ``in_specs`` shards nothing. False after a report."""
     options = dict(func.options)
-    if it.jax < _REQUIRES_TYPES or _is_partly_manual(options):
+    least = _REQUIRES_PARTS if _is_partly_manual(options) else _REQUIRES_TYPES
+    if it.jax < least:
         return True
     for array, one, what in checks.pairs(value, specs, f"argument {index}"):
         spec = spec_of(one)
-        if spec is None or array.dims is None or not _is_all_explicit(array.mesh):
+        manual = _explicit_axes(array.mesh, options)
+        if spec is None or array.dims is None or manual is None:
             continue
-        found = [dim.axes for dim in array.dims]
+        found = [_among(dim.axes, manual) for dim in array.dims]
         wanted = _normalized(spec, len(found))
         if wanted is None or None in found or found == wanted:
             continue
@@ -321,12 +325,32 @@ def _is_of_type(
     return True
 
 
-def _is_all_explicit(mesh: MeshValue | None) -> bool:
-    """Whether all axes of a mesh are explicit, and have several devices: JAX leaves others out of types."""
+def _explicit_axes(
+    mesh: MeshValue | None, options: dict[str, Value]
+) -> frozenset[str] | None:
+    """The axes that ``shard_map`` makes manual, if each of them is explicit and has several devices: JAX leaves others
+    out of types. None where that is not so, or not known."""
     if mesh is None or mesh.axes is None or mesh.types is None:
-        return False
-    several = all(size is not None and size > 1 for _, size in mesh.axes)
-    return several and set(mesh.types) == {"Explicit"}
+        return None
+    manual = _manual_axes(options, mesh.axes)
+    if manual is None:
+        return None
+    explicit = {
+        name
+        for (name, size), kind in zip(mesh.axes, mesh.types, strict=True)
+        if kind == "Explicit" and size is not None and size > 1
+    }
+    names = frozenset(name for name, _ in manual)
+    return names if names <= explicit else None
+
+
+def _among(
+    axes: tuple[str, ...] | None, names: frozenset[str]
+) -> tuple[str, ...] | None:
+    """The axes of a dimension that are among the names."""
+    if axes is None:
+        return None
+    return tuple(axis for axis in axes if axis in names)
 
 
 def _normalized(spec: SpecValue, rank: int) -> list[tuple[str, ...] | None] | None:
