@@ -17,15 +17,19 @@ T = TypeVar("T")
 Fact: TypeAlias = tuple[str, str]
 """Something that can be asked of a project: what kind of thing, and about which name."""
 #: Notes on a whole project: what it does with its classes, the lists of logical rules that it puts in force, and what
-#: its modules call of others in code that is mapped over devices, the axes that they make, the functions that they
-#: run with other axis types, and what they change of modules.
-CLASSES, RULES, MAPPED, AXES, SWITCHED, CHANGES = (
+#: its modules call of others in code that is mapped over devices, which of them may call some of one there, what of
+#: that is imported from modules of which there is no file, the axes that they make, the functions that they run with
+#: other axis types, what they change of modules, and which of them import which.
+CLASSES, RULES, MAPPED, MAPPING, FROM_NOWHERE, AXES, SWITCHED, CHANGES, IMPORTS = (
     "classes",
     "rules",
     "mapped",
+    "importers that map",
+    "mapped from nowhere",
     "axes",
     "switched",
     "changes",
+    "imports",
 )
 
 
@@ -100,6 +104,7 @@ class Project:
     read: set[Fact] = field(default_factory=set)
     #: What was found out about the whole project once, by what it is about.
     notes: dict[str, object] = field(default_factory=dict)
+    _read_for: dict[str, frozenset[Fact]] = field(default_factory=dict)
     _made: dict[str, Outline] = field(default_factory=dict)
     _tables: dict[str, dict[str, ir.Stmt]] = field(default_factory=dict)
     _stars: dict[str, list[str]] = field(default_factory=dict)
@@ -140,19 +145,32 @@ class Project:
             case _:
                 raise LookupError(f"{kind} is no fact of a project alone")
 
-    def note(self, name: str, make: Callable[[], T], meanwhile: T | None = None) -> T:
-        """Something about the whole project, made once; ``meanwhile`` is for those who ask while it is being made."""
-        self.read.add(("note", name))
+    def note(
+        self,
+        name: str,
+        make: Callable[[], T],
+        meanwhile: T | None = None,
+        keeps: bool = False,
+    ) -> T:
+        """Something about the whole project, made once; ``meanwhile`` is for those who ask while it is being made. Who
+        reads a note depends on what it says, not on how it is made, except for one that ``keeps`` what it has read:
+        its readers depend on that."""
+        if not keeps:
+            self.read.add(("note", name))
         if name not in self.notes:
             self.notes[name] = meanwhile
-            read = set(self.read)
+            before = set(self.read)
+            self.read.clear()
             try:
                 self.notes[name] = make()
+                self._read_for[name] = frozenset(self.read if keeps else ())
             except BaseException:
                 del self.notes[name]  # whoever starts anew makes it anew
                 raise
-            # who reads a note depends on what it says, not on how it is made
-            self.read.intersection_update(read)
+            finally:
+                self.read.clear()
+                self.read.update(before)
+        self.read.update(self._read_for.get(name, ()))
         return self.notes[name]  # type: ignore[return-value]  # what ``make`` gave for this name
 
     def some_outline(self, has: str) -> bool:

@@ -14,11 +14,17 @@ from shardlint.cache import Cache, digest
 from shardlint.changed_modules import changed_modules
 from shardlint.config import Config
 from shardlint.found import Found
+from shardlint.import_graph import (
+    ImportGraph,
+    mapped_from_nowhere,
+    mapping_importers,
+)
 from shardlint.project import (
     AXES,
     CHANGES,
     CLASSES,
-    MAPPED,
+    FROM_NOWHERE,
+    MAPPING,
     RULES,
     SWITCHED,
     Fact,
@@ -38,6 +44,7 @@ class Earlier:
         self._config = config
         self._settings = settings
         self._known: dict[Fact, str] = {}
+        self._imports: ImportGraph | None = None
 
     def found(self, source: Source) -> Found | None:
         """What was found in a file, if it still holds."""
@@ -85,12 +92,11 @@ class Earlier:
 
             mesh, rules = self._config.mesh, self._config.logical_rules
             return repr(noted(self._project, mesh, rules, Evaluator))
-        if name.startswith(MAPPED):
-            if self._project.fact("some outline", "maps_functions") == "False":
-                return "()"
-            return digest(
-                *(self._project.fact("module", one) for one in self._project.modules)
-            )
+        if name == FROM_NOWHERE:
+            return repr(sorted(mapped_from_nowhere(self._project)))
+        if name.startswith(MAPPING):
+            module = name.removeprefix(MAPPING).strip()
+            return repr(mapping_importers(self._project, self._graph(), module))
         if name == SWITCHED:
             if self._project.fact("some outline", "switches_axes") == "False":
                 return "()"
@@ -105,3 +111,8 @@ class Earlier:
         if name == AXES:
             return self._project.made_axes().key
         raise LookupError(f"{name!r} is no note of a project")
+
+    def _graph(self) -> ImportGraph:
+        if self._imports is None:
+            self._imports = ImportGraph(self._project)
+        return self._imports

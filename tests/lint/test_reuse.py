@@ -138,6 +138,34 @@ def g(x: f32['B/d M'], y: f32['B/t M']) -> f32['B/d M']:
     z = x + y
     return jax.lax.with_sharding_constraint(z, P({'d'|'t'}))
 """,
+    "spread.py": """\
+import jax
+from shardtypes import f32
+{from train import step as other|other = None|import between}
+
+
+def total(x: f32['B/d M']) -> f32['B M']:
+    return {jax.lax.psum(x, 'd')|x * 2|x}
+
+
+def wide(x: f32['B/t M']) -> f32['B/t M']:
+    return {x + 1|x.T|x}
+""",
+    "between.py": "{from spread import *|import spread|from spread import wide as total}\n",
+    "train.py": """\
+import jax
+from jax.sharding import PartitionSpec as P
+from shardtypes import f32
+{import spread|import between as spread|from model import common as spread}
+
+
+def step(x: f32['B/d M']):
+    return spread.{total|wide|spread.total}(x)
+
+
+{mapped = jax.shard_map(step, mesh=None, in_specs=P('d'), out_specs=P())|mapped = None}
+{other = jax.pmap(spread.wide, axis_name='t')|other = 2}
+""",
     "switch.py": "import jax\n{h = jax.sharding.auto_axes|h = None}\n",
 }
 #: Files that are there only sometimes.
@@ -323,10 +351,12 @@ def test_an_edit_is_analysed_alone(
     assert after("model/use.py", "b = ", "bb = ") == ["model.use"]
     assert after("switch.py", "h = ", "hh = ") == ["switch"]
     assert after("layer.py", "'embed'", "'batch'") == ["layer"]
-    assert after("rules.py", "'embed'", "'embd'") == ["layer", "mesh", "rules"]
+    users = ["layer", "mesh", "rules", "spread", "train"]
+    assert after("rules.py", "'embed'", "'embd'") == users
     users = ["layer", "model.common", "model.parts", "model.use", "model.writes"]
     assert after("model/common.py", "x + x", "x - x") == users
     assert after("layer.py", "f(x", "g(x") == ["layer"]
+    assert after("train.py", "step(x", "stop(x") == ["spread", "train"]
     assert set(everything) > set(
         after("model/writes.py", "thing.w", "thing.unheard_of")
     )
