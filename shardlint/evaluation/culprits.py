@@ -224,6 +224,9 @@ class Trace:
             for one in few.values
             if many.met[one.key[0]] == few.met[one.key[0]]
         }
+        self._first = {
+            (one.key[0], one.key[2]): one for one in few.values if one.key[1] == 0
+        }
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
         self._sizes: dict[int, frozenset[str] | None] = {}
@@ -238,6 +241,13 @@ class Trace:
     def twin(self, value: Recorded) -> Recorded | None:
         """What an expression gave in the other run."""
         return self._twins.get(value.key)
+
+    def first_twin(self, value: Recorded) -> Recorded | None:
+        """The same, and of expressions that are met another number of times there what they gave first."""
+        twin = self.twin(value)
+        if twin is not None or value.key[1] > 0:
+            return twin
+        return self._first.get((value.key[0], value.key[2]))
 
     def _compared(self, one: Recorded) -> Step:
         held = self._held(one)

@@ -298,9 +298,12 @@ def _of_unequal(one: Unequal, files: _Files) -> Diagnostic:
 
 
 def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
-    notes = [(where, "its key is made here") for where in draw.keys]
-    if draw.caller is not None:
-        notes.append((draw.caller, "called here"))
+    notes = [(where, "called here") for where in draw.calls[1:]]
+    if draw.calls:
+        notes.append((draw.draw, "drawn here"))
+    notes += [(where, "its key is made here") for where in draw.keys]
+    if draw.given is not None:
+        notes.append((draw.given, "its key is given here"))
     text = repeated_text(draw)
     return _of_rule("ST318", text, draw.where, files, _notes(notes, files))
 

@@ -116,7 +116,8 @@ class Alike:
 class Recorder:
     """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made and
     where the ``calls`` are; and the arrays, by number, that functions of the program were ``passed``, by parameter.
-    ``alike`` are the draws that all devices made with the same key, by the number of the array that came of them."""
+    ``alike`` are the draws that all devices made with the same key, by the number of the array that came of them, and
+    ``drawn_in`` the calls in the mapped function that each was made in, the outermost first."""
 
     values: list[Recorded] = field(default_factory=list)
     specs: dict[int, Where] = field(default_factory=dict)
@@ -125,6 +126,7 @@ class Recorder:
     met: Counter[Where] = field(default_factory=Counter)
     callers: list[Where | None] = field(default_factory=list)
     alike: dict[int, Alike] = field(default_factory=dict)
+    drawn_in: dict[int, tuple[Where, ...]] = field(default_factory=dict)
     _told: Alike | None = None
 
     @contextmanager
@@ -169,8 +171,18 @@ class Recorder:
         arrays = [leaf for leaf in flatten(noted)[0] if isinstance(leaf, Array)]
         for array in arrays:
             self.alike.update(dict.fromkeys(array.sources, draw))
+            self.drawn_in.update(dict.fromkeys(array.sources, self._calls_inside()))
         if arrays:
             self._told = None
+
+    def _calls_inside(self) -> tuple[Where, ...]:
+        """The calls in the mapped function that an expression is in, the outermost first."""
+        calls: list[Where] = []
+        for where in reversed(self.callers):
+            if where is None:
+                break
+            calls.append(where)
+        return tuple(reversed(calls))
 
     def note_rule(self, where: Where, rule: Any, cotangents: Any) -> Any:
         """Record what a backward rule gave, also where it gave what it was given."""

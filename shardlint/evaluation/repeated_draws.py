@@ -25,14 +25,21 @@ _POSITIONS = frozenset(
 @dataclass(frozen=True)
 class RepeatedDraw:
     """The first expression that draws the same on all devices along an ``axis``; ``what`` is the function that draws.
-    ``caller`` is the call of the program's function that it is in, if it is in one, ``keys`` are the expressions that
-    made its key, the last one first."""
+    ``calls`` are those of the program's functions in the mapped one that it is in, the outermost first, ``keys`` the
+    expressions that made its key, the last one first, and ``given`` is the call that gives the key to the mapped
+    function."""
 
     axis: str
     what: Any
-    where: Where
-    caller: Where | None
+    draw: Where
+    calls: tuple[Where, ...]
     keys: tuple[Where, ...]
+    given: Where | None
+
+    @property
+    def where(self) -> Where:
+        """What the mapped function itself does: a function that draws may be right for its other callers."""
+        return self.calls[0] if self.calls else self.draw
 
 
 def axes_to_judge(run: Outcome) -> tuple[frozenset[str], frozenset[str]]:
@@ -66,7 +73,7 @@ def repeated_under_pmap(run: Outcome, trace: Trace) -> RepeatedDraw | None:
     assert run.recorder is not None
     axis = trace.axis
     for draw, alike in _draws(run, run.recorder):
-        twin = trace.twin(draw)
+        twin = trace.first_twin(draw)
         if axis not in alike.others or twin is None:
             continue
         is_for_shard = draw.array.rank and draw.array.dims != twin.array.dims
@@ -76,18 +83,22 @@ def repeated_under_pmap(run: Outcome, trace: Trace) -> RepeatedDraw | None:
 
 
 def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
-    keys = []
-    current: Recorded | None = _key_of(recorder, draw)
-    while current is not None and not current.is_argument:
-        keys.append(current.key[0])
+    keys: dict[Where, None] = {}
+    given = None
+    current = _key_of(recorder, draw)
+    while current is not None:
+        given = given or recorder.calls.get(current.number)
+        if not current.is_argument:
+            keys[current.key[0]] = None
         current = _key_of(recorder, current)
-    return RepeatedDraw(axis, draw.what, draw.key[0], draw.caller, tuple(keys))
+    calls = recorder.drawn_in[draw.number]
+    return RepeatedDraw(axis, draw.what, draw.key[0], calls, tuple(keys), given)
 
 
 def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
     """The key that a value was drawn with, or split from."""
     sources = [recorder.values[number] for number in sorted(value.sources)]
-    keys = [one for one in sources if one.is_inside and one.array.dtype == "uint32"]
+    keys = [one for one in sources if one.array.dtype == "uint32"]
     return keys[0] if keys else None
 
 

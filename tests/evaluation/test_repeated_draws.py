@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardlint.evaluation.comparison import Allowance
+from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from tests.evaluation.running import in_jax
 from tests.evaluation.test_departures import judged
@@ -83,6 +84,18 @@ REPEATED = {
         "data",
     ),
     "under pmap": (stacked("return x + jax.random.normal(key, x.shape)"), "data"),
+    "in a function that is also called for each device": (
+        stacked("return noisy(key, x)")
+        .replace(
+            "def local",
+            "def noisy(key, x):\n    return x + jax.random.normal(key, x.shape)\n\ndef local",
+        )
+        .replace(
+            "\nmain()\n",
+            "\nmain()\n[noisy(jax.random.key(i), jnp.zeros((4, 6))) for i in range(jax.device_count())]\n",
+        ),
+        "data",
+    ),
     "in a scan": (
         manual(
             "return lax.scan(lambda c, k: (c + jax.random.normal(k, c.shape), None), x, jax.random.split(key, 3))[0]"
@@ -119,7 +132,7 @@ def test_repeated_draws_are_found(name: str) -> None:
     text, axis = REPEATED[name]
     (found,) = draws(text)
     assert found.axis == axis
-    assert "jax.random" in text.splitlines()[found.where.place[0] - 1]
+    assert "jax.random" in text.splitlines()[found.draw.place[0] - 1]
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -139,12 +152,21 @@ def test_the_way_of_the_key_is_told() -> None:
     body = "noise = lambda k: jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
     text = manual(f"{body}; return x + noise(jax.random.fold_in(key, 2))")
     (found,) = draws(text)
-    line = text.splitlines()[found.where.place[0] - 1]
-    said = [line[one.place[1] : one.place[3]] for one in found.keys]
-    assert said == ["jax.random.fold_in(k, 1)", "jax.random.fold_in(key, 2)"]
-    assert found.caller is not None
-    called = line[found.caller.place[1] : found.caller.place[3]]
-    assert called == "noise(jax.random.fold_in(key, 2))"
+
+    def shown(one: Where | None) -> str:
+        assert one is not None
+        line, start, _, end = one.place
+        return text.splitlines()[line - 1][start:end]
+
+    assert shown(found.draw) == "jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
+    assert [shown(one) for one in found.keys] == [
+        "jax.random.fold_in(k, 1)",
+        "jax.random.fold_in(key, 2)",
+        "jax.random.key(0)",
+    ]
+    assert shown(found.where) == "noise(jax.random.fold_in(key, 2))"
+    assert found.calls == (found.where,)
+    assert shown(found.given) == "apply(jax.random.key(0), jnp.zeros((8, 6)))"
 
 
 def test_draws_repeat_in_jax(tmp_path: Path) -> None:
