@@ -72,14 +72,18 @@ def _entered(arg: Any, wanted: Any, axis: Axis) -> Any:
     return unflatten(structure, made)
 
 
-def _left(result: Any, wanted: Any, axis: Axis) -> Any:
+def _left(result: Any, wanted: Any, axis: Axis, takes_first: bool = False) -> Any:
+    """A result with the mapped axis in a dimension. Where that is to be in none, ``pmap`` ``takes_first`` of what
+    differs, ``vmap`` refuses it."""
     leaves, structure = flatten(result)
     made: list[Any] = []
     for leaf, dimension in zip(
         leaves, spread_prefix(wanted, result, _is_axis), strict=True
     ):
         array = asarray(leaf)
-        if dimension is None:
+        if dimension is None and takes_first:
+            made.append(p.unreplicate(array, axes=(axis,), checked=False))
+        elif dimension is None:
             if array.value is not None and array.value.varies_along(axis[0]):
                 raise ValueError(
                     "out_axes is None for what differs from example to example"
@@ -196,7 +200,7 @@ def pmap(
         inner = [note_argument(fun, arg) for arg in inner]
         with binding({axis[0]: axis}), refusals.mapped_by(fun), mapped_call():
             result = fun(*inner, **given)
-        found = _left(result, out_axes, axis)
+        found = _left(result, out_axes, axis, takes_first=True)
         for observer in observers:
             observer(
                 Region(
@@ -220,7 +224,8 @@ def pmap(
 class Region:
     """One call of a mapped function: what it is given and gives, for whoever compares.
 
-    ``places`` are the results as the devices have them, with what puts them together. ``split`` are the dimensions of
+    ``places`` are the results as the devices have them, with what puts them together: a spec for each, or for ``pmap``
+    its ``out_axes``. ``split`` are the dimensions of
     arguments that are sharded, by axis. ``stacked`` is the number of devices whose values follow each other in a first
     dimension, as ``pmap`` has them.
     """
@@ -231,6 +236,26 @@ class Region:
     places: Any
     split: Mapping[str, frozenset[int]]
     stacked: int | None = None
+
+
+def replicated_axes(region: Region) -> list[tuple[str, ...]]:
+    """The axes of a region over which each of its results is given as replicated."""
+    results, wanted = region.places
+    if region.stacked is not None:
+        dimensions = spread_prefix(wanted, results, _is_axis)
+        return [
+            tuple(region.split) if dimension is None else () for dimension in dimensions
+        ]
+    return [_unmentioned(region, spec) for spec in wanted]
+
+
+def _unmentioned(region: Region, spec: Spec | None) -> tuple[str, ...]:
+    mentioned = (
+        set()
+        if spec is None
+        else {name for names in spec.axes(len(spec)) for name in names}
+    )
+    return tuple(axis for axis in region.split if axis not in mentioned)
 
 
 Observer = Callable[[Region], None]

@@ -10,6 +10,9 @@ from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.recording import Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
 
+#: Of more places a reader learns nothing.
+_MOST_PLACES = 2
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -38,7 +41,7 @@ def origins(run: Outcome, traces: Iterable[Trace]) -> tuple[Origin, ...]:
         for one in _specs(recorder, operand) if refusal.is_of_sizes else ():
             found.setdefault(one.where, one)
         for trace in traces:
-            for one in _unreduced(trace, operand):
+            for one in _unreduced(trace, operand) or _collapsed(trace, operand):
                 found.setdefault(one.where, one)
     return tuple(found.values())
 
@@ -81,7 +84,7 @@ def _specs(recorder: Recorder, operand: Array) -> Iterator[Origin]:
         )
 
 
-def _unreduced(trace: Trace, result: Array) -> Iterator[Origin]:
+def _unreduced(trace: Trace, result: Array) -> list[Origin]:
     """Where, on the way to a result, a partial result along an axis first meets what is reduced over it: there, or
     where it comes from, a reduction is missing."""
     recorder, axis = trace.many, trace.axis
@@ -90,9 +93,35 @@ def _unreduced(trace: Trace, result: Array) -> Iterator[Origin]:
         partial = [each for each in operands if _is_partial(trace, each)]
         if partial and any(_is_reduced(recorder, each, axis) for each in operands):
             begin = _begin(trace, partial[0])
-            yield Origin(begin.key[0], f"each device has its own along {axis!r}")
-            yield Origin(one.key[0], f"here it meets what is reduced over {axis!r}")
-            return
+            meets = f"here it meets what is reduced over {axis!r}"
+            return [_own(begin, axis), Origin(one.key[0], meets)]
+    return []
+
+
+def _own(value: Recorded, axis: str) -> Origin:
+    return Origin(value.key[0], f"each device has its own along {axis!r}")
+
+
+def _collapsed(trace: Trace, result: Array) -> list[Origin]:
+    """Where, on the way to a result, each device first makes of its shards along an axis what is none any more: there a
+    reduction may be missing. Not where these are many places."""
+    axis = trace.axis
+    places: dict[Where, Recorded] = {}
+    for one in _varying(trace.many, result, axis):
+        operands = [trace.many.values[source] for source in one.sources]
+        varying = [each for each in operands if _varies(each, axis)]
+        is_first = varying and all(_is_shard(trace, each) for each in varying)
+        if is_first and not _is_shard(trace, one):
+            places.setdefault(one.key[0], one)
+    if len(places) > _MOST_PLACES:
+        return []
+    return [_own(one, axis) for one in places.values()]
+
+
+def _is_shard(trace: Trace, value: Recorded) -> bool:
+    """Whether devices along an axis have shards of one array in a value."""
+    relation = trace.step(value.number).relation
+    return relation is not None and relation.kind == "split"
 
 
 def _varying(recorder: Recorder, result: Array, axis: str) -> list[Recorded]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import Allowance, Program, compared
@@ -15,6 +16,9 @@ from shardlint.evaluation.departures import Departure, Evidence, differing_resul
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.suspects import MOST_RINGS, Repair, rings_to_close, suspects
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lazy import np
+from shardtypes.semantics.trees import flatten
 
 STEPS = 150_000
 """For all runs with changes, of one departure."""
@@ -82,6 +86,8 @@ def _differing(
     pairs = list(zip(many.regions, few.regions, strict=True))
     if any(compared(region, twin) is not None for region, twin in pairs[:-1]):
         return None
+    if any(_has_nan(leaf) for leaf in flatten(many.regions[-1].results)[0]):
+        return None  # which would equal itself
     differing = differing_results(*pairs[-1])
     # What devices have different values of is no result, though its first copy may be the same.
     return (
@@ -89,3 +95,10 @@ def _differing(
         if differing is None
         else differing | replicas.unequal_results(many, evidence.call)
     )
+
+
+def _has_nan(leaf: Any) -> bool:
+    if not isinstance(leaf, Array) or leaf.value is None:
+        return False
+    parts = map(np.asarray, leaf.value.parts)
+    return any(np.isnan(part).any() for part in parts if part.dtype.kind in "fc")

@@ -13,8 +13,7 @@ import numpy as np
 
 from shardlint.evaluation.comparison import Outcome, furthest_apart
 from shardlint.evaluation.guards import ITEM
-from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.meshes import Spec
+from shardlint.evaluation.mapping import replicated_axes
 from shardlint.evaluation.recording import Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
@@ -150,29 +149,17 @@ def _is_over_others(value: Recorded, axis: str) -> bool:
 
 def _unequal(run: Outcome) -> Iterator[_Found]:
     for number, region in enumerate(run.regions):
-        if region.stacked is not None:
-            continue
-        results, wanted = region.places
-        leaves, structure = flatten(results)
+        leaves, structure = flatten(region.places[0])
         paths = paths_of(structure)
-        for position, (leaf, spec) in enumerate(zip(leaves, wanted, strict=True)):
+        replicated = replicated_axes(region)
+        for position, (leaf, axes) in enumerate(zip(leaves, replicated, strict=True)):
             if not isinstance(leaf, Array) or leaf.value is None:
                 continue
-            for axis in _replicated_axes(region, spec):
+            for axis in axes:
                 differing = _differing(leaf.value, axis)
                 if differing is not None:
                     index, values = differing
                     yield _Found(number, position, axis, paths[position], index, values)
-
-
-def _replicated_axes(region: Region, spec: Spec | None) -> tuple[str, ...]:
-    """The axes of the region over which a result with this spec is replicated."""
-    mentioned = (
-        set()
-        if spec is None
-        else {name for names in spec.axes(len(spec)) for name in names}
-    )
-    return tuple(axis for axis in region.split if axis not in mentioned)
 
 
 def _differing(

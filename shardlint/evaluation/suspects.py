@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -232,14 +233,12 @@ def _index_along(axis: str) -> Callable[..., Any]:
 
 def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
     for one in led:
-        step = trace.step(one.number)
-        if not _is_partial(step) or (one.is_argument and not one.key[0].backward):
+        reduction = _missing(trace.step(one.number))
+        if reduction is None or (one.is_argument and not one.key[0].backward):
             continue
-        means = step.power == 1
         shown, of = _named(trace, one)
-        reduction = "lax.pmean" if means else "lax.psum"
-        reduced = functools.partial(_reduced, axis=axis, means=means)
-        made = _at(shown, f"a {reduction} over {axis!r} {of}", value=reduced)
+        reduced = functools.partial(_reduced, axis=axis, reduction=reduction)
+        made = _at(shown, f"a lax.{reduction} over {axis!r} {of}", value=reduced)
         yield replace(made, is_new=True, changed=(one.key[0],))
 
 
@@ -289,7 +288,7 @@ def _summed_backward(function: Any, axis: str) -> Any:
 def _sum_of(axis: str) -> Callable[[Any], Any]:
     def pull(cotangents: Any) -> Any:
         (cotangent,) = cotangents
-        return [_reduced(cotangent, axis, means=False)]
+        return [_reduced(cotangent, axis, "psum")]
 
     return pull
 
@@ -316,18 +315,28 @@ def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
     return next((one for one in uses if not one.key[0].backward), None)
 
 
-def _is_partial(step: Step) -> bool:
-    """Whether devices have parts of a sum, or of a mean."""
+def _missing(step: Step) -> str | None:
+    """The reduction that makes a whole of what devices have parts of; None where they have none, or nothing tells."""
     relation = step.relation
-    return (
-        relation is not None
-        and relation.kind == "part"
-        and relation.monoid == "sum"
-        and step.power in (0, 1)
-    )
+    if relation is None or relation.kind != "part":
+        return None
+    if relation.monoid == "sum":
+        return _SUMS.get(step.power)
+    return _EXTREMES.get(relation.monoid or "") if step.power == 0 else None
 
 
-def _reduced(value: Any, axis: str, means: bool) -> Any:
+_PRIMITIVES = {
+    "psum": collectives.psum,
+    "pmean": collectives.psum,
+    "pmax": collectives.pmax,
+    "pmin": collectives.pmin,
+}
+#: By the power of the number of devices that a whole is too large by.
+_SUMS: Mapping[Fraction | int, str] = {0: "psum", 1: "pmean"}
+_EXTREMES = {"max": "pmax", "min": "pmin"}
+
+
+def _reduced(value: Any, axis: str, reduction: str) -> Any:
     """A value whose arrays that differ along an axis are reduced over it."""
 
     def reduced(leaf: Any) -> Any:
@@ -340,8 +349,8 @@ def _reduced(value: Any, axis: str, means: bool) -> Any:
         if not (leaf.dtype or "").startswith(("float", "bfloat")):
             return leaf
         size = dict(leaf.value.axes)[axis]
-        total = collectives.psum(leaf, axes=((axis, size),), groups=None)
-        return divide(total, size) if means else total
+        whole = _PRIMITIVES[reduction](leaf, axes=((axis, size),), groups=None)
+        return divide(whole, size) if reduction == "pmean" else whole
 
     return map_leaves(reduced, value)
 

@@ -88,7 +88,33 @@ if __name__ == "__main__":
     main()
 """
 
+COLLAPSED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def entropy(logits):
+    {normalizer}
+    chosen = lax.psum(jnp.sum(logits * logits, axis=-1), "t")
+    return jnp.mean(jnp.tanh(log_z) * chosen)
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("t",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(entropy, mesh=mesh, in_specs=P(None, "t"), out_specs=P())
+    return mapped(jnp.sin(jnp.arange(128.0)).reshape(8, 16))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
 RIGHT = {
+    "collapsed": COLLAPSED.format(
+        normalizer='log_z = jnp.log(lax.psum(jnp.sum(jnp.exp(logits), axis=-1), "t"))'
+    ),
     "specs": SPECS.format(spec='P("t", None)'),
     "unreduced": UNREDUCED.format(
         peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")'
@@ -109,6 +135,15 @@ WRONG = {
             (9, "jnp.max over 16, which is sharded over 't'"),
             (9, "each device has its own along 't'"),
             (11, "here it meets what is reduced over 't'"),
+        ],
+    ),
+    "collapsed": (
+        COLLAPSED.format(normalizer="log_z = jax.nn.logsumexp(logits, axis=-1)"),
+        ("ST302", 17),
+        [
+            (9, "jax.nn.logsumexp over 16, which is sharded over 't'"),
+            (16, "its spec is made here"),
+            (9, "each device has its own along 't'"),
         ],
     ),
     "unnamed": (

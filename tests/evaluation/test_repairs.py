@@ -178,6 +178,42 @@ def test_the_index_along_another_axis() -> None:
     assert agrees(departure, mended, right)
 
 
+STEPS = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def advance(x):
+    spread = lax.psum(jnp.sum(x**2), "s")
+    fastest = {fastest}
+    return x - x * jnp.sqrt(spread - 300) / (4 + fastest)
+
+
+def main():
+    mesh = jax.make_mesh((4,), ("s",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(advance, mesh=mesh, in_specs=P(None, "s"), out_specs=P(None, "s"))
+    return mapped(jnp.linspace(1, 4, 64).reshape(2, 32))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_largest_or_smallest_of_all_shards(name: str) -> None:
+    """Without the sum results would be alike on any mesh, too: no numbers."""
+    local = f"jnp.{name}(x)"
+    right = STEPS.format(fastest=f"lax.p{name}({local}, 's')")
+    (departure,) = judged(STEPS.format(fastest=local)).departures
+    mended = repair(departure)
+    assert mended is not None
+    assert mended.text == f"a lax.p{name} over 's' of this value"
+    assert agrees(departure, mended, right)
+
+
 BOTH = """
 import jax
 import jax.numpy as jnp

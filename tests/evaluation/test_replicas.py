@@ -150,6 +150,50 @@ def test_what_is_the_same_is_not(name: str) -> None:
     assert judgement.has_run
 
 
+PMAPPED = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+
+def step(w, x):
+    loss = jnp.mean(jnp.square(jnp.tanh(x @ w)))
+    return {results}
+
+
+def main():
+    x = jnp.sin(jnp.arange(96.0)).reshape(jax.local_device_count(), -1, 3)
+    w = jnp.cos(jnp.arange(6.0)).reshape(3, 2)
+    return jax.pmap(step, axis_name="d", in_axes=(None, 0), out_axes={out})(w, x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("results", "out", "paths"),
+    [
+        ("loss", "None", [""]),
+        ("x, 2 * loss, lax.pmean(loss, 'd')", "(0, None, None)", ["1"]),
+        ("{'a': lax.pmean(loss, 'd'), 'b': (loss,)}", "None", ["b.0"]),
+        ("lax.pmean(loss, 'd')", "None", []),
+        ("loss", "0", []),
+    ],
+)
+def test_pmap_takes_the_first_of_what_differs(
+    tmp_path: Path, results: str, out: str, paths: list[str]
+) -> None:
+    text = PMAPPED.format(results=results, out=out)
+    judgement = judged(text)
+    assert judgement.reasons == ()
+    found = (*judgement.unequal, *(one.difference for one in judgement.departures))
+    assert [one.path for one in found] == paths
+    assert in_jax(tmp_path, {"program": text}, "def judged(leaves):\n    return True\n")
+
+
 @pytest.mark.once
 def test_a_reduction_over_other_axes_is_named() -> None:
     body = (
