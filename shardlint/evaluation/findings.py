@@ -25,8 +25,10 @@ from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
 from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import (
+    cause,
     departure_text,
     drifting_text,
+    mended_text,
     repair_text,
     repeated_text,
     unequal_text,
@@ -271,20 +273,35 @@ def _with_notes(finding: Diagnostic, notes: tuple[Related, ...]) -> Diagnostic:
 def _diagnostic(
     departure: Departure, sizes: Mapping[str, int], files: _Files
 ) -> Diagnostic:
+    """At the expression to change where one is found that mends all; else where the runs part."""
     culprit = departure.culprit
+    parts = culprit.step.value.key[0]
+    mended = repair(departure)
     notes: list[tuple[Where, str]] = []
     if culprit.begun is not None:
         notes.append((culprit.begun.value.key[0], "the factor comes from here"))
-    mended = repair(departure)
+    if mended is not None and _is_to_change(mended, files):
+        where = mended.where
+        text = mended_text(departure, mended, parts == where, sizes)
+        if parts != where:
+            notes.append((parts, f"here {cause(departure)}"))
+    else:
+        where, text = parts, departure_text(departure, sizes)
+        if mended is not None:
+            notes.append((mended.where, repair_text(departure, mended)))
     if mended is not None:
-        notes.append((mended.where, repair_text(departure, mended)))
-        notes += [(where, "made here") for where in files.assigned(mended)]
+        notes += [(one, "made here") for one in files.assigned(mended)]
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)
     notes += [
         (where, "called here") for where in dict.fromkeys(callers) if where is not None
     ]
-    text = departure_text(departure, sizes)
-    return _of_rule(CODE, text, culprit.step.value.key[0], files, _notes(notes, files))
+    return _of_rule(CODE, text, where, files, _notes(notes, files))
+
+
+def _is_to_change(mended: Repair, files: _Files) -> bool:
+    """Whether a change mends all that departs, and is one of the expression itself, not of its gradient."""
+    is_forward = not mended.where.backward
+    return is_forward and not mended.left and files.has(mended.where.path)
 
 
 def _of_unequal(one: Unequal, files: _Files) -> Diagnostic:

@@ -35,16 +35,26 @@ _OWN = "a device-varying value"
 def departure_text(departure: Departure, sizes: Mapping[str, int] | None = None) -> str:
     """What differs, by how much, and what happens at the place of the finding. ``sizes`` stand for the names in the
     annotations of the arguments."""
+    return f"{_depends(departure, sizes)}: {cause(departure)}"
+
+
+def mended_text(
+    departure: Departure, mended: Repair, parts_here: bool, sizes: Mapping[str, int]
+) -> str:
+    """What differs, by how much, and what to change at the place of the finding; what happens there, too, if the runs
+    part there."""
+    happens = f"{cause(departure)}; " if parts_here else ""
+    return f"{_depends(departure, sizes)}: {happens}with {mended.text}, it is the same"
+
+
+def _depends(departure: Departure, sizes: Mapping[str, int] | None) -> str:
     many, few = departure.counts
     entry, numbers = _compared(departure.difference)
     where = f"{departure.function}'s result" + (f" {entry}" if entry else "")
     axis = departure.axis
     chosen = ", ".join(f"{name}={size}" for name, size in (sizes or {}).items())
     given = f", with {chosen}" if chosen else ""
-    return (
-        f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given}): "
-        f"{_cause(departure, axis)}"
-    )
+    return f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given})"
 
 
 def repair_text(departure: Departure, mended: Repair) -> str:
@@ -97,7 +107,9 @@ def _compared(difference: Difference | Resized) -> tuple[str, str]:
     )
 
 
-def _cause(departure: Departure, axis: str) -> str:
+def cause(departure: Departure) -> str:
+    """What happens where the runs part."""
+    axis = departure.axis
     culprit = departure.culprit
     step = culprit.step
     what = operation(step.value.what)

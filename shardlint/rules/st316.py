@@ -11,15 +11,16 @@ class DependsOnDevices(Rule):
 
     Runs code in numbers on simulated devices, without importing it or JAX: once on its own mesh, and once for each
     mesh axis with another number of devices along it. Reports a mapped function whose results differ, at the
-    expression from which on they do. Run are programs, with an `if __name__ == '__main__':` or as flat scripts that
-    call what they map, and functions and methods that map over devices, with random numbers of the shapes that
-    annotations give, in sizes that are part of the finding. Where there are no annotations, the specs of `shard_map`
-    say how many dimensions an argument has. What depends on the number of devices by rounding alone, as quantised sums
-    do, is not reported.
+    expression to change where that is found out, else at the one from which on they do. Run are programs, with an `if
+    __name__ == '__main__':` or as flat scripts that call what they map, and functions and methods that map over
+    devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding. Where
+    there are no annotations, the specs of `shard_map` say how many dimensions an argument has. What depends on the
+    number of devices by rounding alone, as quantised sums do, is not reported.
 
-    Where results part may be far from the line to change. So the code is run again with small changes: a reduction that
-    is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other way
-    round. A change with which the result is the same on both numbers of devices is given as a note at its place.
+    Where results part may be far from the line to change. So the code is run again with small changes: a reduction
+    that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other
+    way round. A change with which all results are the same on both numbers of devices is what the finding says, and a
+    note tells where results part; a change that mends some of them, or a gradient, is given as a note at its place.
 
     ## Why is this bad
 

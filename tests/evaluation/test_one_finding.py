@@ -58,7 +58,7 @@ PER_SHARD = "jnp.exp(x) / jnp.exp(x).sum(axis=-1, keepdims=True)"
     [
         (RIGHT, WHOLE, "t", []),
         (NO_SUM, WHOLE, "t", ["train.py:12 ST301"]),
-        (NO_SUM_AT_ALL, WHOLE, "t", ["model.py:9 ST316"]),
+        (NO_SUM_AT_ALL, WHOLE, "t", ["model.py:8 ST316"]),
         (RIGHT, PER_SHARD, "t", ["train.py:12 ST302"]),
         (NO_SUM, PER_SHARD, "d", ["train.py:12 ST301", "train.py:12 ST302"]),
         (ADDED_FIRST, PER_SHARD, "d", ["model.py:10 ST316", "train.py:12 ST302"]),

@@ -228,7 +228,7 @@ def test_what_stays_behind_is_found(
     found = linted(text, tmp_path, capsys)
     assert found.count("[depends-on-devices]") == 1
     assert (
-        "with the operand that stays on its device sent round 'sp' with the others, this result is the same"
+        "with the operand that stays on its device sent round 'sp' with the others, it is the same"
         in found
     )
 
