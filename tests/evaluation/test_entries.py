@@ -253,10 +253,7 @@ def test_the_command_names_sizes_and_functions_that_were_not_called(
     out = capsys.readouterr().out
     assert status == 1
     assert "ST316 body's result [" in out
-    assert (
-        "on 2 and on 4, with batch=8, dim=16): with "
-        in out
-    )
+    assert "on 2 and on 4, with batch=8, dim=16): with " in out
     assert "model.py: other: its argument x, which has no annotation" in out
 
 
