@@ -6,47 +6,31 @@ An import is taken for every module that it may mean: too many count rather than
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
-from shardlint.project import Project
+from shardlint.project import IMPORTERS, Project
 
-Edges: TypeAlias = Mapping[str, frozenset[str]]
-
-
-class ImportGraph:
-    """``imported`` are the modules that each one may import itself, ``importers`` those that may import each."""
-
-    def __init__(self, project: Project) -> None:
-        named = _modules_by_name(project.modules)
-        self.imported: Edges = {
-            name: frozenset(
-                module
-                for text in project.outline(name).imports
-                for one in absolute_names(name, text)
-                for module in named.get(one, ())
-            )
-            for name in project.modules
-        }
-        importers: dict[str, set[str]] = {name: set() for name in project.modules}
-        for name, modules in self.imported.items():
-            for module in modules:
-                importers[module].add(name)
-        self.importers: Edges = {
-            name: frozenset(those) for name, those in importers.items()
-        }
-
-    def importing(self, module: str) -> set[str]:
-        """The modules that may import one, directly or not, and itself."""
-        return _closure(self.importers, [module])
-
-    def reached(self, modules: Iterable[str]) -> set[str]:
-        """The modules that some may import, directly or not, and themselves."""
-        return _closure(self.imported, modules)
+Importers: TypeAlias = Mapping[str, AbstractSet[str]]
+"""By module, those that may import it."""
 
 
-def mapping_importers(project: Project, graph: ImportGraph, module: str) -> list[str]:
+def importers(project: Project) -> Importers:
+    """Those that may import each module themselves."""
+    named = _modules_by_name(project.modules)
+    found: dict[str, set[str]] = {name: set() for name in project.modules}
+    for name in project.modules:
+        for text in project.outline(name).imports:
+            for one in _absolute_names(name, text):
+                for module in named.get(one, ()):
+                    found[module].add(name)
+    return found
+
+
+def mapping_importers(project: Project, module: str) -> list[str]:
     """The other modules that map functions and may call some of one, in the order of the project."""
-    importing = graph.importing(module) - {module}
+    direct = project.note(IMPORTERS, lambda: importers(project))
+    importing = _closure(direct, module) - {module}
     return [
         name
         for name in project.modules
@@ -63,14 +47,14 @@ def mapped_from_nowhere(project: Project) -> frozenset[str]:
             continue
         links = project.links.get(name, {})
         for text in outline.imports:
-            options = absolute_names(name, text)
+            options = _absolute_names(name, text)
             heads = {head for one in options for head in (one, one.rpartition(".")[0])}
             if not any(head in project.modules or head in links for head in heads):
                 found.add(text.rpartition(".")[2])
     return frozenset(found)
 
 
-def absolute_names(importer: str, text: str) -> list[str]:
+def _absolute_names(importer: str, text: str) -> list[str]:
     """What an imported name may be: of a relative one, as the importer is a package or a module of one."""
     name = text.lstrip(".")
     level = len(text) - len(name)
@@ -92,11 +76,12 @@ def _modules_by_name(modules: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _closure(edges: Edges, starts: Iterable[str]) -> set[str]:
-    found = set(starts)
-    waiting = list(found)
+def _closure(importers: Importers, module: str) -> set[str]:
+    """The modules that may import one, directly or not, and itself."""
+    found = {module}
+    waiting = [module]
     while waiting:
-        new = edges[waiting.pop()] - found
+        new = importers[waiting.pop()] - found
         found |= new
         waiting += new
     return found

@@ -20,7 +20,7 @@ Fact: TypeAlias = tuple[str, str]
 #: its modules call of others in code that is mapped over devices, which of them may call some of one there, what of
 #: that is imported from modules of which there is no file, the axes that they make, the functions that they run with
 #: other axis types, what they change of modules, and which of them import which.
-CLASSES, RULES, MAPPED, MAPPING, FROM_NOWHERE, AXES, SWITCHED, CHANGES, IMPORTS = (
+CLASSES, RULES, MAPPED, MAPPING, FROM_NOWHERE, AXES, SWITCHED, CHANGES, IMPORTERS = (
     "classes",
     "rules",
     "mapped",
@@ -29,7 +29,7 @@ CLASSES, RULES, MAPPED, MAPPING, FROM_NOWHERE, AXES, SWITCHED, CHANGES, IMPORTS 
     "axes",
     "switched",
     "changes",
-    "imports",
+    "importers",
 )
 
 

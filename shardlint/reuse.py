@@ -14,11 +14,7 @@ from shardlint.cache import Cache, digest
 from shardlint.changed_modules import changed_modules
 from shardlint.config import Config
 from shardlint.found import Found
-from shardlint.import_graph import (
-    ImportGraph,
-    mapped_from_nowhere,
-    mapping_importers,
-)
+from shardlint.import_graph import mapped_from_nowhere, mapping_importers
 from shardlint.project import (
     AXES,
     CHANGES,
@@ -44,7 +40,6 @@ class Earlier:
         self._config = config
         self._settings = settings
         self._known: dict[Fact, str] = {}
-        self._imports: ImportGraph | None = None
 
     def found(self, source: Source) -> Found | None:
         """What was found in a file, if it still holds."""
@@ -96,7 +91,7 @@ class Earlier:
             return repr(sorted(mapped_from_nowhere(self._project)))
         if name.startswith(MAPPING):
             module = name.removeprefix(MAPPING).strip()
-            return repr(mapping_importers(self._project, self._graph(), module))
+            return repr(mapping_importers(self._project, module))
         if name == SWITCHED:
             if self._project.fact("some outline", "switches_axes") == "False":
                 return "()"
@@ -111,8 +106,3 @@ class Earlier:
         if name == AXES:
             return self._project.made_axes().key
         raise LookupError(f"{name!r} is no note of a project")
-
-    def _graph(self) -> ImportGraph:
-        if self._imports is None:
-            self._imports = ImportGraph(self._project)
-        return self._imports

@@ -255,5 +255,5 @@ def _is_fully_sharded(spec: Spec) -> bool:
     mesh = meshes.current()
     if mesh is None:
         raise NotEvaluable("the mesh in force")
-    used = {name for names in spec.axes(len(spec)) for name in names}
+    used = spec.mentioned
     return used >= set(mesh.axis_names)

@@ -99,11 +99,7 @@ def axes_of_result(region: Region, difference: Difference | Resized) -> frozense
     if region.stacked is not None:
         return frozenset(region.split)
     spec = wanted[paths.index(difference.path)]
-    return (
-        frozenset(name for names in spec.axes(len(spec)) for name in names)
-        if spec
-        else frozenset()
-    )
+    return spec.mentioned if spec else frozenset()
 
 
 def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:

@@ -250,11 +250,7 @@ def replicated_axes(region: Region) -> list[tuple[str, ...]]:
 
 
 def _unmentioned(region: Region, spec: Spec | None) -> tuple[str, ...]:
-    mentioned = (
-        set()
-        if spec is None
-        else {name for names in spec.axes(len(spec)) for name in names}
-    )
+    mentioned = frozenset[str]() if spec is None else spec.mentioned
     return tuple(axis for axis in region.split if axis not in mentioned)
 
 

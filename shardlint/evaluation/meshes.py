@@ -148,6 +148,11 @@ class Spec(tuple[Any, ...]):
             found.append(tuple(names))
         return found
 
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """All mesh axes that it names."""
+        return frozenset(name for names in self.axes(len(self)) for name in names)
+
 
 @dataclass(frozen=True, eq=False)
 class Mesh:

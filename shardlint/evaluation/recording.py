@@ -169,9 +169,10 @@ class Recorder:
 
     def _note_draw(self, noted: Any, draw: Alike) -> None:
         arrays = [leaf for leaf in flatten(noted)[0] if isinstance(leaf, Array)]
+        calls = self._calls_inside()
         for array in arrays:
             self.alike.update(dict.fromkeys(array.sources, draw))
-            self.drawn_in.update(dict.fromkeys(array.sources, self._calls_inside()))
+            self.drawn_in.update(dict.fromkeys(array.sources, calls))
         if arrays:
             self._told = None
 

@@ -191,7 +191,8 @@ def test_pmap_takes_the_first_of_what_differs(
     assert judgement.reasons == ()
     found = (*judgement.unequal, *(one.difference for one in judgement.departures))
     assert [one.path for one in found] == paths
-    assert in_jax(tmp_path, {"program": text}, "def judged(leaves):\n    return True\n")
+    runs = in_jax(tmp_path, {"program": text}, "def judged(leaves):\n    return True\n")
+    assert runs == {"program": True}
 
 
 @pytest.mark.once

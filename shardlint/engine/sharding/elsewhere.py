@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
 from shardlint.engine.regions import Regions
-from shardlint.import_graph import (
-    ImportGraph,
-    mapped_from_nowhere,
-    mapping_importers,
-)
+from shardlint.import_graph import mapped_from_nowhere, mapping_importers
 from shardlint.jax_version import Version
 from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding.view import View
-from shardlint.project import FROM_NOWHERE, IMPORTS, MAPPED, MAPPING, Project
+from shardlint.project import FROM_NOWHERE, MAPPED, MAPPING, Project
 from shardlint.walking import walk
 
 if TYPE_CHECKING:
@@ -81,20 +77,13 @@ def _last(node: ir.Name | ir.Attr) -> str:
 def _search(it: Interpreter, analysis: Analysis) -> Views:
     """The views in which every other module that maps functions, and may call some of this one, calls them."""
     found: dict[int, dict[View, None]] = {}
-    for name in _importers(it.project, it.target):
+    importers = it.project.note(
+        f"{MAPPING} {it.target}", lambda: mapping_importers(it.project, it.target)
+    )
+    for name in importers:
         for node, views in _called_by(it, name, analysis).items():
             found.setdefault(node, {}).update(views)
     return {node: tuple(views) for node, views in found.items()}
-
-
-def _importers(project: Project, module: str) -> list[str]:
-    """The modules that map functions, and may call some of another one."""
-
-    def found() -> list[str]:
-        graph = project.note(IMPORTS, lambda: ImportGraph(project))
-        return mapping_importers(project, graph, module)
-
-    return project.note(f"{MAPPING} {module}", found)
 
 
 def _called_by(
