@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def of_array(array: Array, name: str) -> Any:
         return lambda: array.numbers().tolist()
     if name == "__array__":
         return array.__array__
-    return _method(array, name)
+    return Method(array, name)
 
 
 def local_shape(array: Array) -> tuple[Any, ...]:
@@ -69,19 +68,29 @@ def local_shape(array: Array) -> tuple[Any, ...]:
     return tuple(plain(size) for size in array.dims)
 
 
-def _method(array: Array, name: str) -> Callable[..., Any]:
-    own = LOWERINGS.get(f"jax.Array.{name}")
-    if own is None and name in _METHODS:
-        own = LOWERINGS.get(f"jax.numpy.{name}")
-    if own is None:
-        raise NotEvaluable(f"the attribute {name} of an array")
-    function = own
+class Method:
+    """A method of an array, which is the function ``qualname`` of JAX applied to it."""
 
-    def method(*args: Any, **kwargs: Any) -> Any:
-        return guarded(f".{name}", function, (array, *args), kwargs)
+    __slots__ = ("_function", "array", "name", "qualname")
 
-    method.__name__ = f".{name}"
-    return method
+    def __init__(self, array: Array, name: str) -> None:
+        names = [f"jax.Array.{name}"]
+        if name in _METHODS:
+            names.append(f"jax.numpy.{name}")
+        found = next((one for one in names if one in LOWERINGS), None)
+        if found is None:
+            raise NotEvaluable(f"the attribute {name} of an array")
+        self.array = array
+        self.name = name
+        self.qualname = found
+        self._function = LOWERINGS[found]
+
+    @property
+    def __name__(self) -> str:
+        return f".{self.name}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return guarded(self.__name__, self._function, (self.array, *args), kwargs)
 
 
 # --- dtypes ---------------------------------------------------------------------------------------------------------

@@ -57,13 +57,14 @@ class Outcome:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The axes of all meshes that were made."""
-        meshes = self.machine.made
-        return {
-            name: int(size)
-            for mesh in meshes
-            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True)
-        }
+        """The axes of all meshes that were made; of those that have one, the last with several devices along it: a
+        program computes on one device what it compares itself with."""
+        found: dict[str, int] = {}
+        for mesh in self.machine.made:
+            for name, size in zip(mesh.axis_names, mesh.sizes, strict=True):
+                if size > 1 or name not in found:
+                    found[name] = int(size)
+        return found
 
     @property
     def devices_used(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import (
@@ -28,6 +28,7 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import Parting, result_of, trace_of
+from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
 
 _NO_EXPRESSION = "its results depend on the number of devices, and no expression was found where that begins"
@@ -67,7 +68,7 @@ class Departure:
     The two numbers of ``difference`` are an entry with the first and with the second of ``counts`` devices, or the
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
-    each device draws for itself.
+    each device draws for itself. ``uneven`` is a mean of devices' means that it is due to.
     """
 
     axis: str
@@ -80,6 +81,7 @@ class Departure:
     is_alike: bool
     is_own: bool
     evidence: Evidence = field(compare=False, repr=False)
+    uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
@@ -109,6 +111,8 @@ class Departure:
         the same, and a partial sum is no layout. And it may give as much as there are devices, so that each has one
         entry; but nobody contracts a sum of these with another one.
         """
+        if self.uneven is not None:
+            return False  # callers may give all devices as many entries
         evidence = self.evidence
         number = self.culprit.step.value.number
         adds_shards = self.culprit.adds_shards(self.axis)
@@ -131,9 +135,17 @@ class Departure:
         )
 
 
+@dataclass(frozen=True)
+class Suspected:
+    """What results may depend on, if a change bears it out; if none does, the ``reason`` why nothing is said."""
+
+    candidates: tuple[Departure, ...]
+    reason: str | None
+
+
 def departure_of(
     program: Program, declared: Outcome, other: OtherRun, axis: str
-) -> Departure | str | None:
+) -> Departure | Suspected | str | None:
     """Where two runs depart, if they do, or why it is not said."""
     if not other.differs:
         return None
@@ -155,7 +167,8 @@ def departure_of(
         return None  # it is said of the axis that goes by another name there
     trace = trace_of(many, few, axis)
     reasons: list[str] = []
-    for difference in _apart(parting, first):
+    apart = _apart(parting, first)
+    for difference in apart:
         departure = _departing_result(parting, trace, difference)
         if isinstance(departure, Departure):
             return departure
@@ -163,7 +176,11 @@ def departure_of(
             reasons.append(departure)
         if parting.is_own(difference):
             reasons.append(OWN)
-    return OWN if OWN in reasons else next(iter(reasons), None)
+    if OWN in reasons:
+        return OWN
+    reason = next(iter(reasons), None)
+    candidates = tuple(_of_uneven_means(parting, trace, apart))
+    return Suspected(candidates, reason) if candidates else reason
 
 
 def _apart(
@@ -204,7 +221,17 @@ def _departing_result(
         return None
     if parting.program.allowance.is_spent:
         return TOO_MANY_STEPS  # before this was found out
-    region = parting.region
+    return _departure(parting, trace, difference, leaf, culprit)
+
+
+def _departure(
+    parting: Parting,
+    trace: Trace,
+    difference: Difference | Resized,
+    leaf: Array,
+    culprit: Culprit,
+) -> Departure:
+    axis, region = parting.axis, parting.region
     evidence = Evidence(
         parting.program,
         parting.other.setting,
@@ -219,12 +246,32 @@ def _departing_result(
         replicas.name_of(region.function),
         difference,
         culprit,
-        is_factor=is_off,
-        is_shared=is_shared,
+        is_factor=any(trace.step(number).state == "off" for number in leaf.sources),
+        is_shared=axis not in axes_of_result(region, difference),
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
         is_own=parting.is_own(difference),
         evidence=evidence,
     )
+
+
+def _of_uneven_means(
+    parting: Parting, trace: Trace, apart: Sequence[Difference | Resized]
+) -> Iterator[Departure]:
+    """The first result that may be a mean of devices' means, of different numbers of entries, by each division that
+    this may be due to."""
+    if parting.is_meant:
+        return
+    for difference in apart:
+        leaf = result_of(parting.region, difference)
+        if leaf is None or isinstance(difference, Resized):
+            continue
+        found = tuple(uneven_means(trace, leaf.sources))
+        for one in found:
+            culprit = culprit_of(trace, one)
+            departure = _departure(parting, trace, difference, leaf, culprit)
+            yield replace(departure, uneven=one)
+        if found:
+            return
 
 
 def _culprit(trace: Trace, leaf: Array) -> Culprit | None:

@@ -19,13 +19,14 @@ from shardlint.evaluation.comparison import (
     as_far_as,
 )
 from shardlint.evaluation.culprits import Trace
-from shardlint.evaluation.departures import Departure, departure_of
+from shardlint.evaluation.departures import Departure, Suspected, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
 from shardlint.evaluation.excuses import OWN
 from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, other_run, settings
 from shardlint.evaluation.parting import trace_of
 from shardlint.evaluation.refusals import Refusal
+from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.repeated_draws import (
     RepeatedDraw,
     axes_to_judge,
@@ -211,11 +212,13 @@ def _origins(
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
     """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
     other = other_run(program, declared, axis)
-    return (
-        other
-        if isinstance(other, str)
-        else departure_of(program, declared, other, axis)
-    )
+    if isinstance(other, str):
+        return other
+    found = departure_of(program, declared, other, axis)
+    if not isinstance(found, Suspected):
+        return found
+    mended = (one for one in found.candidates if repair(one) is not None)
+    return next(mended, found.reason)
 
 
 def _is_rounding(program: Program, axis: str) -> bool:

@@ -18,6 +18,12 @@ from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Parameter, Recorded, Where
 from shardlint.evaluation.rings import left_behind, sent_along
+from shardlint.evaluation.uneven_means import (
+    UnevenMean,
+    averaged,
+    with_average_count,
+    with_average_divisor,
+)
 from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
@@ -73,6 +79,9 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
+    if departure.uneven is not None:
+        yield from _even(departure.uneven, axis)
+        return
     led = [
         trace.many.values[number]
         for number in sorted(trace.ancestors(evidence.sources), reverse=True)
@@ -107,6 +116,20 @@ def rings_to_close(departure: Departure) -> Iterator[Repair]:
             f"the operand that stays on its device sent round {axis!r} with the others"
         )
         yield Repair(behind.where, text, function=sent_along(behind, axis))
+
+
+def _even(uneven: UnevenMean, axis: str) -> Iterator[Repair]:
+    """A mean over all devices, in place of the mean of their means."""
+    if uneven.parameter is not None:
+        text = f"the number of entries that this divides by averaged by lax.pmean over {axis!r}"
+        change = with_average_count(axis, uneven.parameter)
+    else:
+        text = f"the divisor averaged by lax.pmean over {axis!r}"
+        change = with_average_divisor(axis)
+    yield _at(uneven.division, text, function=change)
+    for count in uneven.counts:
+        text = f"a lax.pmean over {axis!r} of this value"
+        yield _at(count, text, value=averaged(axis))
 
 
 def _at(

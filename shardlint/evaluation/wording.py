@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shardlint.evaluation.arrays import Method
 from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
@@ -119,6 +120,11 @@ def cause(departure: Departure) -> str:
         return f"{what} gives {described(step.relation, axis)}, which is returned as replicated"
     if step.state == "off" and not isinstance(departure.difference, Resized):
         return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
+    if departure.uneven is not None:
+        return (
+            f"{what} gives each device's mean of its own number of entries, and these means are averaged with "
+            "equal weights"
+        )
     operands = list(
         dict.fromkeys(described(one.relation, axis) for one in culprit.operands)
     )
@@ -165,6 +171,8 @@ def operation(what: Any) -> str:
         return "indexing"
     if isinstance(what, str):
         return f"`{what if what == '==' else what.rstrip('=')}`"
+    if isinstance(what, Method):
+        return what.__name__
     name = (
         getattr(what, "qualname", None)
         or getattr(what, "__name__", None)

@@ -19,14 +19,15 @@ class DependsOnDevices(Rule):
 
     Where results part may be far from the line to change. So the code is run again with small changes: a reduction
     that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other
-    way round. A change with which all results are the same on both numbers of devices is what the finding says, and a
+    way round, a mean that divides by a device's own count. A change with which all results are the same on both numbers of devices is what the finding says, and a
     note tells where results part; a change that mends some of them, or a gradient, is given as a note at its place.
 
     ## Why is this bad
 
     On how many devices a program runs should change how long it takes, and not what it computes. A reduction that is
     missing, done twice or done too early, a lookup without its offset, a division by a local size: each gives numbers
-    of the right shape that are wrong, by more with each device. What is meant to depend on the devices is left alone:
+    of the right shape that are wrong, by more with each device. So does a mean of devices' means where a mask leaves
+    them different numbers of entries: each entry of a device that has few weighs more. What is meant to depend on the devices is left alone:
     keys that are folded with `axis_index`, capacities computed from local sizes, averages over what each device has
     done by itself, per-device batches of examples, blocks that each device takes of its own, more examples and larger
     steps on more devices. Of a function by itself, only what no caller can make right is reported: a factor that a
