@@ -19,8 +19,9 @@ class DependsOnDevices(Rule):
 
     Where results part may be far from the line to change. So the code is run again with small changes: a reduction
     that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other
-    way round, a mean that divides by a device's own count. A change with which all results are the same on both numbers of devices is what the finding says, and a
-    note tells where results part; a change that mends some of them, or a gradient, is given as a note at its place.
+    way round, a mean that is divided by a device's own count. A change with which all results are the same on both
+    numbers of devices is what the finding says, and a note tells where results part; a change that mends some of them,
+    or a gradient, is given as a note at its place.
 
     ## Why is this bad
 
