@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +20,6 @@ from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
 from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
 
-_numbers = itertools.count(1)
 
 
 def _is_axis(value: Any) -> bool:
@@ -126,7 +124,8 @@ def vmap(
             sizes.add(axis_size)
         if len(sizes) != 1:
             raise ValueError(f"vmap over sizes {sorted(sizes)}")
-        axis = (f"{EXAMPLES}{next(_numbers)}", int.__int__(sizes.pop()))
+        name = f"{EXAMPLES}{next(meshes.machine().examples)}"
+        axis = (name, int.__int__(sizes.pop()))
         inner = [
             _entered(arg, wanted, axis) for arg, wanted in zip(args, axes, strict=True)
         ]

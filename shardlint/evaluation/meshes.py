@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ class Machine:
         default_factory=list, compare=False
     )
     """What ``ppermute`` was asked for, in order: the axis, its size, and the pairs."""
+    examples: Iterator[int] = field(
+        default_factory=lambda: itertools.count(1), compare=False, repr=False
+    )
+    """Numbers for what ``vmap`` maps over: two runs of a program have the same."""
 
 
 _machine: ContextVar[Machine] = ContextVar("shardlint_machine", default=Machine())  # noqa: B039 - frozen

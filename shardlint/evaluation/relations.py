@@ -84,12 +84,14 @@ def _relations(
                 continue
             pair = combine.reduce(many), combine.reduce(few)
             yield from (part(monoid, power) for power in _powers(*pair, ratio))
-    for dim in range(first, len(shape)):
+    for dim in range(len(shape)):
         if shape[dim] * len(many) == other[dim] * len(few) and _same_but(
             shape, other, dim
         ):
             pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
-            yield from (split(dim - first, power) for power in _powers(*pair, ratio))
+            own = dim - first if dim >= first else None
+            for power in _powers(*pair, ratio):
+                yield Relation("split", own, power=power)
             return
     if shape != other and len(shape) == 1 and not first:
         yield from _padded_relations(many, few, ratio)

@@ -32,6 +32,8 @@ def repair(departure: Departure) -> Repair | None:
     best: Repair | None = None
     whole: Repair | None = None
     for one in suspects(departure):
+        if whole is not None and whole.is_beside:
+            break
         differing = _differing(evidence, program, one)
         mends = (
             differing is not None

@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import islice
 from typing import Any
 
+from shardlint.evaluation import guards
 from shardlint.evaluation.culprits import Step, Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
@@ -28,7 +29,7 @@ from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
-from shardtypes.semantics.trees import map_leaves
+from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 MOST = 16
 """Changes of reductions and permutations that are tried."""
@@ -58,6 +59,8 @@ class Repair:
     value: Callable[[Any], Any] = field(compare=False, default=_same)
     is_new: bool = False
     """Whether it is a reduction that was not there."""
+    is_beside: bool = False
+    """Whether there is a reduction over other axes: where one is missing, it is best taken there."""
     left: frozenset[str] = frozenset()
     """Other results that still depend on the number of devices."""
     changed: tuple[Where, ...] = ()
@@ -261,8 +264,39 @@ def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Re
             continue
         shown, of = _named(trace, one)
         reduced = functools.partial(_reduced, axis=axis, reduction=reduction)
+        parts = _parts_at(trace, one.key[0], reduction)
+        if parts is not None:
+            reduced = functools.partial(
+                _with_parts_reduced, parts, one.key[0], axis, reduction
+            )
         made = _at(shown, f"a lax.{reduction} over {axis!r} {of}", value=reduced)
-        yield replace(made, is_new=True, changed=(one.key[0],))
+        is_beside = getattr(one.what, "qualname", "") in _OTHER
+        changed = (one.key[0],)
+        yield replace(made, is_new=True, is_beside=is_beside, changed=changed)
+
+
+def _parts_at(
+    trace: Trace, where: Where, reduction: str
+) -> frozenset[tuple[int, int]] | None:
+    """Which of the arrays that an expression gave lack a reduction, where others are shards: gradients of replicated
+    weights beside those of sharded ones. By how often the expression was met before, and the place in a tree. None
+    where there are no shards."""
+    parts = set[tuple[int, int]]()
+    has_shards = False
+    for one in trace.many.values:
+        place, times, leaf = one.key
+        if place != where:
+            continue
+        step = trace.step(one.number)
+        has_shards |= _kind(step) == "split"
+        if _missing(step) == reduction or (reduction == "psum" and _is_share(step)):
+            parts.add((times, leaf))
+    return frozenset(parts) if has_shards else None
+
+
+def _is_share(step: Step) -> bool:
+    """Whether all devices have the same part of a sum."""
+    return _kind(step) == "same" and step.power == -1
 
 
 def _entered(trace: Trace, axis: str) -> Iterator[Repair]:
@@ -357,6 +391,25 @@ _PRIMITIVES = {
 #: By the power of the number of devices that a whole is too large by.
 _SUMS: Mapping[Fraction | int, str] = {0: "psum", 1: "pmean"}
 _EXTREMES = {"max": "pmax", "min": "pmin"}
+
+
+def _with_parts_reduced(
+    parts: frozenset[tuple[int, int]],
+    where: Where,
+    axis: str,
+    reduction: str,
+    value: Any,
+) -> Any:
+    """What an expression gave, with those of its arrays reduced that are parts."""
+    recorder = guards.recorder()
+    times = 0 if recorder is None else recorder.met[where]
+    reduce = Outside(f"jax.lax.{reduction}")
+    leaves, structure = flatten(value)
+    reduced = [
+        reduce(leaf, axis) if (times, i) in parts else leaf
+        for i, leaf in enumerate(leaves)
+    ]
+    return unflatten(structure, reduced)
 
 
 def _reduced(value: Any, axis: str, reduction: str) -> Any:

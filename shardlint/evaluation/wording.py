@@ -156,6 +156,8 @@ def described(relation: Relation | None, axis: str) -> str:
     """A relation over an axis, in words."""
     if relation is None:
         return _OWN
+    if relation.kind == "split" and relation.dim is None:
+        return f"a value of examples that are sharded over {axis!r}"
     if relation.kind == "split":
         return f"a value sharded over {axis!r} along dimension {relation.dim}"
     if relation.kind == "part":
