@@ -110,7 +110,8 @@ class Allowance:
 class Program:
     """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
     comparison. Along the axes ``without`` no device draws random numbers of its own, and with ``ample`` capacities no
-    device leaves out what it has no room for; with ``rounds`` false, nothing is rounded."""
+    device leaves out what it has no room for; with ``rounds`` false, nothing is rounded; with ``takes_varying`` a run
+    goes on where JAX refuses a result that varies and is returned as replicated."""
 
     find: modules.Find
     entry: Entry
@@ -120,6 +121,7 @@ class Program:
     without: frozenset[str] = frozenset()
     ample: Ample | None = None
     rounds: bool = True
+    takes_varying: bool = False
 
     def run(
         self,
@@ -140,7 +142,12 @@ class Program:
         reason = ""
         answer = None
         refused = None
-        run = Run(min(self.steps, self.allowance.left), recorder, changes or {})
+        run = Run(
+            min(self.steps, self.allowance.left),
+            recorder,
+            changes or {},
+            takes_varying=self.takes_varying,
+        )
         given = run.steps
         draws = without_own_draws(
             self.without, lambda: not self.without.isdisjoint(bound().axes)

@@ -61,7 +61,8 @@ class Surroundings:
 @dataclass(slots=True)
 class Run:
     """One evaluation: the steps that are left, the work that is not yet a step, what was computed where, in order, and
-    what is changed of the program; ``alike`` are the draws that all devices made with the same key."""
+    what is changed of the program; ``alike`` are the draws that all devices made with the same key. With
+    ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated."""
 
     steps: int
     work: int = field(default=0, init=False)
@@ -69,6 +70,7 @@ class Run:
     changes: Mapping[Where, Change] = field(default_factory=dict)
     surroundings: Surroundings = field(default_factory=Surroundings)
     alike: Alike = field(default_factory=Alike)
+    takes_varying: bool = False
 
     def tell_draw(self, key: Array, shape: Shape) -> None:
         """Remember a draw, or keys that are split, where all devices have the same key."""
@@ -91,6 +93,12 @@ def _alike(key: Array, shape: Shape) -> Alike:
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
+
+
+def takes_varying() -> bool:
+    """Whether a result that varies may be returned as replicated in this run."""
+    run = _run.get()
+    return run is not None and run.takes_varying
 
 
 @contextmanager

@@ -8,12 +8,14 @@ capacities of local sizes) is known by construction, and never reported.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from shardlint.evaluation import replicas
 from shardlint.evaluation.comparison import (
+    ALLOWANCE,
+    Allowance,
     Outcome,
     Program,
     as_far_as,
@@ -205,8 +207,24 @@ def _origins(
     another number of devices beside."""
     run = program.run(DEVICES, record=True)
     axes = sorted(run.refusal.varying) if run.refusal is not None else []
-    traces = [_beside_another(program, run, axis) for axis in axes]
-    return origins(run, filter(None, traces)), lines_to(run)
+    missing = tuple(_missing_reductions(program, axes))
+    traces = [] if missing else [_beside_another(program, run, axis) for axis in axes]
+    return (*missing, *origins(run, filter(None, traces))), lines_to(run)
+
+
+def _missing_reductions(program: Program, axes: Sequence[str]) -> Iterator[Origin]:
+    """Where something varies that should not: the changes with which JAX takes the program, and its results do not
+    depend on the number of devices."""
+    taken = replace(program, takes_varying=True, allowance=Allowance(ALLOWANCE))
+    declared = taken.run(DEVICES)
+    for axis in axes:
+        found = _along(taken, declared, axis)
+        mended = repair(found) if isinstance(found, Departure) else None
+        if mended is None or mended.left or mended.where.backward:
+            continue
+        refusal = program.run(DEVICES, changes=mended.changes).refusal
+        if refusal is None:
+            yield Origin(mended.where, f"with {mended.text}, it is replicated")
 
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:

@@ -9,7 +9,12 @@ from typing import Any
 
 from shardlint.evaluation import meshes, refusals, unmade
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import mapped_call, note_argument, tick
+from shardlint.evaluation.guards import (
+    mapped_call,
+    note_argument,
+    takes_varying,
+    tick,
+)
 from shardlint.evaluation.meshes import Mesh, Spec
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
@@ -329,7 +334,7 @@ def _leaving(
     differing = {
         axis[0] for axis in rest if array.varying is not None and axis in array.varying
     }
-    if checked and differing:
+    if checked and differing and not takes_varying():
         raise refusals.may_differ(path, differing, array, spec.where)
     array = p.unreplicate(array, axes=rest, checked=checked) if rest else array
     for dimension, names in enumerate(named):

@@ -263,16 +263,30 @@ def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Re
         if reduction is None or (one.is_argument and not one.key[0].backward):
             continue
         shown, of = _named(trace, one)
+        text = f"a lax.{reduction} over {axis!r} {of}"
         reduced = functools.partial(_reduced, axis=axis, reduction=reduction)
+        if _is_called_from_several(trace, one):
+            # others may be reduced where they are called
+            assert one.caller is not None
+            yield Repair(one.caller, text, value=reduced, is_new=True)
         parts = _parts_at(trace, one.key[0], reduction)
         if parts is not None:
             reduced = functools.partial(
                 _with_parts_reduced, parts, one.key[0], axis, reduction
             )
-        made = _at(shown, f"a lax.{reduction} over {axis!r} {of}", value=reduced)
+        made = _at(shown, text, value=reduced)
         is_beside = getattr(one.what, "qualname", "") in _OTHER
         changed = (one.key[0],)
         yield replace(made, is_new=True, is_beside=is_beside, changed=changed)
+
+
+def _is_called_from_several(trace: Trace, value: Recorded) -> bool:
+    """Whether the function that a value was computed in is called in several places."""
+    where = value.key[0]
+    if where.backward or value.caller is None:
+        return False
+    callers = {one.caller for one in trace.many.values if one.key[0] == where}
+    return len(callers) > 1
 
 
 def _parts_at(
