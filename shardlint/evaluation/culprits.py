@@ -214,9 +214,15 @@ class Trace:
     """Two runs of one program: with a larger and with a smaller number of devices along an axis."""
 
     def __init__(
-        self, many: Recorder, few: Recorder, axis: str, counts: tuple[int, int]
+        self,
+        many: Recorder,
+        few: Recorder,
+        axis: str,
+        counts: tuple[int, int],
+        mesh_axes: frozenset[str] = frozenset(),
     ) -> None:
         self.many = many
+        self.mesh_axes = mesh_axes
         self.axis = axis
         self.counts = counts
         self._twins = {

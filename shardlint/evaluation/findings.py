@@ -289,6 +289,8 @@ def _diagnostic(
         where, text = parts, departure_text(departure, sizes)
         if mended is not None:
             notes.append((mended.where, repair_text(departure, mended)))
+    if mended is not None and mended.other is not None:
+        notes.append((mended.other.where, f"or with {mended.other.text}"))
     if mended is not None:
         notes += [(one, "made here") for one in files.assigned(mended)]
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)

@@ -26,7 +26,6 @@ from shardtypes.semantics.simulated import EXAMPLES, Axis
 from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
 
 
-
 def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int)
 

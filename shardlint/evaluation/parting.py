@@ -58,7 +58,8 @@ class Parting:
 def trace_of(many: Outcome, few: Outcome, axis: str) -> Trace:
     """Two recorded runs, side by side."""
     assert many.recorder is not None and few.recorder is not None
-    return Trace(many.recorder, few.recorder, axis, (many.sizes[axis], few.sizes[axis]))
+    counts = many.sizes[axis], few.sizes[axis]
+    return Trace(many.recorder, few.recorder, axis, counts, frozenset(many.sizes))
 
 
 def result_of(region: Region, difference: Difference | Resized) -> Array | None:

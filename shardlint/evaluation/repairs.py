@@ -15,7 +15,14 @@ from shardlint.evaluation.comparison import Allowance, Program, compared
 from shardlint.evaluation.departures import Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES
-from shardlint.evaluation.suspects import MOST_RINGS, Repair, rings_to_close, suspects
+from shardlint.evaluation.suspects import (
+    MOST_INDICES,
+    MOST_RINGS,
+    Repair,
+    of_indices,
+    rings_to_close,
+    suspects,
+)
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.trees import flatten
@@ -52,7 +59,17 @@ def repair(departure: Departure) -> Repair | None:
             break
         if mends and not differing:
             whole = one
+    if whole is not None and whole.argument is not None:
+        whole = replace(whole, other=_as_good(departure, program))
     return whole or best
+
+
+def _as_good(departure: Departure, program: Program) -> Repair | None:
+    """What does as well as another permutation: whose value a device has is computed from its index."""
+    for one in islice(of_indices(departure), MOST_INDICES):
+        if _differing(departure.evidence, program, one) == frozenset():
+            return one
+    return None
 
 
 def leaves_parts_behind(departure: Departure) -> bool:

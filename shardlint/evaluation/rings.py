@@ -48,11 +48,12 @@ def left_out(machine: meshes.Machine, axis: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Behind:
-    """An operand that stays on its device while others go round: that at a position among the arrays that an expression
-    is computed from."""
+    """An operand that stays on its device while others go round, which ``sender`` sends: that at a position among the
+    arrays that an expression is computed from."""
 
     where: Where
     position: int
+    sender: Where
 
 
 def left_behind(trace: Trace, sources: frozenset[int], axis: str) -> Iterator[Behind]:
@@ -72,16 +73,31 @@ def left_behind(trace: Trace, sources: frozenset[int], axis: str) -> Iterator[Be
             parts = [
                 source
                 for source in one.sources - sent
-                if _is_part(values[source].array, axis)
+                if _is_part(trace, values[source])
             ]
             staying.append(bool(parts))
-        if len(found) > 1 and all(staying):
+        others = found[-1].sources & sent
+        sender = _sender(trace.many, others or sent, axis)
+        if len(found) > 1 and all(staying) and sender is not None:
             for position in range(len(found[0].sources)):
-                yield Behind(where, position)
+                yield Behind(where, position, sender)
 
 
-def _is_part(array: Array, axis: str) -> bool:
-    relation = None if array.relations is None else array.relations[axis]
+def _sender(recorder: Recorder, numbers: Iterable[int], axis: str) -> Where | None:
+    """Where values were sent on last along an axis; None if they were not."""
+    for number in sorted(recorder.led(numbers), reverse=True):
+        one = recorder.values[number]
+        if _is_sending(one, axis):
+            return one.key[0]
+    return None
+
+
+def _is_part(trace: Trace, value: Recorded) -> bool:
+    """Whether a value is sharded, by what it was computed from or by its numbers."""
+    relations = value.array.relations
+    if relations is not None and relations[trace.axis].kind == "split":
+        return True
+    relation = trace.step(value.number).relation
     return relation is not None and relation.kind == "split"
 
 
@@ -101,33 +117,22 @@ def _is_sending(one: Recorded, axis: str) -> bool:
 
 def sent_along(behind: Behind, axis: str) -> Callable[[Any], Any]:
     """A change of a function: one operand is sent on as often as others were by then."""
-    return lambda function: functools.partial(
-        _with_sent, function, behind.position, axis
-    )
+    return lambda function: functools.partial(_with_sent, function, behind, axis)
 
 
 def _with_sent(
-    function: Any, position: int, axis: str, /, *args: Any, **options: Any
+    function: Any, behind: Behind, axis: str, /, *args: Any, **options: Any
 ) -> Any:
     recorder = guards.recorder()
     places = [i for i, arg in enumerate(args) if isinstance(arg, Array) and arg.sources]
-    if recorder is None or position >= len(places):
+    if recorder is None or behind.position >= len(places):
         return function(*args, **options)
     given = list(args)
-    place = places[position]
-    if _is_part(given[place], axis):
-        given[place] = _sent(given[place], axis, _rounds(recorder, axis))
+    place = places[behind.position]
+    array = given[place]
+    if array.value is not None and array.value.varies_along(axis):
+        given[place] = _sent(array, axis, times=recorder.met[behind.sender])
     return function(*given, **options)
-
-
-def _rounds(recorder: Recorder, axis: str) -> int:
-    """How often values were sent on along an axis so far."""
-    rounds = 0
-    for one in recorder.values:
-        if _is_sending(one, axis):
-            _, times, _ = one.key
-            rounds = max(rounds, times + 1)
-    return rounds
 
 
 def _sent(array: Array, axis: str, times: int) -> Any:

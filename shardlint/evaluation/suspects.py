@@ -7,6 +7,7 @@ takes itself for the whole; an argument is not sharded.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -40,6 +41,7 @@ MOST_RINGS = 10
 MOST_SPECS = 8
 MOST_SWAPS = 6
 MOST_CHOICES = 6
+MOST_INDICES = 8
 
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
 _OTHER = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
@@ -69,6 +71,8 @@ class Repair:
     """The call of the function that the expression is in; None in the mapped function itself."""
     argument: tuple[int, str] | None = None
     """The position and the name of the one that is another."""
+    other: Repair | None = None
+    """Another change that does as well."""
 
     @property
     def changes(self) -> dict[Where, Repair]:
@@ -105,6 +109,8 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
+    yield from islice(_each_once(_of_others(trace, reversed(led), axis)), MOST_SPECS)
+    yield from islice(of_indices(departure), MOST_INDICES)
     yield from islice(_each_once(_indices_along_others(trace, axis)), MOST_AXES)
     # a gradient is not computed from the sum whose gradient it is
     computed = reversed(trace.many.values)
@@ -240,6 +246,43 @@ def _indices_along_others(trace: Trace, axis: str) -> Iterator[Repair]:
             if axis in (*given, other):
                 text = f"lax.axis_index({other!r}) here"
                 yield _at(one, text, function=_always(_index_along(other)))
+
+
+_OPPOSITE: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.sub,
+    "-": operator.add,
+    "<": operator.le,
+    "<=": operator.lt,
+    ">": operator.ge,
+    ">=": operator.gt,
+}
+_SYMBOLS = {"+": "-", "-": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
+
+
+def of_indices(departure: Departure) -> Iterator[Repair]:
+    """Another sign, or another comparison, of what is computed from the index of a device."""
+    return _each_once(_of_indices(departure.evidence.trace, departure))
+
+
+def _of_indices(trace: Trace, departure: Departure) -> Iterator[Repair]:
+    numbers = {
+        one.number
+        for one in trace.many.values
+        if getattr(one.what, "qualname", "") == "jax.lax.axis_index"
+        and departure.axis in one.given.names
+    }
+    for number in sorted(trace.ancestors(departure.evidence.sources), reverse=True):
+        one = trace.many.values[number]
+        if one.what not in _OPPOSITE or one.key[0].backward or not _counts(one):
+            continue
+        if numbers & trace.ancestors([number]):
+            text = f"`{_SYMBOLS[one.what]}` in place of `{one.what}` here"
+            yield _at(one, text, function=_always(_OPPOSITE[one.what]))
+
+
+def _counts(value: Recorded) -> bool:
+    """Whether a value is an integer or a truth value."""
+    return (value.array.dtype or "").startswith(("int", "uint", "bool"))
 
 
 def _mesh_axes(trace: Trace) -> frozenset[str]:
@@ -654,6 +697,21 @@ def _swapped(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repai
             yield Repair(where, text, function=function)
 
 
+def _of_others(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
+    """Another mesh axis in place of this one, or none, in a PartitionSpec of an argument. First those over which nothing
+    is sharded: one of them was meant."""
+    sharded = _mesh_axes(trace)
+    others = sorted(trace.mesh_axes - {axis}, key=lambda name: (name in sharded, name))
+    for one in led:
+        where = trace.many.specs.get(one.number)
+        if where is None or not _is_sharded(one.array, axis):
+            continue
+        for other in (*others, None):
+            text = f"{other!r} in place of {axis!r} in this spec"
+            function = functools.partial(_replacing, axis=axis, other=other)
+            yield Repair(where, text, function=function)
+
+
 def _is_sharded(array: Array, axis: str) -> bool:
     return array.relations is not None and array.relations[axis].kind == "split"
 
@@ -689,3 +747,15 @@ def _swapping(function: Any, first: int, second: int) -> Any:
         return function(*given, **options)
 
     return spec
+
+
+def _replacing(function: Any, axis: str, other: str | None) -> Any:
+    """``PartitionSpec`` with another axis in place of one."""
+
+    def entry(given: Any) -> Any:
+        if isinstance(given, (tuple, list)):
+            names = [other if name == axis else name for name in given]
+            return tuple(name for name in names if name is not None)
+        return other if given == axis else given
+
+    return lambda *entries, **options: function(*map(entry, entries), **options)
