@@ -39,6 +39,7 @@ ATTRIBUTE, SET, CALL, ITEM, OPERATOR, TICK = (
     "_tick_",
 )
 IMPORT, STAR, LITERAL = "_import_", "_star_", "_lit_"
+COMPARISON = "_compared_"
 ASYNCHRONOUS = "_asynchronous_"
 PLACES = "__shardlint_places__"
 """The attribute by which a class of the program knows where its annotations stand."""
@@ -58,6 +59,14 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.BitXor: "^",
     ast.LShift: "<<",
     ast.RShift: ">>",
+}
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
 }
 
 
@@ -138,6 +147,17 @@ class _Guards(ast.NodeTransformer):
         operator = ast.Constant(_OPERATORS[type(node.op)])
         return self._call(
             OPERATOR, [_place(node), operator, node.left, node.right], node
+        )
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """One comparison; several in a row are truth values of Python."""
+        self.generic_visit(node)
+        name = _COMPARISONS.get(type(node.ops[0]))
+        if name is None or len(node.ops) > 1:
+            return node
+        operands = [node.left, node.comparators[0]]
+        return self._call(
+            COMPARISON, [_place(node), ast.Constant(name), *operands], node
         )
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:

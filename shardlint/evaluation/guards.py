@@ -231,6 +231,30 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     return note(path, place, name, value, (left, right))
 
 
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def compare(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
+    """``left op right``, a comparison."""
+    comparison = _COMPARISONS[name]
+    if not isinstance(left, Array) and not isinstance(right, Array):
+        return comparison(left, right)
+    left, right = content(left), content(right)
+    try:
+        value = changed(Where(path, place), comparison)(left, right)
+    except SizesDiffer as error:
+        _blame(error, (left, right))
+        raise
+    return note(path, place, name, value, (left, right))
+
+
 def _blame(error: SizesDiffer, given: Sequence[Any]) -> None:
     """Tell an error which arrays of the program it is about: those of the innermost expression."""
     error.operands = error.operands or tuple(

@@ -243,6 +243,7 @@ class World:
             guarded_code.CALL: functools.partial(guards.call, module.path),
             guarded_code.ITEM: functools.partial(guards.item, module.path),
             guarded_code.OPERATOR: functools.partial(guards.operate, module.path),
+            guarded_code.COMPARISON: functools.partial(guards.compare, module.path),
             guarded_code.TICK: guards.tick,
             guarded_code.LITERAL: literal,
             guarded_code.IMPORT: load,

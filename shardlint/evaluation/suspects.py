@@ -109,8 +109,8 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
-    yield from islice(_each_once(_of_others(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(of_indices(departure), MOST_INDICES)
+    yield from islice(_each_once(_of_others(trace, led, axis)), MOST_SPECS)
     yield from islice(_each_once(_indices_along_others(trace, axis)), MOST_AXES)
     # a gradient is not computed from the sum whose gradient it is
     computed = reversed(trace.many.values)
@@ -698,13 +698,18 @@ def _swapped(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repai
 
 
 def _of_others(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
-    """Another mesh axis in place of this one, or none, in a PartitionSpec of an argument. First those over which nothing
-    is sharded: one of them was meant."""
-    sharded = _mesh_axes(trace)
-    others = sorted(trace.mesh_axes - {axis}, key=lambda name: (name in sharded, name))
+    """Another mesh axis in place of this one, or none, in a PartitionSpec of an argument, if others are sharded over it
+    still. First those over which nothing is sharded: one of them was meant."""
+    varying = _mesh_axes(trace)
+    others = sorted(trace.mesh_axes - {axis}, key=lambda name: (name in varying, name))
+    sharded = {
+        where
+        for number, where in trace.many.specs.items()
+        if _is_sharded(trace.many.values[number].array, axis)
+    }
     for one in led:
         where = trace.many.specs.get(one.number)
-        if where is None or not _is_sharded(one.array, axis):
+        if where not in sharded or len(sharded) == 1:
             continue
         for other in (*others, None):
             text = f"{other!r} in place of {axis!r} in this spec"

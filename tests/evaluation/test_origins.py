@@ -48,7 +48,7 @@ from jax.sharding import AxisType, PartitionSpec as P
 def log_z(logits):
     peak = {peak}
     total = lax.psum(jnp.sum(jnp.exp(logits - peak[:, None]), axis=-1), "t")
-    return jnp.log(total) + peak
+    return jnp.log(total) + peak{beside}
 
 
 def main():
@@ -117,7 +117,7 @@ RIGHT = {
     ),
     "specs": SPECS.format(spec='P("t", None)'),
     "unreduced": UNREDUCED.format(
-        peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")'
+        peak='lax.pmax(lax.stop_gradient(jnp.max(logits, axis=-1)), "t")', beside=""
     ),
     "unnamed": UNNAMED.format(name=", axis_name=AXIS"),
 }
@@ -129,7 +129,17 @@ WRONG = {
         [(8, "this spec is of the argument that (16, 2) is computed from")],
     ),
     "unreduced": (
-        UNREDUCED.format(peak="0.5 * jnp.max(logits, axis=-1)"),
+        UNREDUCED.format(peak="0.5 * jnp.max(logits, axis=-1)", beside=""),
+        ("ST302", 17),
+        [
+            (9, "jnp.max over 16, which is sharded over 't'"),
+            (9, "with a lax.pmax over 't' of this value, it is replicated"),
+        ],
+    ),
+    "two_unreduced": (
+        UNREDUCED.format(
+            peak="0.5 * jnp.max(logits, axis=-1)", beside=", jnp.min(logits)"
+        ),
         ("ST302", 17),
         [
             (9, "jnp.max over 16, which is sharded over 't'"),

@@ -47,6 +47,7 @@ REPAIRS = {
         "the offset of the shard (lax.axis_index('rows') times its size) subtracted from ids",
         "inside = ",
     ),
+    "wrong_source": ("`-` in place of `+` here", "source = (here + turn)"),
     "local_positions": (
         "the offset of the shard (lax.axis_index('s') times its size) added to this",
         "rows = jnp.arange(length)",
