@@ -19,6 +19,7 @@ from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
+from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.local_sizes import Ample, with_ample_capacities
 from shardtypes.semantics.lowerings.collectives import bound
@@ -111,7 +112,8 @@ class Program:
     """What is run: the sources, and where it begins; ``steps`` bound one run. What ``before`` runs is no part of the
     comparison. Along the axes ``without`` no device draws random numbers of its own, and with ``ample`` capacities no
     device leaves out what it has no room for; with ``rounds`` false, nothing is rounded; with ``takes_varying`` a run
-    goes on where JAX refuses a result that varies and is returned as replicated."""
+    goes on where JAX refuses a result that varies and is returned as replicated; mapped functions are given their
+    rows in a ``row_order``, if there is one."""
 
     find: modules.Find
     entry: Entry
@@ -122,6 +124,7 @@ class Program:
     ample: Ample | None = None
     rounds: bool = True
     takes_varying: bool = False
+    row_order: RowOrder | None = None
 
     def run(
         self,
@@ -147,6 +150,7 @@ class Program:
             recorder,
             changes or {},
             takes_varying=self.takes_varying,
+            row_order=self.row_order,
         )
         given = run.steps
         draws = without_own_draws(

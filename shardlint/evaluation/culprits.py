@@ -127,7 +127,8 @@ class Culprit:
         given, made = operand.value.array.dims, self.step.value.array.dims
         if not given or len(made) != len(given) + 1 or relation.dim != 0:
             return False
-        return made[2:] == given[1:]
+        is_reordered = _is_reordered(operand.value.array, self.step.value.array)
+        return made[2:] == given[1:] and is_reordered
 
     @property
     def takes_blocks(self) -> bool:

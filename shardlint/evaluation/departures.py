@@ -20,6 +20,7 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.excuses import (
     OWN,
+    OWN_GROUPS,
     axes_of_result,
     division_by_local_size,
     excuse_of,
@@ -28,6 +29,7 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import Parting, result_of, trace_of
+from shardlint.evaluation.row_orders import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
 
@@ -38,7 +40,9 @@ _NO_EXPRESSION = "its results depend on the number of devices, and no expression
 class Evidence:
     """The two runs that depart: the ``program`` on all devices, and in another ``setting``; the number of the ``call``
     of a mapped function with which they do, and its results that are ``differing``; and the values from which the
-    reported one was computed, in the ``trace`` of both."""
+    reported one was computed, in the ``trace`` of both. ``regrouped`` is the program with its rows in the order in
+    which the other setting has the same groups of them, if it needs that; the results ``by_row`` are in that order,
+    too."""
 
     program: Program
     setting: Setting
@@ -46,6 +50,8 @@ class Evidence:
     differing: frozenset[str]
     trace: Trace
     sources: frozenset[int]
+    regrouped: Program | None = None
+    by_row: frozenset[str] = frozenset()
 
 
 def differing_results(region: Region, twin: Region) -> frozenset[str] | None:
@@ -178,9 +184,61 @@ def departure_of(
             reasons.append(OWN)
     if OWN in reasons:
         return OWN
+    if OWN_GROUPS in reasons:
+        return _with_the_same_groups(parting, trace, apart) or OWN_GROUPS
     reason = next(iter(reasons), None)
     candidates = tuple(_of_uneven_means(parting, trace, apart))
     return Suspected(candidates, reason) if candidates else reason
+
+
+def _with_the_same_groups(
+    parting: Parting, trace: Trace, apart: Sequence[Difference | Resized]
+) -> Departure | str | None:
+    """Where one result departs even if the groups of rows that devices form are the same on both numbers of devices.
+    What depends on the place of a row says nothing."""
+    leaves = [result_of(parting.region, difference) for difference in apart]
+    found = {
+        groups
+        for leaf in leaves
+        if leaf is not None
+        for groups in groups_of(trace, leaf.sources)
+    }
+    groups = found.pop() if len(found) == 1 else None
+    if groups is None:
+        return None
+    program = parting.program
+    rotated = replace(program, row_order=groups.rotated).run(
+        DEVICES, until=as_far_as(parting.many)
+    )
+    regrouped = replace(program, row_order=groups.regrouped)
+    setting = parting.other.setting
+    few = regrouped.run(
+        setting.devices,
+        setting.literals,
+        record=True,
+        until=as_far_as(parting.many),
+    )
+    if not len(rotated.regions) == len(few.regions) == len(parting.many.regions):
+        return None
+    by_row = differing_results(parting.region, rotated.regions[parting.number])
+    if by_row is None:
+        return None
+    again = replace(parting, few=few)
+    beside = trace_of(parting.many, few, parting.axis)
+    for difference in _apart(again, apart[0]):
+        if difference.path in by_row:
+            continue
+        departure = _departing_result(again, beside, difference)
+        if isinstance(departure, Departure):
+            evidence = departure.evidence
+            evidence = replace(
+                evidence,
+                differing=evidence.differing - by_row,
+                regrouped=regrouped,
+                by_row=by_row,
+            )
+            return replace(departure, evidence=evidence)
+    return None
 
 
 def _apart(

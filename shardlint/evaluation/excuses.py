@@ -14,6 +14,7 @@ from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
+OWN_GROUPS = "each device forms groups of its own rows"
 OWN = "its results are meant to be each device's own"
 _EXCHANGES = frozenset(
     f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"}
@@ -80,7 +81,7 @@ def _reason_to_differ(
 ) -> str | None:
     """Why results may differ on purpose where this expression is the first to differ; None if nothing tells so."""
     if culprit.groups_rows and not trace.are_sent(culprit.step.value.number):
-        return "each device forms groups of its own rows"
+        return OWN_GROUPS
     if culprit.takes_blocks:
         return "each device takes a block of its own"
     if culprit.scales:

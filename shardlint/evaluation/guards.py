@@ -20,6 +20,7 @@ from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.held import content
 from shardlint.evaluation.recording import Alike, Place, Recorder, Where
+from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics import work
 from shardtypes.semantics.array import Array, Shape, SizesDiffer
 from shardtypes.semantics.local_sizes import axes_of, computed, operated
@@ -62,7 +63,8 @@ class Surroundings:
 class Run:
     """One evaluation: the steps that are left, the work that is not yet a step, what was computed where, in order, and
     what is changed of the program; ``alike`` are the draws that all devices made with the same key. With
-    ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated."""
+    ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated. Mapped functions
+    are given their rows in a ``row_order``, if there is one."""
 
     steps: int
     work: int = field(default=0, init=False)
@@ -71,6 +73,7 @@ class Run:
     surroundings: Surroundings = field(default_factory=Surroundings)
     alike: Alike = field(default_factory=Alike)
     takes_varying: bool = False
+    row_order: RowOrder | None = None
 
     def tell_draw(self, key: Array, shape: Shape) -> None:
         """Remember a draw, or keys that are split, where all devices have the same key."""
@@ -93,6 +96,12 @@ def _alike(key: Array, shape: Shape) -> Alike:
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)
+
+
+def row_order() -> RowOrder | None:
+    """The order in which mapped functions are given their rows in this run; None for the program's own."""
+    run = _run.get()
+    return None if run is None else run.row_order
 
 
 def takes_varying() -> bool:

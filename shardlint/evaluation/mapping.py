@@ -12,11 +12,13 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import (
     mapped_call,
     note_argument,
+    row_order,
     takes_varying,
     tick,
 )
 from shardlint.evaluation.meshes import Mesh, Spec
 from shardlint.evaluation.outside import provide
+from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import binding, bound
 from shardtypes.semantics.lowerings.convert import asarray, axis_of
@@ -195,8 +197,9 @@ def pmap(
         axis = (axis_name or meshes.UNNAMED, size)
         meshes.machine().made.append(Mesh((size,), (axis[0],)))
         meshes.machine().pmapped.add(axis[0])
+        order = row_order()
         inner = [
-            arg if i in static else _entered(arg, one, axis)
+            arg if i in static else _entered(_stacked_rows(arg, one, order), one, axis)
             for i, (arg, one) in enumerate(zip(args, axes, strict=True))
         ]
         given = {name: _entered(value, 0, axis) for name, value in kwargs.items()}
@@ -218,6 +221,19 @@ def pmap(
         return found
 
     return _like(mapped, fun)
+
+
+def _stacked_rows(arg: Any, wanted: Any, order: RowOrder | None) -> Any:
+    """An argument of ``pmap`` with its rows in another order."""
+    if order is None:
+        return arg
+    leaves, structure = flatten(arg)
+    dimensions = spread_prefix(wanted, arg, _is_axis)
+    ordered = [
+        order.ordered_over_devices(asarray(leaf)) if dimension == 0 else leaf
+        for leaf, dimension in zip(leaves, dimensions, strict=True)
+    ]
+    return unflatten(structure, ordered)
 
 
 # --- shard_map --------------------------------------------------------------------------------------------------------
@@ -271,6 +287,14 @@ def _spec(value: Any) -> Spec:
     if value is None:
         return Spec()
     raise NotEvaluable("a spec that is no PartitionSpec")
+
+
+def _rows(leaf: Any, spec: Spec, order: RowOrder) -> Any:
+    """An argument of ``shard_map`` with its rows in another order, if they are sharded over the axis alone."""
+    array = asarray(leaf)
+    named = spec.axes(array.rank)
+    is_sharded = bool(named) and tuple(named[0]) == (order.axis,)
+    return order.ordered(array) if is_sharded else leaf
 
 
 def _entering(
@@ -390,6 +414,12 @@ def shard_map(
         args = unmade.filled(args, in_specs)
         specs = spread_prefix(in_specs, args, _is_spec)
         leaves, structure = flatten(args)
+        order = row_order()
+        if order is not None:
+            leaves = [
+                _rows(leaf, _spec(one), order)
+                for leaf, one in zip(leaves, specs, strict=True)
+            ]
         entering = [
             _entering(leaf, _spec(one), axes, checked, path)
             for leaf, one, path in zip(leaves, specs, paths_of(structure), strict=True)

@@ -94,7 +94,10 @@ def _differing(
         return len(regions) > evidence.call
 
     many = program.run(DEVICES, record=True, until=until, changes=changes)
-    few = program.run(
+    other = program
+    if evidence.regrouped is not None:
+        other = replace(evidence.regrouped, allowance=program.allowance)
+    few = other.run(
         setting.devices, setting.literals, record=True, until=until, changes=changes
     )
     if (
@@ -109,11 +112,10 @@ def _differing(
         return None  # which would equal itself
     differing = differing_results(*pairs[-1])
     # What devices have different values of is no result, though its first copy may be the same.
-    return (
-        None
-        if differing is None
-        else differing | replicas.unequal_results(many, evidence.call)
-    )
+    if differing is None:
+        return None
+    unequal = replicas.unequal_results(many, evidence.call)
+    return (differing | unequal) - evidence.by_row
 
 
 def _has_nan(leaf: Any) -> bool:

@@ -176,6 +176,9 @@ def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
                 f"this {_SHORT[name]} over {axis!r} too",
                 function=_over(Outside(name), fixed, axis),
             )
+        elif name == "jax.lax.psum_scatter" and is_over:
+            text = "this lax.psum_scatter divided by the number of devices"
+            yield _at(one, text, value=functools.partial(_divided, axis=axis))
         elif name == "jax.lax.ppermute" and is_over:
             reversal = _at(
                 one,
@@ -193,6 +196,11 @@ def _of_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
 
 def _always(function: Any) -> Callable[[Any], Any]:
     return lambda plain: function
+
+
+def _divided(value: Any, axis: str) -> Any:
+    size = Outside("jax.lax.axis_size")(axis)
+    return map_leaves(lambda leaf: divide(leaf, size), value)
 
 
 def _unchanged(x: Any, *args: Any, **options: Any) -> Any:

@@ -55,6 +55,8 @@ def _depends(departure: Departure, sizes: Mapping[str, int] | None) -> str:
     axis = departure.axis
     chosen = ", ".join(f"{name}={size}" for name, size in (sizes or {}).items())
     given = f", with {chosen}" if chosen else ""
+    if departure.evidence.regrouped is not None:
+        given += ", with the same examples in each group"
     return f"{where} depends on the number of devices along {axis!r} ({numbers} on {many} and on {few}{given})"
 
 
