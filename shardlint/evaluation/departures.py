@@ -29,7 +29,8 @@ from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import Parting, result_of, trace_of
-from shardlint.evaluation.row_orders import groups_of
+from shardlint.evaluation.rings import left_behind
+from shardlint.evaluation.row_groups import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
 from shardtypes.semantics.array import Array
 
@@ -74,7 +75,8 @@ class Departure:
     The two numbers of ``difference`` are an entry with the first and with the second of ``counts`` devices, or the
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
-    each device draws for itself. ``uneven`` is a mean of devices' means that it is due to.
+    each device draws for itself. ``uneven`` is a mean of devices' means that it is due to; ``is_of_ring`` tells that it
+    is due to what stays on its device while the rest goes round.
     """
 
     axis: str
@@ -88,6 +90,7 @@ class Departure:
     is_own: bool
     evidence: Evidence = field(compare=False, repr=False)
     uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
+    is_of_ring: bool = field(default=False, compare=False, repr=False)
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
@@ -187,7 +190,10 @@ def departure_of(
     if OWN_GROUPS in reasons:
         return _with_the_same_groups(parting, trace, apart) or OWN_GROUPS
     reason = next(iter(reasons), None)
-    candidates = tuple(_of_uneven_means(parting, trace, apart))
+    candidates = (
+        *_of_uneven_means(parting, trace, apart),
+        *_of_rings(parting, trace, apart),
+    )
     return Suspected(candidates, reason) if candidates else reason
 
 
@@ -330,6 +336,25 @@ def _of_uneven_means(
             yield replace(departure, uneven=one)
         if found:
             return
+
+
+def _of_rings(
+    parting: Parting, trace: Trace, apart: Sequence[Difference | Resized]
+) -> Iterator[Departure]:
+    """The first result that may come from a ring in which a value stays on its device."""
+    if parting.is_meant:
+        return
+    for difference in apart:
+        leaf = result_of(parting.region, difference)
+        if leaf is None or isinstance(difference, Resized) or not leaf.sources:
+            continue
+        if next(left_behind(trace, leaf.sources, parting.axis), None) is None:
+            continue
+        step = trace.step(max(leaf.sources))
+        culprit = Culprit(step, trace.before(step))
+        departure = _departure(parting, trace, difference, leaf, culprit)
+        yield replace(departure, is_of_ring=True)
+        return
 
 
 def _culprit(trace: Trace, leaf: Array) -> Culprit | None:

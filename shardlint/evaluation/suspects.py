@@ -89,6 +89,9 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     if departure.uneven is not None:
         yield from _even(departure.uneven, axis)
         return
+    if departure.is_of_ring:
+        yield from islice(rings_to_close(departure), MOST_RINGS)
+        return
     led = [
         trace.many.values[number]
         for number in sorted(trace.ancestors(evidence.sources), reverse=True)

@@ -28,11 +28,13 @@ class DependsOnDevices(Rule):
     On how many devices a program runs should change how long it takes, and not what it computes. A reduction that is
     missing, done twice or done too early, a lookup without its offset, a division by a local size: each gives numbers
     of the right shape that are wrong, by more with each device. So does a mean of devices' means where a mask leaves
-    them different numbers of entries: each entry of a device that has few weighs more. What is meant to depend on the devices is left alone:
-    keys that are folded with `axis_index`, capacities computed from local sizes, averages over what each device has
-    done by itself, per-device batches of examples, blocks that each device takes of its own, more examples and larger
-    steps on more devices. Of a function by itself, only what no caller can make right is reported: a factor that a
-    caller may take out is not, nor an input that the caller may shard.
+    them different numbers of entries: each entry of a device that has few weighs more.
+
+    What is meant to depend on the devices is left alone: keys that are folded with `axis_index`, capacities computed
+    from local sizes, averages over what each device has done by itself, per-device batches of examples, blocks that
+    each device takes of its own, more examples and larger steps on more devices. Micro-batches that each device forms
+    of its rows are compared with the same examples in each. Of a function by itself, only what no caller can make
+    right is reported: a factor that a caller may take out is not, nor an input that the caller may shard.
 
     ## Example
 
