@@ -47,7 +47,7 @@ def repair(departure: Departure) -> Repair | None:
             and differing < evidence.differing
             and departure.difference.path not in differing
         )
-        if mends and differing:
+        if mends and differing and not one.is_of_all:
             best = best or replace(one, left=differing)
         # A sum that is missing may be taken anywhere on a way: it is best taken where the way begins.
         is_on_the_way = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
@@ -30,6 +30,7 @@ from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
+from shardtypes.semantics.simulated import EXAMPLES
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 MOST = 16
@@ -42,6 +43,7 @@ MOST_SPECS = 8
 MOST_SWAPS = 6
 MOST_CHOICES = 6
 MOST_INDICES = 8
+MOST_OF_SEVERAL = 8
 
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
 _OTHER = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
@@ -73,6 +75,8 @@ class Repair:
     """The position and the name of the one that is another."""
     other: Repair | None = None
     """Another change that does as well."""
+    is_of_all: bool = False
+    """Whether it says nothing if other results still depend on the number of devices."""
 
     @property
     def changes(self) -> dict[Where, Repair]:
@@ -110,6 +114,8 @@ def suspects(departure: Departure) -> Iterator[Repair]:
         yield from islice(entered, MOST_ENTERED)
     yield from islice(_each_once(_reductions(trace, before, axis)), MOST)
     yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
+    several = _over_several_axes(trace, before, axis)
+    yield from islice(_each_once(several), MOST_OF_SEVERAL)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
     yield from islice(of_indices(departure), MOST_INDICES)
@@ -334,6 +340,30 @@ def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Re
         yield replace(made, is_new=True, is_beside=is_beside, changed=changed)
 
 
+def _over_several_axes(
+    trace: Trace, led: Iterable[Recorded], axis: str
+) -> Iterator[Repair]:
+    """The same over all mesh axes along which a value differs: a reduction that was over several of them."""
+    for one in led:
+        reduction = _missing(trace.step(one.number))
+        value = one.array.value
+        if reduction is None or value is None or one.key[0].backward:
+            continue
+        axes = [name for name, _ in value.axes if not name.startswith(EXAMPLES)]
+        if len(axes) < 2 or one.is_argument:
+            continue
+        names = " and ".join(map(repr, axes))
+        reduced = functools.partial(_reduced_over, axes=axes, reduction=reduction)
+        made = _at(one, f"a lax.{reduction} over {names} of this value", value=reduced)
+        yield replace(made, is_new=True)
+
+
+def _reduced_over(value: Any, axes: Sequence[str], reduction: str) -> Any:
+    for axis in axes:
+        value = _reduced(value, axis, reduction)
+    return value
+
+
 def _is_called_from_several(trace: Trace, value: Recorded) -> bool:
     """Whether the function that a value was computed in is called in several places."""
     where = value.key[0]
@@ -447,7 +477,10 @@ def _missing(step: Step) -> str | None:
         return None
     if relation.monoid == "sum":
         return _SUMS.get(step.power)
-    return _EXTREMES.get(relation.monoid or "") if step.power == 0 else None
+    # that a value is the largest of those of all devices may be chance
+    name = str(getattr(step.value.what, "qualname", step.value.what))
+    is_extreme = relation.monoid is not None and relation.monoid in name
+    return _EXTREMES.get(relation.monoid or "") if is_extreme else None
 
 
 _PRIMITIVES = {
@@ -556,6 +589,7 @@ def _of_last(function: Any, axis: str) -> Any:
 # --- shards that take themselves for the whole ------------------------------------------------------------------------
 
 _COUNTS = frozenset({"jax.numpy.arange", "jax.lax.iota"})
+_POSITIONS = frozenset({"argmax", "argmin", "argsort", "top_k", "approx_max_k"})
 _ADDED = (
     "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
 )
@@ -571,9 +605,44 @@ def _offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
         ):
             text = _ADDED.format(axis=axis)
             yield _at(one, text, value=functools.partial(_from_shard_on, axis=axis))
+        offset = _offset_of_positions(trace, one, axis)
+        if offset is not None:
+            text = _ADDED.format(axis=axis)
+            yield _at(one, text, value=offset)
     size = _indexed_size(departure)
     if size is not None:
         yield from _subtracted(trace, departure.culprit.step.value, axis, size)
+
+
+def _offset_of_positions(
+    trace: Trace, value: Recorded, axis: str
+) -> Callable[[Any], Any] | None:
+    """The change that makes the positions of the largest entries of a shard those in the whole array; None if a value is
+    none of these."""
+    name = getattr(value.what, "qualname", "").rpartition(".")[2]
+    if name not in _POSITIONS or value.key[0].backward or len(value.sources) != 1:
+        return None
+    (source,) = value.sources
+    given = trace.many.values[source]
+    relation = trace.step(source).relation
+    if relation is None or relation.kind != "split" or relation.dim is None:
+        return None
+    local = given.array.dims[relation.dim]
+    if not isinstance(local, int):
+        return None
+    whole = int(local) * trace.counts[0]
+    return functools.partial(_with_offset, axis=axis, whole=whole)
+
+
+def _with_offset(value: Any, axis: str, whole: int) -> Any:
+    """Positions in a shard as those in the whole array, and what else there is beside them as it is."""
+    first = _first_of_shard(axis, whole)
+
+    def shifted(leaf: Any) -> Any:
+        is_integer = isinstance(leaf, Array) and (leaf.dtype or "").startswith("int")
+        return leaf + first if is_integer else leaf
+
+    return map_leaves(shifted, value)
 
 
 def _is_counted_in_shards(trace: Trace, value: Recorded, axis: str) -> bool:
@@ -667,8 +736,12 @@ def _with_local_positions(function: Any, name: str, axis: str, size: int) -> Any
 
 
 def _in_shard(positions: Any, axis: str, size: int) -> Any:
-    first = _index(axis) * (size // Outside("jax.lax.axis_size")(axis))
-    return positions - first
+    return positions - _first_of_shard(axis, size)
+
+
+def _first_of_shard(axis: str, whole: int) -> Any:
+    """Where a device's shard begins in a dimension of some size."""
+    return _index(axis) * (whole // Outside("jax.lax.axis_size")(axis))
 
 
 # --- arguments that are not sharded -----------------------------------------------------------------------------------
@@ -725,7 +798,7 @@ def _of_others(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Rep
         for other in (*others, None):
             text = f"{other!r} in place of {axis!r} in this spec"
             function = functools.partial(_replacing, axis=axis, other=other)
-            yield Repair(where, text, function=function)
+            yield Repair(where, text, function=function, is_of_all=True)
 
 
 def _is_sharded(array: Array, axis: str) -> bool:

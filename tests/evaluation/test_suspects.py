@@ -203,6 +203,33 @@ def main():
 SCATTERED = MICRO_BATCHES.replace("{part}", "averaged").replace(
     ' / lax.axis_size("d")', "{part}"
 )
+LARGEST = """
+def best(x, w):
+    logits = x @ w
+    score = jnp.max(logits, axis=-1)
+    place = {part}
+    is_best = score == lax.pmax(score, "v")
+    return lax.pmin(jnp.where(is_best, place, 1000), "v")
+
+
+def main():
+    mapped = jax.shard_map(
+        best, mesh=mesh(v=4), in_specs=(P(), P(None, "v")), out_specs=P(), check_vma=False
+    )
+    return mapped(numbers(8, 5), numbers(5, 24))
+"""
+PEAK = """
+def step(x):
+    peak = {part}
+    return x / peak
+
+
+def main():
+    mapped = jax.shard_map(
+        step, mesh=mesh(r=2, c=4), in_specs=P("r", "c"), out_specs=P("r", "c"), check_vma=False
+    )
+    return mapped(numbers(8, 8))
+"""
 
 MISTAKES = (
     Mistake(
@@ -260,6 +287,22 @@ MISTAKES = (
         "",
         "lax.psum_scatter(",
         "with this lax.psum_scatter divided by the number of devices",
+    ),
+    Mistake(
+        "place_in_the_shard",
+        LARGEST,
+        'jnp.argmax(logits, axis=-1) + lax.axis_index("v") * w.shape[1]',
+        "jnp.argmax(logits, axis=-1)",
+        "place = ",
+        "with the offset of the shard (lax.axis_index('v') times its size) added to this",
+    ),
+    Mistake(
+        "over_no_axis",
+        PEAK,
+        'lax.pmax(jnp.max(jnp.abs(x)), ("r", "c"))',
+        "jnp.max(jnp.abs(x))",
+        "peak = ",
+        "with a lax.pmax over 'c' and 'r' of this value",
     ),
 )
 
