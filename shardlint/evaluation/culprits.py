@@ -170,6 +170,12 @@ class Culprit:
             and self.step.power > 0
         )
 
+    @property
+    def is_put_together_wrongly(self) -> bool:
+        """Whether it is a result that is right as each device has it: shards, of which something else is made."""
+        relation = self.step.relation
+        return not self.operands and relation is not None and relation.kind == "split"
+
     def repeats(self, axis: str) -> bool:
         """Whether it adds up, over the devices, what all of them have alike, as it follows from their arguments."""
         value = self.step.value

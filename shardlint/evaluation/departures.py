@@ -24,11 +24,13 @@ from shardlint.evaluation.excuses import (
     axes_of_result,
     division_by_local_size,
     excuse_of,
+    spec_of_result,
 )
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import Parting, result_of, trace_of
+from shardlint.evaluation.recording import Where
 from shardlint.evaluation.rings import left_behind
 from shardlint.evaluation.row_groups import groups_of
 from shardlint.evaluation.uneven_means import UnevenMean, culprit_of, uneven_means
@@ -76,7 +78,8 @@ class Departure:
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
     each device draws for itself. ``uneven`` is a mean of devices' means that it is due to; ``is_of_ring`` tells that it
-    is due to what stays on its device while the rest goes round.
+    is due to what stays on its device while the rest goes round. ``spec`` is where the spec of the result is made, if
+    the result is a shard as it is and nothing but that spec is wrong.
     """
 
     axis: str
@@ -91,6 +94,7 @@ class Departure:
     evidence: Evidence = field(compare=False, repr=False)
     uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
     is_of_ring: bool = field(default=False, compare=False, repr=False)
+    spec: Where | None = field(default=None, compare=False, repr=False)
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
@@ -315,7 +319,17 @@ def _departure(
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
         is_own=parting.is_own(difference),
         evidence=evidence,
+        spec=_wrong_spec(region, difference, culprit),
     )
+
+
+def _wrong_spec(
+    region: Region, difference: Difference | Resized, culprit: Culprit
+) -> Where | None:
+    if not culprit.is_put_together_wrongly:
+        return None
+    spec = spec_of_result(region, difference)
+    return None if spec is None else spec.where
 
 
 def _of_uneven_means(

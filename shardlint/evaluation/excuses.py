@@ -9,6 +9,7 @@ from shardlint.evaluation.comparison import (
 )
 from shardlint.evaluation.culprits import Culprit, Trace
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.meshes import Spec
 from shardlint.evaluation.parting import Parting
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
@@ -35,6 +36,8 @@ def excuse_of(
     value = culprit.step.value
     if axis in value.array.own:
         return OWN
+    if culprit.is_put_together_wrongly and region.stacked is None:
+        return None  # the result is right as it is
     if _is_part(region, leaf, culprit):
         return ""  # whoever gets the parts of all devices may combine them
     reason = _reason_to_differ(trace, leaf, culprit, difference)
@@ -95,12 +98,20 @@ def _reason_to_differ(
 
 def axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:
     """The mesh axes over which a result is put together from different parts."""
-    results, wanted = region.places
-    paths = paths_of(flatten(results)[1])
     if region.stacked is not None:
         return frozenset(region.split)
-    spec = wanted[paths.index(difference.path)]
+    spec = spec_of_result(region, difference)
     return spec.mentioned if spec else frozenset()
+
+
+def spec_of_result(region: Region, difference: Difference | Resized) -> Spec | None:
+    """The spec of a result of ``shard_map``; None where there is none."""
+    if region.stacked is not None:
+        return None
+    results, wanted = region.places
+    paths = paths_of(flatten(results)[1])
+    spec: Spec | None = wanted[paths.index(difference.path)]
+    return spec
 
 
 def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:

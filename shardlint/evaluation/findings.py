@@ -293,6 +293,8 @@ def _diagnostic(
         notes.append((mended.other.where, f"or with {mended.other.text}"))
     if mended is not None:
         notes += [(one, "made here") for one in files.assigned(mended)]
+    if departure.spec is not None:
+        notes.append((departure.spec, "the spec of this result is made here"))
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)
     notes += [
         (where, "called here") for where in dict.fromkeys(callers) if where is not None

@@ -593,6 +593,7 @@ _POSITIONS = frozenset({"argmax", "argmin", "argsort", "top_k", "approx_max_k"})
 _ADDED = (
     "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
 )
+_ADDED_TO_POSITIONS = "the offset of the shard (lax.axis_index({axis!r}) times its size) added to the positions here"
 _SUBTRACTED = "the offset of the shard (lax.axis_index({axis!r}) times its size) subtracted from {name}"
 
 
@@ -607,8 +608,7 @@ def _offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
             yield _at(one, text, value=functools.partial(_from_shard_on, axis=axis))
         offset = _offset_of_positions(trace, one, axis)
         if offset is not None:
-            text = _ADDED.format(axis=axis)
-            yield _at(one, text, value=offset)
+            yield _at(one, _ADDED_TO_POSITIONS.format(axis=axis), value=offset)
     size = _indexed_size(departure)
     if size is not None:
         yield from _subtracted(trace, departure.culprit.step.value, axis, size)
@@ -617,8 +617,8 @@ def _offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
 def _offset_of_positions(
     trace: Trace, value: Recorded, axis: str
 ) -> Callable[[Any], Any] | None:
-    """The change that makes the positions of the largest entries of a shard those in the whole array; None if a value is
-    none of these."""
+    """The change that makes the positions of the largest entries of a shard those in the whole array; None if a value
+    has no such positions."""
     name = getattr(value.what, "qualname", "").rpartition(".")[2]
     if name not in _POSITIONS or value.key[0].backward or len(value.sources) != 1:
         return None

@@ -48,6 +48,10 @@ REPAIRS = {
         "inside = ",
     ),
     "wrong_source": ("`-` in place of `+` here", "source = (here + turn)"),
+    "rows_of_the_shard": (
+        "the offset of the shard (lax.axis_index('rows') times its size) added to the positions here",
+        "best, at = lax.top_k(",
+    ),
     "local_positions": (
         "the offset of the shard (lax.axis_index('s') times its size) added to this",
         "rows = jnp.arange(length)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -294,7 +295,7 @@ MISTAKES = (
         'jnp.argmax(logits, axis=-1) + lax.axis_index("v") * w.shape[1]',
         "jnp.argmax(logits, axis=-1)",
         "place = ",
-        "with the offset of the shard (lax.axis_index('v') times its size) added to this",
+        "with the offset of the shard (lax.axis_index('v') times its size) added to the positions here",
     ),
     Mistake(
         "over_no_axis",
@@ -309,11 +310,11 @@ MISTAKES = (
 
 def findings(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str
-) -> list[dict[str, str]]:
+) -> list[dict[str, Any]]:
     path = folder / "program.py"
     path.write_text(text)
     main(["--no-cache", "--select", "ST316", "--format", "json", str(path)])
-    found: list[dict[str, str]] = json.loads(capsys.readouterr().out)
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return found
 
 
@@ -327,6 +328,33 @@ def test_the_change_is_named(
     (finding,) = findings(tmp_path, capsys, text)
     assert mistake.line in text.splitlines()[int(finding["line"]) - 1]
     assert mistake.says in finding["message"]
+
+
+def test_the_spec_of_a_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a result that is right as it is, the spec is named."""
+    text = """
+def doubled(x):
+    return 2 * x
+
+
+def main():
+    over = mesh(a=2, b=4)
+    out = {part}
+    mapped = jax.shard_map(doubled, mesh=over, in_specs=P(("a", "b")), out_specs=out, check_vma=False)
+    return mapped(numbers(16, 3))
+"""
+    right, wrong = 'P(("a", "b"))', 'P(("b", "a"))'
+    mistake = Mistake("order", text, right, wrong, "", "")
+    assert findings(tmp_path, capsys, mistake.text(right)) == []
+    found = findings(tmp_path, capsys, mistake.text(wrong))
+    lines = mistake.text(wrong).splitlines()
+    assert found
+    for finding in found:
+        (note,) = finding["related"]
+        assert note["message"] == "the spec of this result is made here"
+        assert lines[note["line"] - 1] == f"    out = {wrong}"
 
 
 JUDGED = """
