@@ -46,7 +46,7 @@ def excuse_of(
     if is_whole or culprit.has_partial_sum or culprit.mixes_shards(axis):
         return None
     if axis not in value.given.names and _is_data_axis(parting.many, region, axis):
-        return ""  # each device's examples are a batch of its own
+        return "each device's examples are a batch of its own"
     return None
 
 
