@@ -46,7 +46,9 @@ def excuse_of(
     if is_whole or culprit.has_partial_sum or culprit.mixes_shards(axis):
         return None
     if axis not in value.given.names and _is_data_axis(parting.many, region, axis):
-        return "each device's examples are a batch of its own"
+        # of a function that is mapped as it is, such as jnp.sum, no expression is known
+        is_followed = value.is_inside
+        return "each device's examples are a batch of its own" if is_followed else ""
     return None
 
 

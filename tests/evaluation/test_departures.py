@@ -276,6 +276,16 @@ if __name__ == "__main__":
 """
 
 
+def test_examples_of_each_device_are_counted() -> None:
+    """What is computed of them may be meant to be each device's own: nothing is reported, and that is said."""
+    text = PMAPPED.format(
+        mapped="lambda x: (x - x.mean(axis=0)) / x.std(axis=0)", combined="parts.sum()"
+    )
+    judgement = judged(text)
+    assert judgement.departures == ()
+    assert judgement.reasons == ("i: each device's examples are a batch of its own",)
+
+
 @pytest.mark.parametrize(
     ("mapped", "combined"),
     [
