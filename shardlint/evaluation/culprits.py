@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from shardlint.evaluation import optimizers, relations
-from shardlint.evaluation.recording import Recorded, Recorder
+from shardlint.evaluation.recording import Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import Relation
 
@@ -41,6 +41,15 @@ class Step:
     @property
     def power(self) -> Fraction | int:
         return 0 if self.relation is None else self.relation.power
+
+    @property
+    def takes_extreme(self) -> bool:
+        """Whether what holds of it is that it is the largest or the smallest of all devices, and a function that takes
+        such gave it: of other functions, that may be chance."""
+        monoid = None if self.relation is None else self.relation.monoid
+        what = self.value.what
+        name = getattr(what, "qualname", getattr(what, "__name__", ""))
+        return monoid in ("max", "min") and monoid in name.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -249,6 +258,14 @@ class Trace:
         found = self._steps.get(number)
         if found is None:
             found = self._steps[number] = self._compared(self.many.values[number])
+        return found
+
+    @functools.cached_property
+    def executions(self) -> Mapping[Where, Sequence[Recorded]]:
+        """What each expression gave, in order."""
+        found: dict[Where, list[Recorded]] = {}
+        for one in self.many.values:
+            found.setdefault(one.key[0], []).append(one)
         return found
 
     def twin(self, value: Recorded) -> Recorded | None:

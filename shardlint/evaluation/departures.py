@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlint.evaluation import replicas
+from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import (
     Difference,
     Incomparable,
@@ -79,7 +80,8 @@ class Departure:
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
     each device draws for itself. ``uneven`` is a mean of devices' means that it is due to; ``is_of_ring`` tells that it
     is due to what stays on its device while the rest goes round. ``spec`` is where the spec of the result is made, if
-    the result is a shard as it is and nothing but that spec is wrong.
+    the result is a shard as it is and nothing but that spec is wrong. ``mended`` is the change that bears it out, if
+    it needed one.
     """
 
     axis: str
@@ -95,6 +97,7 @@ class Departure:
     uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
     is_of_ring: bool = field(default=False, compare=False, repr=False)
     spec: Where | None = field(default=None, compare=False, repr=False)
+    mended: Repair | None = field(default=None, compare=False, repr=False)
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:

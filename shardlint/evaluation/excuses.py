@@ -75,10 +75,7 @@ def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
     is_result &= region.stacked is not None
     if not is_result or relation is None or relation.kind != "part":
         return False
-    name = getattr(value.what, "qualname", getattr(value.what, "__name__", ""))
-    return relation.monoid is not None and (
-        relation.monoid == "sum" or relation.monoid in name.rpartition(".")[2]
-    )
+    return relation.monoid == "sum" or culprit.step.takes_extreme
 
 
 def _reason_to_differ(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
 from shardlint.evaluation.assignments import assigned
+from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import ALLOWANCE, Entry, Program
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.entries import (
@@ -23,7 +24,6 @@ from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import leaves_parts_behind, repair
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
-from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import (
     cause,
     departure_text,

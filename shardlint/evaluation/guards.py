@@ -232,12 +232,7 @@ def operate(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
         return within_bounds(
             operated(symbol, _OPERATORS[name], left, right, (path, place))
         )
-    try:
-        value = changed(Where(path, place), _OPERATORS[name])(left, right)
-    except SizesDiffer as error:
-        _blame(error, (left, right))
-        raise
-    return note(path, place, name, value, (left, right))
+    return _of_arrays(path, place, name, _OPERATORS[name], left, right)
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -256,8 +251,20 @@ def compare(path: str, place: Place, name: str, left: Any, right: Any) -> Any:
     if not isinstance(left, Array) and not isinstance(right, Array):
         return comparison(left, right)
     left, right = content(left), content(right)
+    return _of_arrays(path, place, name, comparison, left, right)
+
+
+def _of_arrays(
+    path: str,
+    place: Place,
+    name: str,
+    function: Callable[[Any, Any], Any],
+    left: Any,
+    right: Any,
+) -> Any:
+    """What an operator gives, one of whose operands is an array."""
     try:
-        value = changed(Where(path, place), comparison)(left, right)
+        value = changed(Where(path, place), function)(left, right)
     except SizesDiffer as error:
         _blame(error, (left, right))
         raise

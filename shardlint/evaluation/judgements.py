@@ -235,8 +235,11 @@ def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | 
     found = departure_of(program, declared, other, axis)
     if not isinstance(found, Suspected):
         return found
-    mended = (one for one in found.candidates if repair(one) is not None)
-    return next(mended, found.reason)
+    for one in found.candidates:
+        mended = repair(one)
+        if mended is not None:
+            return replace(one, mended=mended)
+    return found.reason
 
 
 def _is_rounding(program: Program, axis: str) -> bool:

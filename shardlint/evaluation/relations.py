@@ -90,8 +90,7 @@ def _relations(
         ):
             pair = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
             own = dim - first if dim >= first else None
-            for power in _powers(*pair, ratio):
-                yield Relation("split", own, power=power)
+            yield from (split(own, power) for power in _powers(*pair, ratio))
             return
     if shape != other and len(shape) == 1 and not first:
         yield from _padded_relations(many, few, ratio)

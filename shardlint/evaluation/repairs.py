@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 from shardlint.evaluation import replicas
+from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Allowance, Program, compared
 from shardlint.evaluation.departures import Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
@@ -18,7 +19,6 @@ from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.suspects import (
     MOST_INDICES,
     MOST_RINGS,
-    Repair,
     of_indices,
     rings_to_close,
     suspects,
@@ -34,6 +34,8 @@ STEPS = 150_000
 def repair(departure: Departure) -> Repair | None:
     """The first change with which no result depends on the number of devices, or else one with which fewer do, and the
     reported one does not."""
+    if departure.mended is not None:
+        return departure.mended
     evidence = departure.evidence
     program = replace(evidence.program, allowance=Allowance(STEPS))
     best: Repair | None = None

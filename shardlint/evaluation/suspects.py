@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from shardlint.evaluation import guards
+from shardlint.evaluation.change import Repair, same
 from shardlint.evaluation.culprits import Step, Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
@@ -30,7 +31,7 @@ from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
-from shardtypes.semantics.simulated import EXAMPLES
+from shardtypes.semantics.simulated import is_of_examples
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 MOST = 16
@@ -47,41 +48,6 @@ MOST_OF_SEVERAL = 8
 
 _SHORT = {"jax.lax.psum": "lax.psum", "jax.lax.pmean": "lax.pmean"}
 _OTHER = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
-
-
-def _same(given: Any) -> Any:
-    return given
-
-
-@dataclass(frozen=True)
-class Repair:
-    """A change at an expression: of the function that is called there, or of its value. ``text`` says it."""
-
-    where: Where
-    text: str
-    function: Callable[[Any], Any] = field(compare=False, default=_same)
-    value: Callable[[Any], Any] = field(compare=False, default=_same)
-    is_new: bool = False
-    """Whether it is a reduction that was not there."""
-    is_beside: bool = False
-    """Whether there is a reduction over other axes: where one is missing, it is best taken there."""
-    left: frozenset[str] = frozenset()
-    """Other results that still depend on the number of devices."""
-    changed: tuple[Where, ...] = ()
-    """What is changed, if that is not the expression."""
-    caller: Where | None = None
-    """The call of the function that the expression is in; None in the mapped function itself."""
-    argument: tuple[int, str] | None = None
-    """The position and the name of the one that is another."""
-    other: Repair | None = None
-    """Another change that does as well."""
-    is_of_all: bool = False
-    """Whether it says nothing if other results still depend on the number of devices."""
-
-    @property
-    def changes(self) -> dict[Where, Repair]:
-        """The change at each place that it is made at."""
-        return dict.fromkeys(self.changed or (self.where,), self)
 
 
 def suspects(departure: Departure) -> Iterator[Repair]:
@@ -114,7 +80,7 @@ def suspects(departure: Departure) -> Iterator[Repair]:
         yield from islice(entered, MOST_ENTERED)
     yield from islice(_each_once(_reductions(trace, before, axis)), MOST)
     yield from islice(_each_once(_reductions(trace, after, axis)), MOST)
-    several = _over_several_axes(trace, before, axis)
+    several = _over_several_axes(trace, before)
     yield from islice(_each_once(several), MOST_OF_SEVERAL)
     yield from islice(_each_once(_of_specs(trace, reversed(led), axis)), MOST_SPECS)
     yield from islice(_each_once(_swapped(trace, reversed(led), axis)), MOST_SWAPS)
@@ -151,7 +117,7 @@ def _even(uneven: UnevenMean, axis: str) -> Iterator[Repair]:
 
 
 def _at(
-    recorded: Recorded, text: str, function: Any = _same, value: Any = _same
+    recorded: Recorded, text: str, function: Any = same, value: Any = same
 ) -> Repair:
     return Repair(recorded.key[0], text, function, value, caller=recorded.caller)
 
@@ -265,41 +231,45 @@ def _indices_along_others(trace: Trace, axis: str) -> Iterator[Repair]:
                 yield _at(one, text, function=_always(_index_along(other)))
 
 
-_OPPOSITE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "+": operator.sub,
-    "-": operator.add,
-    "<": operator.le,
-    "<=": operator.lt,
-    ">": operator.ge,
-    ">=": operator.gt,
+#: What is taken for each operator by mistake: its symbol, and what it computes.
+_OPPOSITE: Mapping[Any, tuple[str, Callable[[Any, Any], Any]]] = {
+    "+": ("-", operator.sub),
+    "-": ("+", operator.add),
+    "<": ("<=", operator.le),
+    "<=": ("<", operator.lt),
+    ">": (">=", operator.ge),
+    ">=": (">", operator.gt),
 }
-_SYMBOLS = {"+": "-", "-": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 
 
 def of_indices(departure: Departure) -> Iterator[Repair]:
     """Another sign, or another comparison, of what is computed from the index of a device."""
-    return _each_once(_of_indices(departure.evidence.trace, departure))
+    return _each_once(_of_indices(departure))
 
 
-def _of_indices(trace: Trace, departure: Departure) -> Iterator[Repair]:
-    numbers = {
-        one.number
-        for one in trace.many.values
-        if getattr(one.what, "qualname", "") == "jax.lax.axis_index"
-        and departure.axis in one.given.names
-    }
+def _of_indices(departure: Departure) -> Iterator[Repair]:
+    trace = departure.evidence.trace
+    of_index = _of_device_index(trace, departure.axis)
     for number in sorted(trace.ancestors(departure.evidence.sources), reverse=True):
         one = trace.many.values[number]
-        if one.what not in _OPPOSITE or one.key[0].backward or not _counts(one):
+        is_position = _is_integer(one) or one.array.dtype == "bool"
+        if number not in of_index or one.key[0].backward or not is_position:
             continue
-        if numbers & trace.ancestors([number]):
-            text = f"`{_SYMBOLS[one.what]}` in place of `{one.what}` here"
-            yield _at(one, text, function=_always(_OPPOSITE[one.what]))
+        if isinstance(one.what, str) and one.what in _OPPOSITE:
+            symbol, function = _OPPOSITE[one.what]
+            text = f"`{symbol}` in place of `{one.what}` here"
+            yield _at(one, text, function=_always(function))
 
 
-def _counts(value: Recorded) -> bool:
-    """Whether a value is an integer or a truth value."""
-    return (value.array.dtype or "").startswith(("int", "uint", "bool"))
+def _of_device_index(trace: Trace, axis: str) -> set[int]:
+    """The values that were computed from the index of a device along an axis."""
+    found = set[int]()
+    for one in trace.many.values:
+        name = getattr(one.what, "qualname", "")
+        is_index = name == "jax.lax.axis_index" and axis in one.given.names
+        if is_index or not found.isdisjoint(one.sources):
+            found.add(one.number)
+    return found
 
 
 def _mesh_axes(trace: Trace) -> frozenset[str]:
@@ -340,16 +310,14 @@ def _reductions(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Re
         yield replace(made, is_new=True, is_beside=is_beside, changed=changed)
 
 
-def _over_several_axes(
-    trace: Trace, led: Iterable[Recorded], axis: str
-) -> Iterator[Repair]:
+def _over_several_axes(trace: Trace, led: Iterable[Recorded]) -> Iterator[Repair]:
     """The same over all mesh axes along which a value differs: a reduction that was over several of them."""
     for one in led:
         reduction = _missing(trace.step(one.number))
         value = one.array.value
         if reduction is None or value is None or one.key[0].backward:
             continue
-        axes = [name for name, _ in value.axes if not name.startswith(EXAMPLES)]
+        axes = [axis[0] for axis in value.axes if not is_of_examples(axis)]
         if len(axes) < 2 or one.is_argument:
             continue
         names = " and ".join(map(repr, axes))
@@ -369,7 +337,7 @@ def _is_called_from_several(trace: Trace, value: Recorded) -> bool:
     where = value.key[0]
     if where.backward or value.caller is None:
         return False
-    callers = {one.caller for one in trace.many.values if one.key[0] == where}
+    callers = {one.caller for one in trace.executions[where]}
     return len(callers) > 1
 
 
@@ -381,10 +349,8 @@ def _parts_at(
     where there are no shards."""
     parts = set[tuple[int, int]]()
     has_shards = False
-    for one in trace.many.values:
-        place, times, leaf = one.key
-        if place != where:
-            continue
+    for one in trace.executions[where]:
+        _, times, leaf = one.key
         step = trace.step(one.number)
         has_shards |= _kind(step) == "split"
         if _missing(step) == reduction or (reduction == "psum" and _is_share(step)):
@@ -477,9 +443,7 @@ def _missing(step: Step) -> str | None:
         return None
     if relation.monoid == "sum":
         return _SUMS.get(step.power)
-    # that a value is the largest of those of all devices may be chance
-    name = str(getattr(step.value.what, "qualname", step.value.what))
-    is_extreme = relation.monoid is not None and relation.monoid in name
+    is_extreme = step.power == 0 and step.takes_extreme
     return _EXTREMES.get(relation.monoid or "") if is_extreme else None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardlint.evaluation.arrays import Method
+from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
@@ -13,7 +14,6 @@ from shardlint.evaluation.drifting import Drifting
 from shardlint.evaluation.guards import ITEM
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
-from shardlint.evaluation.suspects import Repair
 from shardtypes.lang.messages import (
     applied_to,
     device_mean,

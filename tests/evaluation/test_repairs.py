@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from shardlint.cli import main
+from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Program
 from shardlint.evaluation.departures import Departure, differing_results
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES
 from shardlint.evaluation.repairs import repair
-from shardlint.evaluation.suspects import Repair
 from shardlint.evaluation.wording import repair_text
 from tests.evaluation.changes import CHANGES, Change, source
 from tests.evaluation.test_departures import judged

@@ -1,0 +1,45 @@
+"""One small change of a program, at an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shardlint.evaluation.recording import Where
+
+
+def same(given: Any) -> Any:
+    """What is not changed."""
+    return given
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A change at an expression: of the function that is called there, or of its value. ``text`` says it."""
+
+    where: Where
+    text: str
+    function: Callable[[Any], Any] = field(compare=False, default=same)
+    value: Callable[[Any], Any] = field(compare=False, default=same)
+    is_new: bool = False
+    """Whether it is a reduction that was not there."""
+    is_beside: bool = False
+    """Whether there is a reduction over other axes: where one is missing, it is best taken there."""
+    left: frozenset[str] = frozenset()
+    """Other results that still depend on the number of devices."""
+    changed: tuple[Where, ...] = ()
+    """What is changed, if that is not the expression."""
+    caller: Where | None = None
+    """The call of the function that the expression is in; None in the mapped function itself."""
+    argument: tuple[int, str] | None = None
+    """The position and the name of the one that is another."""
+    other: Repair | None = None
+    """Another change that does as well."""
+    is_of_all: bool = False
+    """Whether it says nothing if other results still depend on the number of devices."""
+
+    @property
+    def changes(self) -> dict[Where, Repair]:
+        """The change at each place that it is made at."""
+        return dict.fromkeys(self.changed or (self.where,), self)
