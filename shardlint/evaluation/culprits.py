@@ -39,6 +39,22 @@ class Step:
     relation: Relation | None
 
     @property
+    def kind(self) -> str:
+        """Of its relation; empty where none is known."""
+        return "" if self.relation is None else self.relation.kind
+
+    @property
+    def dim(self) -> int | None:
+        """The dimension that is sharded; None where none is, or it is not known which."""
+        return None if self.relation is None else self.relation.dim
+
+    @property
+    def monoid(self) -> str:
+        """By which parts make a whole; empty where it has none."""
+        monoid = None if self.relation is None else self.relation.monoid
+        return monoid or ""
+
+    @property
     def power(self) -> Fraction | int:
         return 0 if self.relation is None else self.relation.power
 
@@ -46,10 +62,10 @@ class Step:
     def takes_extreme(self) -> bool:
         """Whether what holds of it is that it is the largest or the smallest of all devices, and a function that takes
         such gave it: of other functions, that may be chance."""
-        monoid = None if self.relation is None else self.relation.monoid
         what = self.value.what
         name = getattr(what, "qualname", getattr(what, "__name__", ""))
-        return monoid in ("max", "min") and monoid in name.rpartition(".")[2]
+        is_extreme = self.monoid in ("max", "min")
+        return is_extreme and self.monoid in name.rpartition(".")[2]
 
 
 @dataclass(frozen=True)
@@ -69,13 +85,12 @@ class Culprit:
     def has_partial_sum(self) -> bool:
         """Whether it is a partial sum or mean that the expression is applied to, or gives away as if it were whole. One
         beside a value that is sharded may be meant: devices normalize what they have."""
-        relations = [
-            one.relation
-            for one in self.operands or (self.step,)
-            if one.relation is not None
-        ]
-        partial = any(relation.kind == "part" for relation in relations)
-        return partial and not any(relation.kind == "split" for relation in relations)
+        kinds = {one.kind for one in self.operands or (self.step,)}
+        return "part" in kinds and "split" not in kinds
+
+    @property
+    def _sharded_operands(self) -> list[Step]:
+        return [one for one in self.operands if one.kind == "split"]
 
     def mixes_shards(self, axis: str) -> bool:
         """Whether it is one function of JAX's that computes each entry along a dimension from those that one device has
@@ -83,14 +98,9 @@ class Culprit:
         collective."""
         if axis in self.step.value.given.names:
             return False
-        sharded = [
-            one
-            for one in self.operands
-            if one.relation is not None and one.relation.kind == "split"
-        ]
-        if len(sharded) != 1 or not getattr(
-            self.step.value.what, "qualname", ""
-        ).startswith("jax."):
+        sharded = self._sharded_operands
+        is_of_jax = self.step.value.name.startswith("jax.")
+        if len(sharded) != 1 or not is_of_jax:
             return False
         given, made = sharded[0].value.array, self.step.value.array
         return given.dims == made.dims and not _is_reordered(given, made)
@@ -102,10 +112,8 @@ class Culprit:
         if len(self.operands) != 1:
             return False
         (operand,) = self.operands
-        is_sharded = operand.relation is not None and operand.relation.kind == "split"
-        return is_sharded and _has_only_entries_of(
-            operand.value.array, self.step.value.array
-        )
+        given, made = operand.value.array, self.step.value.array
+        return operand.kind == "split" and _has_only_entries_of(given, made)
 
     @property
     def selects_the_only_one(self) -> bool:
@@ -113,7 +121,7 @@ class Culprit:
         if not self.selects:
             return False
         (operand,) = self.operands
-        dimension = None if operand.relation is None else operand.relation.dim
+        dimension = operand.dim
         given, made = operand.value.array, self.step.value.array
         if dimension is None or given.dims[dimension] != 1:
             return False
@@ -126,15 +134,10 @@ class Culprit:
         if len(self.operands) != 1:
             return False
         (operand,) = self.operands
-        relation = operand.relation
-        if (
-            not operand.value.is_argument
-            or relation is None
-            or relation.kind != "split"
-        ):
+        if not operand.value.is_argument or operand.kind != "split":
             return False
         given, made = operand.value.array.dims, self.step.value.array.dims
-        if not given or len(made) != len(given) + 1 or relation.dim != 0:
+        if not given or len(made) != len(given) + 1 or operand.dim != 0:
             return False
         is_reordered = _is_reordered(operand.value.array, self.step.value.array)
         return made[2:] == given[1:] and is_reordered
@@ -143,11 +146,7 @@ class Culprit:
     def takes_blocks(self) -> bool:
         """Whether each device takes, of its shard, what lies at places of its own along a dimension that is whole: a
         block on the diagonal, as preconditioners do. Nothing is lost along the sharded dimension."""
-        arrays = [
-            one
-            for one in self.operands
-            if one.relation is not None and one.relation.kind == "split"
-        ]
+        arrays = self._sharded_operands
         places = [
             one for one in self.operands if not _is_number(one) and one.state == "lost"
         ]
@@ -158,7 +157,7 @@ class Culprit:
         ):
             return False
         given, made = arrays[0].value.array, self.step.value.array
-        dimension = arrays[0].relation.dim if arrays[0].relation is not None else None
+        dimension = arrays[0].dim
         if dimension is None or given.rank != made.rank:
             return False
         return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(
@@ -170,11 +169,11 @@ class Culprit:
         """Whether it multiplies by a number that the program takes from the devices, as one does that takes larger
         steps on more of them. A product of what is right by itself is off by such a number only."""
         what = self.step.value.what
-        is_product = what in _PRODUCTS or getattr(what, "qualname", "") in _PRODUCTS
+        is_product = self.step.value.name in _PRODUCTS
         is_product |= getattr(what, "__module__", "") == optimizers.__name__
         return (
             is_product
-            and not self.step.value.key[0].backward
+            and not self.step.value.is_backward
             and self.step.state == "off"
             and self.step.power > 0
         )
@@ -182,18 +181,16 @@ class Culprit:
     @property
     def is_put_together_wrongly(self) -> bool:
         """Whether it is a result that is right as each device has it: shards, of which something else is made."""
-        relation = self.step.relation
-        return not self.operands and relation is not None and relation.kind == "split"
+        return not self.operands and self.step.kind == "split"
 
     def repeats(self, axis: str) -> bool:
         """Whether it adds up, over the devices, what all of them have alike, as it follows from their arguments."""
         value = self.step.value
         if not self.is_of_arguments or axis not in value.given.names:
             return False
-        if getattr(value.what, "qualname", "") != "jax.lax.psum":
+        if value.name != "jax.lax.psum":
             return False
-        relations = [one.relation for one in self.operands]
-        if any(relation is None or relation.kind != "same" for relation in relations):
+        if any(one.kind != "same" for one in self.operands):
             return False
         states = [one.state for one in self.operands]
         return "holds" in states
@@ -201,29 +198,24 @@ class Culprit:
     def divides_by_local_size(self, axis: str) -> bool:
         """Whether it divides a sum over all devices by a number that is smaller on more of them, as is the local size
         of what was summed: the mean is too large by their number."""
-        relation = self.step.relation
-        if self.step.state != "off" or relation is None or len(self.operands) != 1:
+        if self.step.state != "off" or len(self.operands) != 1:
             return False
         (operand,) = self.operands
-        is_mean = self.step.value.what in ("/", "/=") and relation.power == 1
+        is_mean = self.step.value.what in ("/", "/=") and self.step.power == 1
         is_sum = _is_call(operand, "jax.lax.psum") and operand.state == "holds"
         return (
             is_mean
             and is_sum
-            and relation.kind == "same"
+            and self.step.kind == "same"
             and axis in operand.value.given.names
         )
 
     def adds_shards(self, axis: str) -> bool:
         """Whether it adds up, over the devices, parts of one array that stand for different entries of it."""
         reduces = (
-            getattr(self.step.value.what, "qualname", "") in _REDUCTIONS
-            and axis in self.step.value.given.names
+            self.step.value.name in _REDUCTIONS and axis in self.step.value.given.names
         )
-        return reduces and any(
-            one.relation is not None and one.relation.kind == "split"
-            for one in self.operands
-        )
+        return reduces and any(one.kind == "split" for one in self.operands)
 
 
 class Trace:
@@ -244,10 +236,10 @@ class Trace:
         self._twins = {
             one.key: one
             for one in few.values
-            if many.met[one.key[0]] == few.met[one.key[0]]
+            if many.met[one.where] == few.met[one.where]
         }
         self._first = {
-            (one.key[0], one.key[2]): one for one in few.values if one.key[1] == 0
+            (one.where, one.key[2]): one for one in few.values if one.key[1] == 0
         }
         self._steps: dict[int, Step] = {}
         self._choosing: dict[int, bool] = {}
@@ -265,7 +257,7 @@ class Trace:
         """What each expression gave, in order."""
         found: dict[Where, list[Recorded]] = {}
         for one in self.many.values:
-            found.setdefault(one.key[0], []).append(one)
+            found.setdefault(one.where, []).append(one)
         return found
 
     def twin(self, value: Recorded) -> Recorded | None:
@@ -277,7 +269,7 @@ class Trace:
         twin = self.twin(value)
         if twin is not None or value.key[1] > 0:
             return twin
-        return self._first.get((value.key[0], value.key[2]))
+        return self._first.get((value.where, value.key[2]))
 
     def _compared(self, one: Recorded) -> Step:
         held = self._held(one)
@@ -364,10 +356,7 @@ class Trace:
             operands = self.before(step)
             places = [one for one in operands if self._counts_from_zero(one)]
             others = [one for one in operands if one not in places]
-            of_shards = any(
-                one.relation is not None and one.relation.kind == "split"
-                for one in others
-            )
+            of_shards = any(one.kind == "split" for one in others)
             if places and of_shards and all(_may_hold(one) for one in others):
                 return self._described(step, operands)
         return None
@@ -440,26 +429,14 @@ class Trace:
     def _completed(self, step: Step, lost: list[Step]) -> Culprit | None:
         """Where a partial result that is off by a factor, as a mean of each device's own examples is, was completed in
         a way that leaves the factor in."""
-        if (
-            step.state != "off"
-            or step.relation is None
-            or step.relation.kind not in ("part", "split")
-        ):
+        if step.state != "off" or step.kind not in ("part", "split"):
             return None
         for later in lost:
+            if later.state != "off" or later.kind != "same":
+                continue
             operands = self.before(later)
-            if (
-                later.state == "off"
-                and later.relation is not None
-                and later.relation.kind == "same"
-            ):
-                if any(
-                    one.state == "off"
-                    and one.relation is not None
-                    and one.relation.kind == "part"
-                    for one in operands
-                ):
-                    return Culprit(later, operands, step)
+            if any(one.state == "off" and one.kind == "part" for one in operands):
+                return Culprit(later, operands, step)
         return None
 
     def _lost(self, sources: Iterable[int]) -> list[Step]:
@@ -491,8 +468,7 @@ class Trace:
 
     def _is_own(self, step: Step) -> bool:
         """Whether devices differ in a value that is not sharded over them."""
-        is_sharded = step.relation is not None and step.relation.kind == "split"
-        return not is_sharded and _varies_along(step.value.array, self.axis)
+        return step.kind != "split" and _varies_along(step.value.array, self.axis)
 
     def has_one_each(self, sources: Iterable[int]) -> bool:
         """Whether a value comes from the only entry that each device has of a sharded array, as where each has one
@@ -516,10 +492,10 @@ class Trace:
         return False
 
     def _is_entry(self, made: Array, given: Array) -> bool:
-        relation = None if given.relations is None else given.relations[self.axis]
-        if relation is None or relation.kind != "split" or relation.dim is None:
+        dimension = given.sharded_dimension(self.axis)
+        if dimension is None:
             return False
-        others = (*given.dims[: relation.dim], *given.dims[relation.dim + 1 :])
+        others = (*given.dims[:dimension], *given.dims[dimension + 1 :])
         return made.dims == others and _has_only_entries_of(given, made)
 
     def are_sent(self, number: int) -> bool:
@@ -527,7 +503,7 @@ class Trace:
         after = {number}
         for one in self._computed_from(after):
             after.add(one.number)
-            is_sending = getattr(one.what, "qualname", "") in _SENDING
+            is_sending = one.name in _SENDING
             if is_sending and self.axis in one.given.names:
                 return True
         return False
@@ -608,7 +584,7 @@ class Trace:
 
 
 def _is_call(step: Step, qualname: str) -> bool:
-    return getattr(step.value.what, "qualname", "") == qualname
+    return step.value.name == qualname
 
 
 def _is_reordered(given: Array, made: Array) -> bool:
@@ -631,8 +607,7 @@ def _has_only_entries_of(given: Array, made: Array) -> bool:
 
 
 def _is_split(step: Step) -> bool:
-    relation = step.relation
-    return step.state == "holds" and relation is not None and relation.kind == "split"
+    return step.state == "holds" and step.kind == "split"
 
 
 def _is_divided(step: Step) -> bool:
@@ -649,10 +624,7 @@ def _may_hold(step: Step) -> bool:
     mean times the number of devices; the cotangents of these examples are its shards, times that number."""
     if step.state == "holds":
         return True
-    if step.relation is None:
-        return False
-    kind = step.relation.kind
-    return kind == "part" or (kind == "split" and step.value.key[0].backward)
+    return step.kind == "part" or (step.kind == "split" and step.value.is_backward)
 
 
 def _is_number(step: Step) -> bool:

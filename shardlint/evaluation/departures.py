@@ -379,6 +379,6 @@ def _culprit(trace: Trace, leaf: Array) -> Culprit | None:
     if found is None and len(leaf.sources) == 1:
         (last,) = leaf.sources
         step: Step = trace.step(last)
-        if step.relation is not None and step.relation.kind in ("part", "split"):
+        if step.kind in ("part", "split"):
             return Culprit(step, ())
     return found

@@ -86,7 +86,7 @@ def _drifting(run: Outcome, recorder: Recorder, one: _Carried) -> Drifting | Non
         one.path,
         one.index,
         *one.values,
-        source.key[0],
+        source.where,
         taken,
     )
 
@@ -141,16 +141,16 @@ def _item(recorder: Recorder, leaf: Array) -> Where | None:
     for value in recorder.values:
         if value.is_inside or len(value.sources) != 1:
             continue
-        if value.what != ITEM and getattr(value.what, "qualname", "") not in TAKES_ONE:
+        if value.what != ITEM and value.name not in TAKES_ONE:
             continue
         (source,) = value.sources
         is_of_result = recorder.values[source].array.value is leaf.value
         if is_of_result and value.array.dims == leaf.dims[1:]:
-            return value.key[0]
+            return value.where
     return None
 
 
 def _is_from_gradients(recorder: Recorder, leaf: Array) -> bool:
     """Whether an array was computed from gradients."""
     led = recorder.led(leaf.sources)
-    return any(recorder.values[number].key[0].backward for number in led)
+    return any(recorder.values[number].is_backward for number in led)

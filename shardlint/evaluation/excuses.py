@@ -70,12 +70,12 @@ def division_by_local_size(trace: Trace, leaf: Array) -> Culprit | None:
 def _is_part(region: Region, leaf: Array, culprit: Culprit) -> bool:
     """Whether ``pmap`` gives each device's part of a sum as it is, or what a function that takes the largest or the
     smallest gave of its own: of other functions, that a result is the largest one may be chance."""
-    value, relation = culprit.step.value, culprit.step.relation
-    is_result = leaf.sources == frozenset({value.number})
+    step = culprit.step
+    is_result = leaf.sources == frozenset({step.value.number})
     is_result &= region.stacked is not None
-    if not is_result or relation is None or relation.kind != "part":
+    if not is_result or step.kind != "part":
         return False
-    return relation.monoid == "sum" or culprit.step.takes_extreme
+    return step.monoid == "sum" or step.takes_extreme
 
 
 def _reason_to_differ(
@@ -118,7 +118,7 @@ def _is_data_axis(many: Outcome, region: Region, axis: str) -> bool:
     its first dimension, and devices exchange nothing but sums and averages."""
     assert many.recorder is not None
     exchanged = any(
-        axis in one.given.names and getattr(one.what, "qualname", "") in _EXCHANGES
+        axis in one.given.names and one.name in _EXCHANGES
         for one in many.recorder.values
     )
     return region.split.get(axis, frozenset()) == {0} and not exchanged

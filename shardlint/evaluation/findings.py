@@ -240,7 +240,7 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
 
 def _meant(departure: Departure, sizes: Mapping[str, int]) -> str:
     """What is counted of a departure that is not reported."""
-    where = departure.culprit.step.value.key[0]
+    where = departure.culprit.step.value.where
     place = f"{where.path}:{where.place[0]}"
     return messages.may_be_meant(place, departure_text(departure, sizes))
 
@@ -275,11 +275,11 @@ def _diagnostic(
 ) -> Diagnostic:
     """At the expression to change where one is found that mends all; else where the runs part."""
     culprit = departure.culprit
-    parts = culprit.step.value.key[0]
+    parts = culprit.step.value.where
     mended = repair(departure)
     notes: list[tuple[Where, str]] = []
     if culprit.begun is not None:
-        notes.append((culprit.begun.value.key[0], "the factor comes from here"))
+        notes.append((culprit.begun.value.where, "the factor comes from here"))
     if mended is not None and _is_to_change(mended, files):
         where = mended.where
         text = mended_text(departure, mended, parts == where, sizes)

@@ -255,7 +255,7 @@ def _without_repeats(found: list[Departure]) -> Iterator[Departure]:
     """One departure for each place."""
     seen = set()
     for one in found:
-        where = one.culprit.step.value.key[0]
+        where = one.culprit.step.value.where
         if where not in seen:
             seen.add(where)
             yield one

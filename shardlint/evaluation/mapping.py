@@ -336,13 +336,9 @@ def _split_dimensions(
     found: dict[str, set[int]] = {name: set() for name in axes}
     for array in entering:
         for name in axes:
-            relation = None if array.relations is None else array.relations[name]
-            if (
-                relation is not None
-                and relation.kind == "split"
-                and relation.dim is not None
-            ):
-                found[name].add(relation.dim)
+            dimension = array.sharded_dimension(name)
+            if dimension is not None:
+                found[name].add(dimension)
     return {name: frozenset(dimensions) for name, dimensions in found.items()}
 
 

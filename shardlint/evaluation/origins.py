@@ -94,12 +94,12 @@ def _unreduced(trace: Trace, result: Array) -> list[Origin]:
         if partial and any(_is_reduced(recorder, each, axis) for each in operands):
             begin = _begin(trace, partial[0])
             meets = f"here it meets what is reduced over {axis!r}"
-            return [_own(begin, axis), Origin(one.key[0], meets)]
+            return [_own(begin, axis), Origin(one.where, meets)]
     return []
 
 
 def _own(value: Recorded, axis: str) -> Origin:
-    return Origin(value.key[0], f"each device has its own along {axis!r}")
+    return Origin(value.where, f"each device has its own along {axis!r}")
 
 
 def _collapsed(trace: Trace, result: Array) -> list[Origin]:
@@ -112,7 +112,7 @@ def _collapsed(trace: Trace, result: Array) -> list[Origin]:
         varying = [each for each in operands if _varies(each, axis)]
         is_first = varying and all(_is_shard(trace, each) for each in varying)
         if is_first and not _is_shard(trace, one):
-            places.setdefault(one.key[0], one)
+            places.setdefault(one.where, one)
     if len(places) > _MOST_PLACES:
         return []
     return [_own(one, axis) for one in places.values()]
@@ -120,8 +120,7 @@ def _collapsed(trace: Trace, result: Array) -> list[Origin]:
 
 def _is_shard(trace: Trace, value: Recorded) -> bool:
     """Whether devices along an axis have shards of one array in a value."""
-    relation = trace.step(value.number).relation
-    return relation is not None and relation.kind == "split"
+    return trace.step(value.number).kind == "split"
 
 
 def _varying(recorder: Recorder, result: Array, axis: str) -> list[Recorded]:
@@ -148,10 +147,7 @@ def _begin(trace: Trace, value: Recorded) -> Recorded:
 
 def _is_partial(trace: Trace, value: Recorded) -> bool:
     """Whether a value is a partial result along an axis, such as the sum of what each device has."""
-    relation = trace.step(value.number).relation
-    return (
-        _varies(value, trace.axis) and relation is not None and relation.kind == "part"
-    )
+    return _varies(value, trace.axis) and trace.step(value.number).kind == "part"
 
 
 def _varies(value: Recorded, axis: str) -> bool:

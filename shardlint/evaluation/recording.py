@@ -93,9 +93,26 @@ class Recorded:
     """The array that this is the cotangent of."""
 
     @property
+    def where(self) -> Where:
+        """The expression that gave it."""
+        return self.key[0]
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether it was computed on the way back, for a gradient."""
+        return self.where.backward
+
+    @property
+    def name(self) -> str:
+        """The public name of the function that gave it, or the operator; empty for other functions."""
+        if isinstance(self.what, str):
+            return self.what
+        return getattr(self.what, "qualname", "")
+
+    @property
     def is_argument(self) -> bool:
         """Whether a mapped function was given it."""
-        line, start, end_line, end = self.key[0].place
+        line, start, end_line, end = self.where.place
         return (line, start) == (end_line, end)
 
 
@@ -243,7 +260,7 @@ class Recorder:
         if not self._is_recorded(value):
             return None
         (number,) = value.sources
-        return replace(self.values[number].key[0], backward=True)
+        return replace(self.values[number].where, backward=True)
 
     def led(
         self, sources: Iterable[int], follows: Callable[[Recorded], bool] | None = None
@@ -273,7 +290,7 @@ class Recorder:
         (before,) = array.sources
         return (
             self.values[before].array.value is array.value
-            and not self.values[before].key[0].backward
+            and not self.values[before].is_backward
         )
 
     def _one(

@@ -7,7 +7,6 @@ backward rule shows in the norm of the gradients.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from shardlint.evaluation import replicas
@@ -16,13 +15,9 @@ from shardlint.evaluation.comparison import Allowance, Program, compared
 from shardlint.evaluation.departures import Departure, Evidence, differing_results
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES
-from shardlint.evaluation.suspects import (
-    MOST_INDICES,
-    MOST_RINGS,
-    of_indices,
-    rings_to_close,
-    suspects,
-)
+from shardlint.evaluation.suspects.candidates import suspects
+from shardlint.evaluation.suspects.collectives import rings_to_close
+from shardlint.evaluation.suspects.indices import of_indices
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.trees import flatten
@@ -68,7 +63,7 @@ def repair(departure: Departure) -> Repair | None:
 
 def _as_good(departure: Departure, program: Program) -> Repair | None:
     """What does as well as another permutation: whose value a device has is computed from its index."""
-    for one in islice(of_indices(departure), MOST_INDICES):
+    for one in of_indices(departure):
         if _differing(departure.evidence, program, one) == frozenset():
             return one
     return None
@@ -81,7 +76,7 @@ def leaves_parts_behind(departure: Departure) -> bool:
     if evidence.trace.selects(evidence.sources):
         return False
     program = replace(evidence.program, allowance=Allowance(STEPS))
-    changes = islice(rings_to_close(departure), MOST_RINGS)
+    changes = rings_to_close(departure)
     return any(_differing(evidence, program, one) == frozenset() for one in changes)
 
 

@@ -89,10 +89,10 @@ def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
     while current is not None:
         given = given or recorder.calls.get(current.number)
         if not current.is_argument:
-            keys[current.key[0]] = None
+            keys[current.where] = None
         current = _key_of(recorder, current)
     calls = recorder.drawn_in[draw.number]
-    return RepeatedDraw(axis, draw.what, draw.key[0], calls, tuple(keys), given)
+    return RepeatedDraw(axis, draw.what, draw.where, calls, tuple(keys), given)
 
 
 def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
@@ -108,7 +108,7 @@ def _draws(run: Outcome, recorder: Recorder) -> Iterator[tuple[Recorded, Alike]]
     led = recorder.led(frozenset[int]().union(*sources))
     for number in sorted(led & recorder.alike.keys()):
         draw = recorder.values[number]
-        if getattr(draw.what, "qualname", "") not in _POSITIONS:
+        if draw.name not in _POSITIONS:
             yield draw, recorder.alike[number]
 
 

@@ -96,7 +96,7 @@ def unequal(run: Outcome) -> tuple[Unequal, ...]:
             one.path,
             one.index,
             *one.values,
-            source.key[0],
+            source.where,
             selects,
             _calls(run.recorder, leaf),
             _begun(run.recorder, source, one.axis),
@@ -122,8 +122,8 @@ def _begun(recorder: Recorder, source: Recorded, axis: str) -> Where | None:
         for one in differing
         if not any(_differs(recorder.values[n], axis) for n in one.sources)
     ]
-    places = {one.key[0] for one in first}
-    if len(places) != 1 or source.key[0] in places:
+    places = {one.where for one in first}
+    if len(places) != 1 or source.where in places:
         return None
     return None if first[0].is_argument else places.pop()
 
@@ -134,7 +134,7 @@ def _reduced_elsewhere(recorder: Recorder, leaf: Array, axis: str) -> Where | No
         leaf.sources, lambda one: _differs(one, axis) and not one.is_argument
     )
     places = {
-        one.key[0]
+        one.where
         for one in map(recorder.values.__getitem__, differing)
         if _differs(one, axis) and _is_over_others(one, axis)
     }
@@ -143,7 +143,7 @@ def _reduced_elsewhere(recorder: Recorder, leaf: Array, axis: str) -> Where | No
 
 def _is_over_others(value: Recorded, axis: str) -> bool:
     names = value.given.names
-    is_reduction = getattr(value.what, "qualname", "") in _REDUCTIONS
+    is_reduction = value.name in _REDUCTIONS
     return is_reduction and bool(names) and axis not in names
 
 
@@ -205,26 +205,19 @@ def source_of(recorder: Recorder, leaf: Array, axis: str) -> Recorded | None:
     while not _is_collective(current):
         operands = [recorder.values[source] for source in current.sources]
         differing = [one for one in operands if _differs(one, axis)]
-        if len(differing) != 1 or differing[0].key[0].backward:
+        if len(differing) != 1 or differing[0].is_backward:
             break
         before = differing[0].array
-        if (before.rank, before.dtype) != (
-            current.array.rank,
-            current.array.dtype,
-        ) or _is_sharded(before, axis):
+        made = current.array
+        is_alike = (before.rank, before.dtype) == (made.rank, made.dtype)
+        if not is_alike or before.is_sharded(axis):
             break
         current = differing[0]
     return current
 
 
-def _is_sharded(array: Array, axis: str) -> bool:
-    """Whether a dimension of the array is sharded over the axis, as far as that is known."""
-    relation = None if array.relations is None else array.relations[axis]
-    return relation is not None and relation.kind == "split"
-
-
 def _is_collective(value: Recorded) -> bool:
-    return getattr(value.what, "qualname", "").rpartition(".")[2] in _COLLECTIVES
+    return value.name.rpartition(".")[2] in _COLLECTIVES
 
 
 def _selects(recorder: Recorder, leaf: Array, axis: str) -> bool:

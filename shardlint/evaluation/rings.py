@@ -63,8 +63,8 @@ def left_behind(trace: Trace, sources: frozenset[int], axis: str) -> Iterator[Be
     sent = _sent_on(trace.many, led, axis)
     executions: dict[Where, list[Recorded]] = defaultdict(list)
     for one in (values[number] for number in led):
-        if one.is_inside and not one.key[0].backward and one.sources:
-            executions[one.key[0]].append(one)
+        if one.is_inside and not one.is_backward and one.sources:
+            executions[one.where].append(one)
     if not sent:
         return
     for where, found in executions.items():
@@ -88,17 +88,14 @@ def _sender(recorder: Recorder, numbers: Iterable[int], axis: str) -> Where | No
     for number in sorted(recorder.led(numbers), reverse=True):
         one = recorder.values[number]
         if _is_sending(one, axis):
-            return one.key[0]
+            return one.where
     return None
 
 
 def _is_part(trace: Trace, value: Recorded) -> bool:
     """Whether a value is sharded, by what it was computed from or by its numbers."""
-    relations = value.array.relations
-    if relations is not None and relations[trace.axis].kind == "split":
-        return True
-    relation = trace.step(value.number).relation
-    return relation is not None and relation.kind == "split"
+    step = trace.step(value.number)
+    return value.array.is_sharded(trace.axis) or step.kind == "split"
 
 
 def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
@@ -112,7 +109,7 @@ def _sent_on(recorder: Recorder, numbers: Iterable[int], axis: str) -> set[int]:
 
 
 def _is_sending(one: Recorded, axis: str) -> bool:
-    return getattr(one.what, "qualname", "") == PERMUTE and axis in one.given.names
+    return one.name == PERMUTE and axis in one.given.names
 
 
 def sent_along(behind: Behind, axis: str) -> Callable[[Any], Any]:

@@ -48,11 +48,11 @@ def _divisions(trace: Trace, sources: Iterable[int]) -> Iterator[UnevenMean]:
     for one in trace.many.values:
         # a gradient is computed from the divisor, not from the quotient
         is_of_it = one.number in led or not one.sources.isdisjoint(led)
-        if one.key[0].backward or not one.is_inside or not is_of_it:
+        if one.is_backward or not one.is_inside or not is_of_it:
             continue
         if trace.step(one.number).state != "lost":
             continue
-        name = getattr(one.what, "qualname", one.what)
+        name = one.name
         counts = tuple(islice(_counts(trace, one), MOST))
         if name in _WEIGHTS and len(one.sources) > 1:
             yield UnevenMean(one, (), _WEIGHTS[name])
@@ -72,9 +72,8 @@ def _counts(trace: Trace, division: Recorded) -> Iterator[Recorded]:
 
 
 def _is_partial_sum(step: Step) -> bool:
-    relation = step.relation
-    is_sum = relation is not None and relation.kind == "part"
-    return is_sum and step.state == "holds" and step.value.is_inside
+    is_sum = step.kind == "part" and step.state == "holds"
+    return is_sum and step.value.is_inside
 
 
 def culprit_of(trace: Trace, uneven: UnevenMean) -> Culprit:

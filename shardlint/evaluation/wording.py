@@ -116,12 +116,12 @@ def cause(departure: Departure) -> str:
     culprit = departure.culprit
     step = culprit.step
     what = operation(step.value.what)
-    if step.value.key[0].backward:
+    if step.value.is_backward:
         what = f"the gradient of the result of {what}"
     if not culprit.operands and step.relation is not None and step.state == "holds":
         return f"{what} gives {described(step.relation, axis)}, which is returned as replicated"
     if step.state == "off" and not isinstance(departure.difference, Resized):
-        return f"{what} {'is' if step.value.key[0].backward else 'gives a value'} {_factor(step)}"
+        return f"{what} {'is' if step.value.is_backward else 'gives a value'} {_factor(step)}"
     if departure.uneven is not None:
         return (
             f"{what} gives each device's mean of its own number of entries, and these means are averaged with "
@@ -136,7 +136,7 @@ def cause(departure: Departure) -> str:
         remedy = reduce_first("psum", axis)
     elif device_mean([axis]) in operands:
         remedy = reduce_first("pmean", axis)
-    if not step.value.key[0].backward:
+    if not step.value.is_backward:
         return applied_to(what, operands or [_OWN], remedy)
     text = f"{what} is computed from {listed(operands or [_OWN])}"
     return f"{text}: {remedy}" if remedy else text

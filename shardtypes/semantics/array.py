@@ -48,6 +48,20 @@ class Array:
 
     __array_ufunc__: ClassVar[None] = None  # NumPy leaves its operators to ours
 
+    def is_sharded(self, axis: str) -> bool:
+        """Whether one of its dimensions is known to be sharded over a mesh axis."""
+        if self.relations is None:
+            return False
+        relation = self.relations[axis]
+        return relation.kind == "split"
+
+    def sharded_dimension(self, axis: str) -> int | None:
+        """The dimension that is sharded over a mesh axis; None where none is, or it is not known which."""
+        if self.relations is None:
+            return None
+        relation = self.relations[axis]
+        return relation.dim
+
     # Python's operators are functions of ``jax.numpy``.
 
     def __add__(self, other: Any) -> Array:

@@ -1,0 +1,57 @@
+"""What the searches for changes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from shardlint.evaluation.change import Repair, same
+from shardlint.evaluation.culprits import Trace
+from shardlint.evaluation.outside import Outside
+from shardlint.evaluation.recording import Recorded, Where
+
+#: Each reduction that adds up, with the other one.
+MEAN_OR_SUM = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
+
+
+def at(
+    recorded: Recorded, text: str, function: Any = same, value: Any = same
+) -> Repair:
+    """A change at the expression that gave a value."""
+    return Repair(recorded.where, text, function, value, caller=recorded.caller)
+
+
+def each_once(changes: Iterable[Repair], most: int) -> Iterator[Repair]:
+    """The first changes, at most so many, without those that read as one before."""
+    return islice(_without_repeats(changes), most)
+
+
+def _without_repeats(changes: Iterable[Repair]) -> Iterator[Repair]:
+    seen: set[tuple[Where, str]] = set()
+    for one in changes:
+        if (one.where, one.text) not in seen:
+            seen.add((one.where, one.text))
+            yield one
+
+
+def always(function: Any) -> Callable[[Any], Any]:
+    """A change of the function that is called: this one in its place, whatever it is."""
+    return lambda plain: function
+
+
+def device_index(axis: str) -> Any:
+    """``lax.axis_index`` in the program that runs."""
+    return Outside("jax.lax.axis_index")(axis)
+
+
+def varying_axes(trace: Trace) -> frozenset[str]:
+    """The axes along which something differs."""
+    values = [one.array.value for one in trace.many.values]
+    return frozenset(
+        name for value in values if value is not None for name, _ in value.axes
+    )
+
+
+def is_integer(value: Recorded) -> bool:
+    return (value.array.dtype or "").startswith(("int", "uint"))
