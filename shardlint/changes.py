@@ -44,6 +44,8 @@ _MOST_PATHS = 16  # that a name may stand for
 
 Path: TypeAlias = tuple[str, ...]
 """How an expression reaches something: a name, then attributes, ``ITEM`` or ``CALLED``."""
+Nodes: TypeAlias = tuple[ir.Node, ...]
+"""The nodes of a body that tell what it changes: those that ``_telling`` gives."""
 
 
 @frozen
@@ -75,7 +77,8 @@ class Changes:
 
 def mutated_names(body: tuple[ir.Node, ...]) -> set[str]:
     """The names of what a body certainly, or possibly, changes in place itself, or something in it."""
-    return {path[0] for path, _ in _changed_paths(body, _aliases(body))}
+    nodes = _telling(body)
+    return {path[0] for path, _ in _changed_paths(nodes, _aliases(nodes))}
 
 
 def changes(body: tuple[ir.Stmt, ...]) -> Changes:
@@ -102,22 +105,23 @@ def changes(body: tuple[ir.Stmt, ...]) -> Changes:
                 made[Change(source, reached, sets, by)] = None
 
     for function, name, scope in _scopes(body):
-        aliases = _aliases(scope)
+        nodes = _telling(scope)
+        aliases = _aliases(nodes)
         own = _own_names(function) if function is not None else set()
         inside = function is not None
         first = (
             {param.name for param in function.params} if function is not None else set()
         )
-        for path, sets in _changed_paths(scope, aliases):
+        for path, sets in _changed_paths(nodes, aliases):
             attributes.update(part for part in path[1:] if part not in (CALLED, ITEM))
             note(path, own, inside, sets, "")
             if path[0] in first and len(path) == 1:
                 functions.add(name)
-        for path, by in _handed_on(scope, aliases):
+        for path, by in _handed_on(nodes, aliases):
             note(path, own, inside, False, by)
             if path[0] in first:
                 keeping.add((name, by))
-        for source, reached in _named_in_texts(scope):
+        for source, reached in _named_in_texts(nodes):
             made[Change(source, reached, True)] = None
     return Changes(
         tuple(made),
@@ -129,7 +133,7 @@ def changes(body: tuple[ir.Stmt, ...]) -> Changes:
 
 def returned_paths(node: ir.Function) -> Iterator[Path]:
     """What a function may give back of what it has from elsewhere."""
-    aliases = _aliases(node.body)
+    aliases = _aliases(_telling(node.body))
     own = _own_names(node)
     for one in walk(node.body):
         if isinstance(one, ir.Return) and one.value is not None:
@@ -145,7 +149,27 @@ def returned_paths(node: ir.Function) -> Iterator[Path]:
 
 def bound_paths(node: ir.Assign | ir.AnnAssign, name: str) -> list[Path]:
     """What a name may stand for, by the statement that binds it."""
-    return _aliases((node,)).get(name, [])
+    return _aliases(_telling((node,))).get(name, [])
+
+
+_TELLING: frozenset[type[ir.Node]] = frozenset(
+    {
+        ir.AnnAssign,
+        ir.Assign,
+        ir.AugAssign,
+        ir.Call,
+        ir.Delete,
+        ir.For,
+        ir.Generator,
+        ir.Walrus,
+        ir.With,
+    }
+)
+
+
+def _telling(body: tuple[ir.Node, ...]) -> Nodes:
+    """The nodes of a body that bind, change or hand on something, in order."""
+    return tuple(walk(body, _TELLING))
 
 
 def _scopes(
@@ -230,10 +254,10 @@ def _is_left_alone(module: str) -> bool:
     return module.partition(".")[0] in _LEFT_ALONE
 
 
-def _aliases(body: tuple[ir.Node, ...]) -> dict[str, list[Path]]:
+def _aliases(nodes: Nodes) -> dict[str, list[Path]]:
     """What the names of a body may stand for, by what it assigns to them."""
     found: dict[str, list[Path]] = defaultdict(list)
-    for node in walk(body):
+    for node in nodes:
         match node:
             case ir.Assign(targets=targets, value=value):
                 for target in targets:
@@ -322,10 +346,10 @@ def _written(expr: ir.Expr) -> list[Path]:
 
 
 def _changed_paths(
-    body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]
+    nodes: Nodes, aliases: dict[str, list[Path]]
 ) -> Iterator[tuple[Path, bool]]:
     """What a body changes in place; or, then True, what attribute of something it gives another value."""
-    for node in walk(body):
+    for node in nodes:
         for expr, step in _changed(node):
             steps = (step,) if step else ()
             yield from (((*path, *steps), bool(step)) for path in _paths(expr, aliases))
@@ -379,10 +403,10 @@ def _stored(target: ir.Expr) -> Iterator[tuple[ir.Expr, str]]:
 
 
 def _handed_on(
-    body: tuple[ir.Node, ...], aliases: dict[str, list[Path]]
+    nodes: Nodes, aliases: dict[str, list[Path]]
 ) -> Iterator[tuple[Path, str]]:
     """What a body gives to functions, or keeps in attributes, as ``Change.by`` says it."""
-    for node in walk(body):
+    for node in nodes:
         match node:
             case ir.Call(func=func, args=args):
                 name = _last_name(func)
@@ -409,9 +433,9 @@ def _handed_on(
                 pass
 
 
-def _named_in_texts(body: tuple[ir.Node, ...]) -> Iterator[tuple[str, Path]]:
+def _named_in_texts(nodes: Nodes) -> Iterator[tuple[str, Path]]:
     """What is set by its dotted name: ``patch("model.layers.WIDTH", 3)``."""
-    for node in walk(body):
+    for node in nodes:
         if isinstance(node, ir.Call) and node.args and _last_name(node.func) in _NAMING:
             parts = (_text(node.args[0].value) or "").split(".")
             if len(parts) > 1 and all(part.isidentifier() for part in parts):

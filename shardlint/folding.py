@@ -4,11 +4,14 @@ in its place before libcst sees the text, and the name stands for what is known 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from shardlint import ir, tables
 from shardlint.deep import names_of_pattern, too_deep, too_deep_patterns
 
+#: A statement ``match``, or what may be one.
+_MATCH = re.compile(rb"^[ \t]*match\b[^=.)\]},]", re.MULTILINE)
 #: Names that stand for the items of a table, and for a whole expression.
 _TABLE, _NESTED = "__table_", "__nested_"
 _BRACKETS = {ast.List: b"[]", ast.Tuple: b"()", ast.Set: b"{}", ast.Dict: b"{}"}
@@ -58,7 +61,7 @@ def _folded(
             if isinstance(node, ast.Constant)
             else ir.Opaque(-1, NESTED),
         )
-    if b"match" in source:
+    if _MATCH.search(source):
         for pattern in too_deep_patterns(tree):
             yield pattern, ir.Opaque(-1, NESTED)
 

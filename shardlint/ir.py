@@ -38,6 +38,17 @@ def _reader(cls: type[Node]) -> Callable[[object], tuple[object, ...]]:
     return attrgetter(*names)
 
 
+_NUMBERS: list[int] = []
+
+
+def shared_number(number: int) -> int:
+    """The same object for the same number: a project has millions of nodes, with the same numbers in each file. Their
+    names are interned for the same reason; together that is a third of what the forms take."""
+    while len(_NUMBERS) <= number:
+        _NUMBERS.append(len(_NUMBERS))
+    return _NUMBERS[number]
+
+
 # --- expressions -----------------------------------------------------------------------------------------------
 
 

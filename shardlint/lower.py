@@ -18,7 +18,7 @@ from shardlint import ir, messages
 from shardlint.deep import with_room
 from shardlint.folding import fold
 from shardlint.lower_expressions import OPERATORS, BadLiteral, Expressions
-from shardlint.suppress import MARK, suppressions
+from shardlint.suppress import suppressions_in
 from shardlint.syntax import UnparsableFile, decodable, parse, undecodable
 
 __all__ = ["Lowered", "UnparsableFile", "lower"]
@@ -87,10 +87,8 @@ def _lower(
     except BadLiteral as error:
         line = _line_of(tree, error.node)
         raise UnparsableFile(path, line, 1, messages.syntax(str(error))) from None
-    comments = suppressions(source.decode(tree.encoding)) if MARK in source else ()
-    return Lowered(
-        ir.Module(name, path, is_package, body, comments), tree, lowering.nodes
-    )
+    module = ir.Module(name, path, is_package, body, suppressions_in(source))
+    return Lowered(module, tree, lowering.nodes)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import libcst as cst
 
 from shardlint import ir
+from shardlint.syntax import quoted_expression
 
 
 class BadLiteral(Exception):
@@ -27,6 +28,57 @@ def _text(node: cst.SimpleString) -> Any:
     if value[0] in "'\"" and "\\" not in value and "\r" not in value:
         return intern(value[quotes:-quotes])
     return _evaluated(node)
+
+
+def _strings(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The strings that stand one after the other."""
+    # Nested to the right, one level a part: generated tables have thousands.
+    parts: list[cst.CSTNode] = []
+    while isinstance(node, cst.ConcatenatedString):
+        parts.append(node.left)
+        node = node.right
+    return [*parts, node]
+
+
+def _joined_text(node: cst.CSTNode) -> Any:
+    """The value of strings that stand one after the other; None where one is an f-string, or there is none."""
+    texts = []
+    for one in _strings(node):
+        if not isinstance(one, cst.SimpleString):
+            return None
+        texts.append(_text(one))
+    return texts[0][:0].join(texts)
+
+
+def _append_text(parts: list[ir.Expr], text: str) -> None:
+    last = parts[-1] if parts else None
+    if isinstance(last, ir.Const) and last.at == -1:
+        parts[-1] = ir.Const(-1, f"{last.value}{text}")
+    elif text:
+        parts.append(ir.Const(-1, text))
+
+
+def _format_text(node: cst.FormattedString, part: cst.FormattedStringText) -> str:
+    """The value of text in an f-string, which Python evaluates as in a plain one."""
+    text = part.value.replace("{{", "{").replace("}}", "}")
+    if "\\" not in text or "r" in node.prefix.lower():
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+    # The space keeps a backslash, or one of three quotes, from what ends the string.
+    value: str = _evaluated(cst.SimpleString(f"{node.quote}{text} {node.quote}"))
+    return value[:-1]
+
+
+def _shown_expression(part: cst.FormattedStringExpression) -> str:
+    """The text that ``{x = }`` stands for beside the value."""
+    assert part.equal is not None
+    code = cst.Module([]).code_for_node
+    shown = (
+        part.whitespace_before_expression,
+        part.expression,
+        part.whitespace_after_expression,
+        part.equal,
+    )
+    return "".join(map(code, shown))
 
 
 def _evaluated(node: cst.CSTNode) -> Any:
@@ -46,17 +98,6 @@ def _evaluated(node: cst.CSTNode) -> Any:
         raise BadLiteral(node, getattr(error, "msg", None) or str(error)) from None
 
 
-_NUMBERS: list[int] = []
-
-
-def shared_number(number: int) -> int:
-    """The same object for the same number: a project has millions of nodes, with the same numbers in each file. Their
-    names are interned for the same reason; together that is a third of what the forms take."""
-    while len(_NUMBERS) <= number:
-        _NUMBERS.append(len(_NUMBERS))
-    return _NUMBERS[number]
-
-
 class Expressions:
     """Numbers the nodes that it lowers, in order, from ``first``. What functions of a stub return is not known."""
 
@@ -74,13 +115,13 @@ class Expressions:
         self.nodes: list[cst.CSTNode | None] = []
         self.yields = [False]
         # what is in quotes stands where these are
-        self.quoted: cst.SimpleString | None = None
+        self.quoted: cst.CSTNode | None = None
 
     def at(self, node: cst.CSTNode) -> int:
         self.nodes.append((self.quoted or node) if self.keep_nodes else None)
         if self.first:
             return self.first + len(self.nodes) - 1
-        return shared_number(len(self.nodes) - 1)
+        return ir.shared_number(len(self.nodes) - 1)
 
     def params(self, node: cst.Parameters) -> tuple[ir.Param, ...]:
         found = [self.param(p, "positional-only") for p in node.posonly_params]
@@ -102,15 +143,13 @@ class Expressions:
 
     def annotation(self, node: cst.BaseExpression) -> ir.Expr:
         """An annotation; of one in quotes what is in them, if that is Python."""
-        if not isinstance(node, cst.SimpleString):
+        text = _joined_text(node)
+        if not isinstance(text, str) or quoted_expression(text) is None:
             return self.expression(node)
-        text = _text(node)
-        if not isinstance(text, str) or ("[" not in text and "|" not in text):
-            return self.string(node)
         try:
             quoted = cst.parse_expression(text.strip())
         except cst.ParserSyntaxError:
-            return self.string(node)
+            return self.expression(node)
         self.quoted = node
         try:
             return self.expression(quoted)
@@ -148,41 +187,45 @@ class Expressions:
     def string(self, node: cst.SimpleString) -> ir.Expr:
         return ir.Const(self.at(node), _text(node))
 
-    def formatted(self, node: cst.FormattedString) -> ir.Expr:
+    def formatted(self, node: cst.FormattedString | cst.ConcatenatedString) -> ir.Expr:
+        """An f-string, or strings one after the other of which some are: the texts between two expressions are one."""
         at = self.at(node)
-        raw = "r" in node.start.lower()
-        return ir.Format(at, tuple(self.format_part(part, raw) for part in node.parts))
+        parts: list[ir.Expr] = []
+        for one in _strings(node):
+            if isinstance(one, cst.SimpleString):
+                _append_text(parts, _text(one))
+                continue
+            assert isinstance(one, cst.FormattedString)
+            for part in one.parts:
+                self.format_part(one, part, parts)
+        return ir.Format(at, tuple(parts))
 
-    def format_part(self, part: cst.BaseFormattedStringContent, raw: bool) -> ir.Expr:
+    def format_part(
+        self,
+        node: cst.FormattedString,
+        part: cst.BaseFormattedStringContent,
+        parts: list[ir.Expr],
+    ) -> None:
         if isinstance(part, cst.FormattedStringText):
-            text = part.value.replace("{{", "{").replace("}}", "}")
-            return (
-                ir.Const(-1, text)
-                if raw or "\\" not in text
-                else ir.Opaque(-1, "an escape")
-            )
+            _append_text(parts, _format_text(node, part))
+            return
         assert isinstance(part, cst.FormattedStringExpression)
+        if part.equal is not None:
+            _append_text(parts, _shown_expression(part))
         value = self.expression(part.expression)
-        if part.format_spec is None and part.conversion is None and part.equal is None:
-            return value
-        return ir.Opaque(-1, "a format", (value,))
+        is_plain = part.format_spec is None and part.conversion is None
+        if not is_plain or part.equal is not None:
+            value = ir.Opaque(-1, "a format", (value,))
+        parts.append(value)
 
     def ellipsis(self, node: cst.Ellipsis) -> ir.Expr:
         return ir.Const(self.at(node), ...)
 
     def joined(self, node: cst.ConcatenatedString) -> ir.Expr:
-        at = self.at(node)
-        # Nested to the right, one level a part: generated tables have thousands.
-        parts: list[cst.CSTNode] = []
-        rest: cst.CSTNode = node
-        while isinstance(rest, cst.ConcatenatedString):
-            parts.append(rest.left)
-            rest = rest.right
-        parts.append(rest)
-        values = [_text(p) for p in parts if isinstance(p, cst.SimpleString)]
-        if len(values) < len(parts):
-            return ir.Format(at, tuple(self.expression(p) for p in parts))
-        return ir.Const(at, values[0][:0].join(values))
+        text = _joined_text(node)
+        if text is None:
+            return self.formatted(node)
+        return ir.Const(self.at(node), text)
 
     def attribute(self, node: cst.Attribute) -> ir.Expr:
         at = self.at(node)
@@ -206,9 +249,11 @@ class Expressions:
     def subscript(self, node: cst.Subscript) -> ir.Expr:
         at = self.at(node)
         obj = self.expression(node.value)
-        plain = len(node.slice) == 1 and not isinstance(node.slice[0].comma, cst.Comma)
-        if plain:
-            return ir.Subscript(at, obj, self.index(node.slice[0].slice))
+        first = node.slice[0]
+        is_star = isinstance(first.slice, cst.Index) and bool(first.slice.star)
+        has_comma = isinstance(first.comma, cst.Comma)
+        if len(node.slice) == 1 and not has_comma and not is_star:
+            return ir.Subscript(at, obj, self.index(first.slice))
         index_at = self.at(node)
         return ir.Subscript(
             at,

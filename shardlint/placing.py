@@ -12,9 +12,10 @@ from shardlint.engine import run
 from shardlint.engine.shown import Key, knowledge, rows
 from shardlint.events import Event, EventFix
 from shardlint.found import Found, ShownType
-from shardlint.positions import Positions
+from shardlint.positions import Positions, TreePositions
 from shardlint.project import Project
 from shardlint.rules import rule
+from shardlint.syntax import UnparsableFile
 from shardlint.values import Value
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 
@@ -41,9 +42,11 @@ class Places:
         if module not in self._built:
             text, is_package = self._sources[module]
             self._project.read.add(("module", module))
-            self._built[module] = Positions(
-                text, self._project.modules[module].path, module, is_package
-            )
+            path = self._project.modules[module].path
+            try:
+                self._built[module] = Positions(text, path, module, is_package)
+            except UnparsableFile:  # libcst does not take all that Python does
+                self._built[module] = TreePositions(text, path)
         return self._built[module]
 
     def event(self, module: str, at: int, span: tuple[int, int] | None) -> Place:

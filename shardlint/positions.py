@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
+from shardlint.decoding import decoded
 from shardlint.deep import with_room
 from shardlint.lower import Lowered, lower
+from shardlint.lower_ast import nodes_of
 from shardtypes.lang.diagnostics import Place
 
 _ESCAPE = re.compile(
@@ -103,6 +106,37 @@ class Positions:
                 yield line, column, end_line, end_column
             line, column = end_line, end_column
             offset += len(text)
+
+
+class TreePositions:
+    """The places of a file that Python takes and libcst does not. Of a part of a string it knows the whole only."""
+
+    def __init__(self, source: bytes, path: str) -> None:
+        self._path = path
+        self._nodes = nodes_of(source, path)
+        self._lines = decoded(source).encode().splitlines()
+
+    def place(self, at: int) -> Place:
+        """The place of node ``at``, of a compound statement that of its first line; the file's start for made-up
+        nodes."""
+        node = self._nodes[at] if 0 <= at < len(self._nodes) else None
+        if not isinstance(
+            node, (ast.stmt, ast.expr, ast.pattern, ast.arg, ast.keyword)
+        ):
+            return Place(self._path, 1, 1, 1, 1)
+        line, column = node.lineno, self._column(node.lineno, node.col_offset)
+        end_line, end = node.end_lineno or line, node.end_col_offset or 0
+        if hasattr(node, "body") and end_line > line:
+            end_line, end = line, len(self._lines[line - 1])
+        return Place(self._path, line, column, end_line, self._column(end_line, end))
+
+    def within(self, at: int, start: int, end: int) -> Place:
+        """The place of the whole string at ``at``."""
+        return self.place(at)
+
+    def _column(self, line: int, offset: int) -> int:
+        before = self._lines[line - 1][:offset]
+        return len(before.decode(errors="replace")) + 1
 
 
 def _unit(body: str, offset: int, raw: bool, is_bytes: bool) -> tuple[str, int]:

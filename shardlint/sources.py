@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shardlint import ir
 from shardlint.cache import Cache
+from shardlint.lower_ast import read_module
 from shardlint.module_names import SourceFile
 from shardlint.notebooks import Notebook
 from shardlint.syntax import UnparsableFile
@@ -49,9 +50,7 @@ class Modules(Mapping[str, ir.Module]):
         if source.module is None:
             source.module = self._cache.get(source.key)
         if source.module is None:  # its entry was pruned, or could not be written
-            from shardlint.lower import lower
-
-            source.module = lower(*source.task).module
+            source.module = read_module(*source.task)
             self._cache.put(source.key, source.module)
         return source.module
 

@@ -13,6 +13,11 @@ _COMMENT = re.compile(
 )
 
 
+def suppressions_in(source: bytes) -> tuple[ir.Suppression, ...]:
+    """All suppressions of a file that Python can read."""
+    return suppressions(decoding.decoded(source)) if MARK in source else ()
+
+
 def suppressions(text: str) -> tuple[ir.Suppression, ...]:
     """All suppressions of a file, in order. One that names no code has ``codes=()``.
 

@@ -64,6 +64,18 @@ def parse(source: bytes, path: str) -> ast.Module | SyntaxError:
         return error if isinstance(error, SyntaxError) else SyntaxError(str(error))
 
 
+def quoted_expression(text: str) -> ast.expr | None:
+    """The annotation that a string holds; None where it is another string, or too simple to be looked at."""
+    if "[" not in text and "|" not in text:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+
+
 def decodable(source: bytes) -> bool:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)

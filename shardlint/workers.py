@@ -14,10 +14,11 @@ from typing import TypeAlias, TypeVar
 
 from shardlint import ir, messages
 from shardlint.config import Config
-from shardlint.deep import again_with_room, with_room
+from shardlint.deep import again_with_room
 from shardlint.folding import NESTED
 from shardlint.found import Found
 from shardlint.imports import imported
+from shardlint.lower_ast import read_module
 from shardlint.outline import Outline, outline
 from shardlint.project import Project
 from shardlint.syntax import UnparsableFile
@@ -165,15 +166,13 @@ def lower_one(
     task: tuple[bytes, str, str, bool],
 ) -> tuple[ir.Module, Summary] | UnparsableFile:
     """Lower a file, given by its text, module name, path to show, and whether it is a package."""
-    # libcst takes a good part of a second to import: not in a run that finds everything in the cache.
-    from shardlint.lower import lower
 
     def lowered() -> tuple[ir.Module, Summary]:
-        module = lower(*task).module
+        module = read_module(*task)
         return module, (imported(module), module.suppressions, outline(module))
 
     try:
-        return with_room(lowered)
+        return again_with_room(lowered)
     except UnparsableFile as error:
         return error
     finally:
