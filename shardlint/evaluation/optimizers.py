@@ -21,10 +21,12 @@ from shardtypes.semantics.trees import flatten, map_leaves
 GradientTransformation = namedtuple("GradientTransformation", "init update")
 EmptyState = namedtuple("EmptyState", "")
 EmaState = namedtuple("EmaState", "count ema")
+MaskedNode = namedtuple("MaskedNode", "")
 MaskedState = namedtuple("MaskedState", "inner_state")
 MultiStepsState = namedtuple(
     "MultiStepsState", "mini_step gradient_step inner_opt_state acc_grads skip_state"
 )
+PartitionState = namedtuple("PartitionState", "inner_states")
 ScaleByAdamState = namedtuple("ScaleByAdamState", "count mu nu")
 ScaleByLionState = namedtuple("ScaleByLionState", "count mu")
 ScaleByRmsState = namedtuple("ScaleByRmsState", "nu")
@@ -35,8 +37,10 @@ for _cls in (
     GradientTransformation,
     EmptyState,
     EmaState,
+    MaskedNode,
     MaskedState,
     MultiStepsState,
+    PartitionState,
     ScaleByAdamState,
     ScaleByLionState,
     ScaleByRmsState,
@@ -175,13 +179,71 @@ def scale_by_adam(
 
 @provide("optax.add_decayed_weights")
 def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Any:
-    if mask is not None:
-        raise NotEvaluable("weight decay of some weights")
-    return _plain(
+    decayed = _plain(
         lambda updates, params: map_leaves(
             lambda g, p: g + weight_decay * p, updates, params
         )
     )
+    return decayed if mask is None else masked(decayed, mask)
+
+
+@provide("optax.masked")
+def masked(inner: Any, mask: Any, **options: Any) -> Any:
+    """A transformation of the parameters for which a tree of booleans, or a prefix of one, holds true."""
+
+    def of(tree: Any) -> Any:
+        return mask(tree) if callable(mask) else mask
+
+    def chosen(tree: Any) -> Any:
+        return map_leaves(_or_masked, of(tree), tree)
+
+    def init(params: Any) -> Any:
+        if _is_parameters(params):
+            return MaskedState(inner.init(params))
+        return MaskedState(inner.init(chosen(params)))
+
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        given = None if params is None else map_leaves(_or_masked, of(updates), params)
+        out, after = inner.update(chosen(updates), state.inner_state, given)
+        whole = map_leaves(_either, of(updates), out, updates)
+        return whole, MaskedState(after)
+
+    return GradientTransformation(init, update)
+
+
+def _or_masked(is_chosen: Any, value: Any) -> Any:
+    return value if is_chosen else MaskedNode()
+
+
+def _either(is_chosen: Any, value: Any, other: Any) -> Any:
+    return value if is_chosen else other
+
+
+@provide("optax.multi_transform")
+@provide("optax.partition")
+def partition(transforms: Any, param_labels: Any, **options: Any) -> Any:
+    """A transformation of its own for the parameters of each label."""
+
+    def with_label(label: Any) -> Callable[[Any], Any]:
+        def mask(tree: Any) -> Any:
+            labels = param_labels(tree) if callable(param_labels) else param_labels
+            return map_leaves(lambda one: one == label, labels)
+
+        return mask
+
+    parts = {label: masked(one, with_label(label)) for label, one in transforms.items()}
+
+    def init(params: Any) -> Any:
+        return PartitionState({label: one.init(params) for label, one in parts.items()})
+
+    def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
+        states = {}
+        for label, one in parts.items():
+            held = state.inner_states[label]
+            updates, states[label] = one.update(updates, held, params)
+        return updates, PartitionState(states)
+
+    return GradientTransformation(init, update)
 
 
 @provide("optax.adam")
