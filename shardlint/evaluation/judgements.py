@@ -87,6 +87,9 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         compared.append(axis)
         if departure is not None and not _is_rounding(program, axis):
             found.append(departure)
+    if declared.reason:
+        last = replicas.name_of(declared.regions[-1].function)
+        reasons.append(f"what comes after {last}: {declared.reason}")
     reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
     copies = tuple(

@@ -473,6 +473,9 @@ def _rolled(array: Array, by: ArrayLike, axis: int) -> Array:
         return of_shape(array, array.dims)
     if not size:
         return array
+    if isinstance(by, Array) and (by.value is None or by.value.axes):
+        twice = s.concatenate(array, array, dimension=axis, count=2)
+        return dynamic_slice_in_dim(twice, size - by % size, size, axis)
     start = int_of(by) % size
     if not start:
         return array
