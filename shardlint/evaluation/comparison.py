@@ -195,7 +195,8 @@ def reason_of(error: BaseException) -> str:
         return error.reason
     if isinstance(error, NotConcrete):
         return "a number that differs between devices, or is not known"
-    return f"{type(error).__name__}: {error}"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"
 
 
 @contextmanager

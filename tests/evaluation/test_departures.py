@@ -264,6 +264,45 @@ if __name__ == "__main__":
     )
 
 
+ENDED = """
+import jax
+import jax.numpy as jnp
+
+def doubled(x):
+    return 2 * x
+
+if __name__ == "__main__":
+    mesh = jax.sharding.Mesh(jax.devices(), ("d",))
+    spec = jax.P("d")
+    y = jax.shard_map(doubled, mesh=mesh, in_specs=spec, out_specs=spec)(jnp.arange(16.0))
+    {end}
+    print(y)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "reasons"),
+    [
+        ("pass", ()),
+        (
+            "raise ValueError('no\\nluck')",
+            ("what comes after doubled: ValueError: no luck",),
+        ),
+        (
+            "y = jax.jit(open('model').read)(y)",
+            ("what comes after doubled: open()",),
+        ),
+    ],
+)
+def test_a_program_that_is_not_followed_to_its_end_has_a_reason(
+    end: str, reasons: tuple[str, ...]
+) -> None:
+    judgement = judged(ENDED.format(end=end))
+    assert judgement.departures == ()
+    assert judgement.compared == ("d",)
+    assert judgement.reasons == reasons
+
+
 PMAPPED = """
 import jax
 import jax.numpy as jnp
