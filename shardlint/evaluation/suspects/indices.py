@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.change import Repair
@@ -52,7 +53,9 @@ def _of_indices(departure: Departure) -> Iterator[Repair]:
         if isinstance(one.what, str) and one.what in _OPPOSITE:
             symbol, function = _OPPOSITE[one.what]
             text = f"`{symbol}` in place of `{one.what}` here"
-            yield at(one, text, function=always(function))
+            other = at(one, text, function=always(function))
+            # that fewer results depend on the devices with it may be chance
+            yield replace(other, is_of_all=True)
 
 
 def _of_device_index(trace: Trace, axis: str) -> set[int]:
