@@ -21,6 +21,7 @@ from shardlint.whole_files import write_whole
 _ALLOWED_MODULES = frozenset(
     {
         "shardlint.changes",
+        "shardlint.found",
         "shardlint.ir",
         "shardlint.knowledge",
         "shardlint.outline",

@@ -15,6 +15,7 @@ from shardlint.engine import run
 from shardlint.run import Report, check
 
 pytestmark = pytest.mark.once
+ROOT = Path(__file__).parents[2]
 
 #: Files with places in braces; each place has one of the texts that stand in it, divided by ``|``.
 FILES = {
@@ -360,3 +361,27 @@ def test_an_edit_is_analysed_alone(
     assert set(everything) > set(
         after("model/writes.py", "thing.w", "thing.unheard_of")
     )
+
+
+def test_whatever_is_found_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry that cannot be read again counts as missing, so that its file would be analysed in each run."""
+    for place in (
+        "fixtures/lint/right",
+        "fixtures/lint/training",
+        "tests/evaluation/programs",
+    ):
+        shutil.copytree(ROOT / place, tmp_path / place)
+    monkeypatch.chdir(tmp_path)
+    config = Config(root=tmp_path, jobs=1)
+    first = check(["."], config)
+    assert {one.code[:3] for one in first.diagnostics} >= {"ST2", "ST3"}
+
+    def never(*given: object) -> object:
+        raise AssertionError("a file is analysed again")
+
+    monkeypatch.setattr(placing, "run", never)
+    again = check(["."], config)
+    assert again.problems == []
+    assert told(again) == told(first)
