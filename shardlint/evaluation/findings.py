@@ -107,12 +107,14 @@ def with_findings(
 
 @dataclass(frozen=True)
 class _Files:
-    """The files of a project, as programs import them."""
+    """The files of a project, as programs import them: only those that were, so that nothing depends on the others."""
 
     project: Project
     sources: Mapping[str, tuple[bytes, bool]]
     _texts: dict[str, str] = field(default_factory=dict)
     _lines: dict[str, list[bytes]] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+    """The modules of the files, by path."""
 
     def find(self, name: str, importer: str) -> tuple[str, str, str] | None:
         project = self.project
@@ -120,7 +122,9 @@ class _Files:
         project.read.update({("links", importer), ("module", full)})
         if full not in project.modules or full not in self.sources or is_library(full):
             return None
-        return full, project.modules[full].path, self.text(full)
+        path = project.modules[full].path
+        self._names[path] = full
+        return full, path, self.text(full)
 
     def text(self, name: str) -> str:
         if name not in self._texts:
@@ -129,7 +133,7 @@ class _Files:
 
     def has(self, path: str) -> bool:
         """Whether a file is of the project: what maps functions for the program may be of ours."""
-        return any(module.path == path for module in self.project.modules.values())
+        return path in self._names
 
     def assigned(self, mended: Repair) -> Iterator[Where]:
         """Where the argument is assigned that a repair is of."""
@@ -142,11 +146,7 @@ class _Files:
 
     def lines(self, path: str) -> list[bytes]:
         if path not in self._lines:
-            name = next(
-                name
-                for name, module in self.project.modules.items()
-                if module.path == path
-            )
+            name = self._names[path]
             self._lines[path] = self.sources[name][0].splitlines()
         return self._lines[path]
 
