@@ -12,7 +12,6 @@ from shardlint.engine import run
 from shardlint.engine.shown import Key, knowledge, rows
 from shardlint.events import Event, EventFix
 from shardlint.found import Found, ShownType
-from shardlint.positions import Positions, TreePositions
 from shardlint.project import Project
 from shardlint.rules import rule
 from shardlint.syntax import UnparsableFile
@@ -40,6 +39,9 @@ class Places:
 
     def of(self, module: str) -> HasPlaces:
         if module not in self._built:
+            # libcst takes half a second to import: not where nothing is shown
+            from shardlint.positions import Positions, TreePositions
+
             text, is_package = self._sources[module]
             self._project.read.add(("module", module))
             path = self._project.modules[module].path
