@@ -69,7 +69,12 @@ def _lower(
             messages.syntax(reason) if refused is not None else messages.parser_limit()
         )
         raise UnparsableFile(path, error.raw_line, error.raw_column + 1, text) from None
-    except (UnicodeDecodeError, SyntaxError, LookupError) as error:
+    except (
+        UnicodeDecodeError,
+        SyntaxError,
+        LookupError,
+        cst.CSTLogicError,  # of forms that libcst parses and then takes for no Python
+    ) as error:
         if decodable(source):
             line = (refused and refused.lineno) or 1
             raise UnparsableFile(

@@ -7,6 +7,7 @@ Both give the same form with the same numbers.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from sys import intern
@@ -16,7 +17,13 @@ from shardlint import ir, messages
 from shardlint.deep import again_with_room
 from shardlint.folding import fold
 from shardlint.suppress import suppressions_in
-from shardlint.syntax import UnparsableFile, parse, quoted_expression
+from shardlint.syntax import (
+    OPERATORS,
+    TEMPLATE,
+    UnparsableFile,
+    parse,
+    quoted_expression,
+)
 
 
 def read_module(
@@ -135,7 +142,7 @@ class Lowering:
 
     def aug_assign(self, node: ast.AugAssign) -> ir.Stmt:
         at = self.at(node)
-        op = _OPERATORS[type(node.op)]
+        op = OPERATORS[type(node.op)]
         target = self.expression(node.target)
         return ir.AugAssign(at, op, target, self.expression(node.value))
 
@@ -368,6 +375,9 @@ class Lowering:
             return value
         return ir.Opaque(-1, "a format", (value,))
 
+    def template(self, node: ast.expr) -> ir.Expr:
+        return ir.Opaque(self.at(node), TEMPLATE)
+
     def attribute(self, node: ast.Attribute) -> ir.Expr:
         at = self.at(node)
         return ir.Attr(at, self.expression(node.value), intern(node.attr))
@@ -429,7 +439,7 @@ class Lowering:
         at = self.at(node)
         left = self.expression(node.left)
         right = self.expression(node.right)
-        return ir.Binary(at, _OPERATORS[type(node.op)], left, right)
+        return ir.Binary(at, OPERATORS[type(node.op)], left, right)
 
     def unary(self, node: ast.UnaryOp) -> ir.Expr:
         at = self.at(node)
@@ -497,10 +507,6 @@ def _place(node: ast.expr | ast.keyword) -> tuple[int, int]:
 
 #: How libcst calls what is followed no further.
 _NAMES = {"Starred": "StarredElement"}
-_OPERATORS: Mapping[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
-    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
-}  # fmt: skip
 _UNARY: Mapping[type[ast.unaryop], str] = {
     ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not",
 }  # fmt: skip
@@ -520,7 +526,7 @@ _STATEMENTS: dict[type[ast.stmt], _Handler] = {
     ast.Try: Lowering.try_, ast.Match: Lowering.match, ast.Assert: Lowering.assert_, ast.Raise: Lowering.raise_,
     ast.Delete: Lowering.delete, ast.Import: Lowering.import_, ast.ImportFrom: Lowering.import_from,
     ast.Break: Lowering.break_, ast.Continue: Lowering.continue_, ast.Global: Lowering.global_,
-    ast.Nonlocal: Lowering.nonlocal_,
+    ast.Nonlocal: Lowering.nonlocal_, ast.TryStar: Lowering.try_,
 }  # fmt: skip
 _EXPRESSIONS: dict[type[ast.expr], _Handler] = {
     ast.Name: Lowering.name, ast.Constant: Lowering.constant, ast.JoinedStr: Lowering.formatted,
@@ -531,9 +537,7 @@ _EXPRESSIONS: dict[type[ast.expr], _Handler] = {
     ast.Lambda: Lowering.lambda_, ast.ListComp: Lowering.comprehension, ast.SetComp: Lowering.comprehension,
     ast.GeneratorExp: Lowering.comprehension, ast.DictComp: Lowering.comprehension,
 }  # fmt: skip
-for _name, _statement in (
-    ("TryStar", Lowering.try_),
-    ("TypeAlias", Lowering.type_alias),
-):
-    if hasattr(ast, _name):  # in newer releases of Python
-        _STATEMENTS[getattr(ast, _name)] = _statement
+if sys.version_info >= (3, 12):
+    _STATEMENTS[ast.TypeAlias] = Lowering.type_alias
+if sys.version_info >= (3, 14):
+    _EXPRESSIONS[ast.TemplateStr] = Lowering.template

@@ -11,7 +11,7 @@ from typing import Any
 import libcst as cst
 
 from shardlint import ir
-from shardlint.syntax import quoted_expression
+from shardlint.syntax import TEMPLATE, quoted_expression
 
 
 class BadLiteral(Exception):
@@ -223,9 +223,12 @@ class Expressions:
 
     def joined(self, node: cst.ConcatenatedString) -> ir.Expr:
         text = _joined_text(node)
-        if text is None:
+        if text is not None:
+            return ir.Const(self.at(node), text)
+        kinds = {type(one) for one in _strings(node)}
+        if kinds <= {cst.SimpleString, cst.FormattedString}:
             return self.formatted(node)
-        return ir.Const(self.at(node), text)
+        return ir.Opaque(self.at(node), TEMPLATE)
 
     def attribute(self, node: cst.Attribute) -> ir.Expr:
         at = self.at(node)

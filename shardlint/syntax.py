@@ -6,6 +6,7 @@ import ast
 import io
 import tokenize
 import warnings
+from collections.abc import Mapping
 
 from shardlint import messages
 from shardlint.deep import again_with_room
@@ -17,6 +18,14 @@ _TOO_DEEP = (
     "too many statically nested blocks",
     "too many levels of indentation",
 )
+
+#: The symbols of Python's operators, by their nodes.
+OPERATORS: Mapping[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+}  # fmt: skip
+#: What a template string is called, which is followed no further.
+TEMPLATE = "TemplatedString"
 
 
 class UnparsableFile(Exception):

@@ -124,6 +124,17 @@ def test_a_long_run_of_string_literals() -> None:
     assert statement.value.value == "a" * 2000
 
 
+def test_template_strings_are_followed_no_further() -> None:
+    for text in ('x = t"{a}"\n', 'x = t"{a}" "b"\n'):
+        (statement,) = body(text)
+        assert isinstance(statement, ir.Assign)
+        assert statement.value == ir.Opaque(statement.value.at, "TemplatedString")
+
+
+def test_a_form_that_libcst_gives_up_is_refused() -> None:
+    refuses_cleanly(b'x = t"{a}" t"b"\n')
+
+
 def test_what_only_libcst_refuses_is_said_to_be_so() -> None:
     with pytest.raises(
         UnparsableFile,
