@@ -29,6 +29,11 @@ def decoded(source: bytes) -> str:
     return source.decode(encoding, "replace")
 
 
+def characters(data: bytes) -> int:
+    """How many characters bytes in UTF-8 are: columns of Python's trees count the bytes."""
+    return len(data.decode("utf-8", "replace"))
+
+
 def lines(text: str, keepends: bool = False) -> list[str]:
     """The lines of a text as Python counts them."""
     found = _LINE.findall(text)

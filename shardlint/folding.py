@@ -11,7 +11,7 @@ from shardlint import ir, tables
 from shardlint.deep import names_of_pattern, too_deep, too_deep_patterns
 
 #: A statement ``match``, or what may be one.
-_MATCH = re.compile(rb"^[ \t]*match\b[^=.)\]},]", re.MULTILINE)
+_MATCH = re.compile(rb"^[ \t]*match\b", re.MULTILINE)
 #: Names that stand for the items of a table, and for a whole expression.
 _TABLE, _NESTED = "__table_", "__nested_"
 _BRACKETS = {ast.List: b"[]", ast.Tuple: b"()", ast.Set: b"{}", ast.Dict: b"{}"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from shardlint.decoding import decoded
+from shardlint.decoding import characters, decoded, lines
 from shardlint.deep import with_room
 from shardlint.lower import Lowered, lower
 from shardlint.lower_ast import nodes_of
@@ -114,7 +114,7 @@ class TreePositions:
     def __init__(self, source: bytes, path: str) -> None:
         self._path = path
         self._nodes = nodes_of(source, path)
-        self._lines = decoded(source).encode().splitlines()
+        self._lines = [one.encode() for one in lines(decoded(source))]
 
     def place(self, at: int) -> Place:
         """The place of node ``at``, of a compound statement that of its first line; the file's start for made-up
@@ -135,8 +135,7 @@ class TreePositions:
         return self.place(at)
 
     def _column(self, line: int, offset: int) -> int:
-        before = self._lines[line - 1][:offset]
-        return len(before.decode(errors="replace")) + 1
+        return characters(self._lines[line - 1][:offset]) + 1
 
 
 def _unit(body: str, offset: int, raw: bool, is_bytes: bool) -> tuple[str, int]:

@@ -320,6 +320,11 @@ class Trace:
         """The values with these numbers, and all that they were computed from."""
         return self.many.led(sources)
 
+    def led(self, sources: Iterable[int]) -> list[Recorded]:
+        """The same values, the last ones first."""
+        numbers = sorted(self.ancestors(sources), reverse=True)
+        return [self.many.values[number] for number in numbers]
+
     def _computed_from(self, numbers: set[int]) -> Iterator[Recorded]:
         """What was computed from the values with these numbers, in order; also from those that are added on the way."""
         for one in self.many.values[min(numbers, default=0) + 1 :]:

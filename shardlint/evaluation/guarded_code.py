@@ -15,6 +15,7 @@ from types import CodeType
 from typing import TypeVar
 
 from shardlint.evaluation.errors import NotEvaluable
+from shardlint.syntax import OPERATORS
 
 _Made = TypeVar("_Made", bound=ast.AST)
 #: Attributes that lead from an object to the interpreter that runs it.
@@ -45,21 +46,6 @@ PLACES = "__shardlint_places__"
 """The attribute by which a class of the program knows where its annotations stand."""
 LARGEST = 4096
 """Numbers up to this one may stand for a number of devices."""
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.MatMult: "@",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
-}
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<",
     ast.LtE: "<=",
@@ -144,7 +130,7 @@ class _Guards(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        operator = ast.Constant(_OPERATORS[type(node.op)])
+        operator = ast.Constant(OPERATORS[type(node.op)])
         return self._call(
             OPERATOR, [_place(node), operator, node.left, node.right], node
         )
@@ -163,7 +149,7 @@ class _Guards(ast.NodeTransformer):
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         """``x += y`` as ``x = x + y`` with the operator's own in-place form."""
         self.generic_visit(node)
-        operator = ast.Constant(_OPERATORS[type(node.op)] + "=")
+        operator = ast.Constant(OPERATORS[type(node.op)] + "=")
         target = node.target
         if isinstance(target, ast.Name):
             held: ast.expr = _at(target, ast.Name(target.id, ast.Load()))

@@ -191,21 +191,21 @@ def add_decayed_weights(weight_decay: Any = 0.0, mask: Any = None) -> Any:
 def masked(inner: Any, mask: Any, **options: Any) -> Any:
     """A transformation of the parameters for which a tree of booleans, or a prefix of one, holds true."""
 
-    def of(tree: Any) -> Any:
+    def mask_of(tree: Any) -> Any:
         return mask(tree) if callable(mask) else mask
-
-    def chosen(tree: Any) -> Any:
-        return map_leaves(_or_masked, of(tree), tree)
 
     def init(params: Any) -> Any:
         if _is_parameters(params):
             return MaskedState(inner.init(params))
-        return MaskedState(inner.init(chosen(params)))
+        chosen = map_leaves(_or_masked, mask_of(params), params)
+        return MaskedState(inner.init(chosen))
 
     def update(updates: Any, state: Any, params: Any = None, **rest: Any) -> Any:
-        given = None if params is None else map_leaves(_or_masked, of(updates), params)
-        out, after = inner.update(chosen(updates), state.inner_state, given)
-        whole = map_leaves(_either, of(updates), out, updates)
+        choice = mask_of(updates)
+        chosen = map_leaves(_or_masked, choice, updates)
+        given = None if params is None else map_leaves(_or_masked, choice, params)
+        out, after = inner.update(chosen, state.inner_state, given)
+        whole = map_leaves(_either, choice, out, updates)
         return whole, MaskedState(after)
 
     return GradientTransformation(init, update)

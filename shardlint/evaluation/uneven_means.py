@@ -52,11 +52,10 @@ def _divisions(trace: Trace, sources: Iterable[int]) -> Iterator[UnevenMean]:
             continue
         if trace.step(one.number).state != "lost":
             continue
-        name = one.name
         counts = tuple(islice(_counts(trace, one), MOST))
-        if name in _WEIGHTS and len(one.sources) > 1:
-            yield UnevenMean(one, (), _WEIGHTS[name])
-        elif name in _DIVISIONS and counts:
+        if one.name in _WEIGHTS and len(one.sources) > 1:
+            yield UnevenMean(one, (), _WEIGHTS[one.name])
+        elif one.name in _DIVISIONS and counts:
             yield UnevenMean(one, counts)
 
 

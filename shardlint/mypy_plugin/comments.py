@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from shardlint.suppress import MARK, suppressions
+from shardlint.suppress import suppressions_in
 
 
 def ignored(rule: str, path: str, lines: range) -> bool:
@@ -25,10 +25,5 @@ def _read(
     path: str, changed: int, size: int
 ) -> tuple[tuple[int, tuple[str, ...]], ...]:
     """The lines that comments cover, with the codes; ``changed`` and ``size`` tell the versions of a file apart."""
-    source = Path(path).read_bytes()
-    if MARK not in source:
-        return ()
-    return tuple(
-        (comment.covers, comment.codes)
-        for comment in suppressions(source.decode(errors="replace"))
-    )
+    comments = suppressions_in(Path(path).read_bytes())
+    return tuple((comment.covers, comment.codes) for comment in comments)

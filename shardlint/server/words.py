@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from shardlint.decoding import characters
 from shardlint.engine.annotations import array_form
 from shardlint.project import canonical
 from shardlint.server.units import AHEAD, Lines, Unit, source
@@ -230,8 +231,8 @@ class _Reading(ast.NodeVisitor):
             return
         line = node.lineno - 1 - AHEAD
         whole = self._lines[line].encode("utf-8", "surrogatepass")
-        begin = _characters(whole[: node.col_offset])
-        end = _characters(whole[: node.end_col_offset])
+        begin = characters(whole[: node.col_offset])
+        end = characters(whole[: node.end_col_offset])
         written = self._lines[line][begin:end]
         offset = written.find(text)
         if offset < 0 or len(written) - len(text) > _MOST_QUOTES:
@@ -274,10 +275,6 @@ def _shapes(text: str) -> Iterator[tuple[int, str]]:
         return
     for part in re.finditer(r"[^,>]+", text):
         yield part.start(), part[0].rstrip("-")
-
-
-def _characters(data: bytes) -> int:
-    return len(data.decode("utf-8", "replace"))
 
 
 def _text(node: ast.expr) -> str:

@@ -54,10 +54,7 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     if departure.is_of_ring:
         yield from rings_to_close(departure)
         return
-    led = [
-        trace.many.values[number]
-        for number in sorted(trace.ancestors(evidence.sources), reverse=True)
-    ]
+    led = trace.led(evidence.sources)
     rules = [one for one in led if one.is_of_rule]
     others = [one for one in led if not one.is_of_rule]
     culprit = departure.culprit.step.value

@@ -13,7 +13,7 @@ from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Recorded
 from shardlint.evaluation.rings import left_behind, sent_along
-from shardlint.evaluation.suspects.common import MEAN_OR_SUM, always, at
+from shardlint.evaluation.suspects.common import MEAN_OR_SUM, always, at, axis_size
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.trees import map_leaves
 
@@ -29,7 +29,8 @@ def other_collectives(led: Iterable[Recorded], axis: str) -> Iterator[Repair]:
             fixed = plain.keywords
             plain = plain.func
         name = getattr(plain, "qualname", "")
-        is_over = axis in one.given.names or axis in Given.among(*fixed.values()).names
+        given = Given.among(*fixed.values())
+        is_over = axis in one.given.names | given.names
         if one.is_backward:
             continue
         if name in MEAN_OR_SUM and is_over:
@@ -68,7 +69,7 @@ def _other_permutations(sent: Recorded) -> Iterator[Repair]:
 
 
 def _divided(value: Any, axis: str) -> Any:
-    size = Outside("jax.lax.axis_size")(axis)
+    size = axis_size(axis)
     return map_leaves(lambda leaf: divide(leaf, size), value)
 
 
@@ -92,7 +93,8 @@ def _reversed(function: Any) -> Any:
     """A permutation that sends each device's value where it would come from."""
 
     def permutation(x: Any, axis_name: Any, perm: Any) -> Any:
-        return function(x, axis_name, [(target, source) for source, target in perm])
+        turned = [(target, source) for source, target in perm]
+        return function(x, axis_name, turned)
 
     return permutation
 
@@ -102,7 +104,8 @@ def _closed(function: Any) -> Any:
 
     def permutation(x: Any, axis_name: Any, perm: Any) -> Any:
         pairs = [(source, target) for source, target in perm]
-        devices = set(range(Outside("jax.lax.axis_size")(axis_name)))
+        size = axis_size(axis_name)
+        devices = set(range(size))
         senders = devices - {source for source, _ in pairs}
         receivers = devices - {target for _, target in pairs}
         if len(senders) == len(receivers) == 1:

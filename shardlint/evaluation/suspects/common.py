@@ -45,6 +45,11 @@ def device_index(axis: str) -> Any:
     return Outside("jax.lax.axis_index")(axis)
 
 
+def axis_size(axis: str) -> Any:
+    """``lax.axis_size`` in the program that runs."""
+    return Outside("jax.lax.axis_size")(axis)
+
+
 def varying_axes(trace: Trace) -> frozenset[str]:
     """The axes along which something differs."""
     values = [one.array.value for one in trace.many.values]
@@ -54,4 +59,5 @@ def varying_axes(trace: Trace) -> frozenset[str]:
 
 
 def is_integer(value: Recorded) -> bool:
-    return (value.array.dtype or "").startswith(("int", "uint"))
+    dtype = value.array.dtype or ""
+    return dtype.startswith(("int", "uint"))

@@ -16,6 +16,7 @@ from shardlint.evaluation.recording import Recorded
 from shardlint.evaluation.suspects.common import (
     always,
     at,
+    axis_size,
     device_index,
     each_once,
     is_integer,
@@ -43,12 +44,11 @@ def of_indices(departure: Departure) -> Iterator[Repair]:
 
 
 def _of_indices(departure: Departure) -> Iterator[Repair]:
-    trace = departure.evidence.trace
-    of_index = _of_device_index(trace, departure.axis)
-    for number in sorted(trace.ancestors(departure.evidence.sources), reverse=True):
-        one = trace.many.values[number]
+    evidence = departure.evidence
+    of_index = _of_device_index(evidence.trace, departure.axis)
+    for one in evidence.trace.led(evidence.sources):
         is_position = is_integer(one) or one.array.dtype == "bool"
-        if number not in of_index or one.is_backward or not is_position:
+        if one.number not in of_index or one.is_backward or not is_position:
             continue
         if isinstance(one.what, str) and one.what in _OPPOSITE:
             symbol, function = _OPPOSITE[one.what]
@@ -62,8 +62,7 @@ def _of_device_index(trace: Trace, axis: str) -> set[int]:
     """The values that were computed from the index of a device along an axis."""
     found = set[int]()
     for one in trace.many.values:
-        name = one.name
-        is_index = name == "jax.lax.axis_index" and axis in one.given.names
+        is_index = one.name == "jax.lax.axis_index" and axis in one.given.names
         if is_index or not found.isdisjoint(one.sources):
             found.add(one.number)
     return found
@@ -94,14 +93,13 @@ def choices_of_one_device(
     """Another device where one is chosen by its index, such as the stage whose outputs count; and one device's value in
     place of a sum of all."""
     for one in led:
-        name = one.name
         if one.is_backward or axis not in one.given.names:
             continue
-        if name == "jax.lax.axis_index":
+        if one.name == "jax.lax.axis_index":
             text = f"the devices along {axis!r} counted from the last one here"
             other = functools.partial(_from_last, axis=axis)
             yield at(one, text, value=other)
-        elif name == "jax.lax.psum" and _has_last(trace, one, axis):
+        elif one.name == "jax.lax.psum" and _has_last(trace, one, axis):
             text = f"what only the last device along {axis!r} has in this lax.psum"
             masked = functools.partial(_of_last, axis=axis)
             yield at(one, text, function=masked)
@@ -113,21 +111,22 @@ def _has_last(trace: Trace, total: Recorded, axis: str) -> bool:
         value = trace.many.values[number].array.value
         if value is None or not value.varies_along(axis):
             continue
-        last = value.devices((axis, dict(value.axes)[axis]))[-1]
+        size = dict(value.axes)[axis]
+        *_, last = value.devices((axis, size))
         if any(np.any(part) for part in last.parts):
             return True
     return False
 
 
 def _from_last(index: Any, axis: str) -> Any:
-    return Outside("jax.lax.axis_size")(axis) - 1 - index
+    return axis_size(axis) - 1 - index
 
 
 def _of_last(function: Any, axis: str) -> Any:
     """A sum in which the other devices have zeros."""
 
     def reduction(x: Any, *args: Any, **options: Any) -> Any:
-        is_last = device_index(axis) == Outside("jax.lax.axis_size")(axis) - 1
+        is_last = device_index(axis) == axis_size(axis) - 1
 
         def masked(leaf: Any) -> Any:
             return Outside("jax.numpy.where")(is_last, leaf, 0)

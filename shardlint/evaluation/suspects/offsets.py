@@ -10,19 +10,13 @@ from typing import Any
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure
-from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Parameter, Recorded, Where
-from shardlint.evaluation.suspects.common import at, device_index, is_integer
+from shardlint.evaluation.suspects.common import at, axis_size, device_index, is_integer
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import map_leaves
 
 _COUNTS = frozenset({"jax.numpy.arange", "jax.lax.iota"})
 _POSITIONS = frozenset({"argmax", "argmin", "argsort", "top_k", "approx_max_k"})
-_ADDED = (
-    "the offset of the shard (lax.axis_index({axis!r}) times its size) added to this"
-)
-_ADDED_TO_POSITIONS = "the offset of the shard (lax.axis_index({axis!r}) times its size) added to the positions here"
-_SUBTRACTED = "the offset of the shard (lax.axis_index({axis!r}) times its size) subtracted from {name}"
 
 
 def offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
@@ -31,16 +25,20 @@ def offsets(departure: Departure, led: Iterable[Recorded]) -> Iterator[Repair]:
     for one in led:
         counts = one.name in _COUNTS
         if counts and _is_counted_in_shards(trace, one, axis):
-            text = _ADDED.format(axis=axis)
+            text = f"{_offset_of_shard(axis)} added to this"
             counted = functools.partial(_from_shard_on, axis=axis)
             yield at(one, text, value=counted)
         offset = _offset_of_positions(trace, one, axis)
         if offset is not None:
-            text = _ADDED_TO_POSITIONS.format(axis=axis)
+            text = f"{_offset_of_shard(axis)} added to the positions here"
             yield at(one, text, value=offset)
     size = _indexed_size(departure)
     if size is not None:
         yield from _subtracted(trace, departure.culprit.step.value, axis, size)
+
+
+def _offset_of_shard(axis: str) -> str:
+    return f"the offset of the shard (lax.axis_index({axis!r}) times its size)"
 
 
 def _offset_of_positions(
@@ -87,7 +85,9 @@ def _is_counted_in_shards(trace: Trace, value: Recorded, axis: str) -> bool:
 
 def _entries(value: Recorded) -> int:
     (size,) = value.array.dims
-    return size if isinstance(size, int) else 0
+    if not isinstance(size, int):
+        return 0
+    return size
 
 
 def _from_shard_on(positions: Any, axis: str) -> Any:
@@ -104,29 +104,29 @@ def _indexed_size(departure: Departure) -> int | None:
     if len(sharded) != 1:
         return None
     (local,) = sharded
-    return int(local) * departure.counts[0] if isinstance(local, int) else None
+    if not isinstance(local, int):
+        return None
+    return int(local) * departure.counts[0]
 
 
 def _subtracted(
     trace: Trace, indexed: Recorded, axis: str, size: int
 ) -> Iterator[Repair]:
     """Indices that functions are given which led to one, the innermost functions first."""
-    led = {
-        number
-        for number in trace.ancestors([indexed.number])
-        if is_integer(trace.many.values[number])
-    }
+    led = {one.number for one in trace.led([indexed.number]) if is_integer(one)}
     for parameter, numbers in reversed(trace.many.passed.items()):
-        use = _first_use(trace, parameter, numbers) if numbers & led else None
-        if use is not None:
-            text = _SUBTRACTED.format(axis=axis, name=parameter.name)
-            function = functools.partial(
-                _with_local_positions, name=parameter.name, axis=axis, size=size
-            )
-            yield replace(
-                at(use, text, function=function),
-                changed=(Where.of_definition(parameter.code),),
-            )
+        if numbers.isdisjoint(led):
+            continue
+        use = _first_use(trace, parameter, numbers)
+        if use is None:
+            continue
+        text = f"{_offset_of_shard(axis)} subtracted from {parameter.name}"
+        function = functools.partial(
+            _with_local_positions, name=parameter.name, axis=axis, size=size
+        )
+        change = at(use, text, function=function)
+        definition = Where.of_definition(parameter.code)
+        yield replace(change, changed=(definition,))
 
 
 def _first_use(
@@ -164,4 +164,4 @@ def _in_shard(positions: Any, axis: str, size: int) -> Any:
 
 def _first_of_shard(axis: str, whole: int) -> Any:
     """Where a device's shard begins in a dimension of some size."""
-    return device_index(axis) * (whole // Outside("jax.lax.axis_size")(axis))
+    return device_index(axis) * (whole // axis_size(axis))

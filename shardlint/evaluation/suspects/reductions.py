@@ -79,8 +79,9 @@ def missing_over_several_axes(
         if len(axes) < 2 or one.is_argument:
             continue
         names = " and ".join(map(repr, axes))
+        text = f"a lax.{reduction} over {names} of this value"
         reduced = functools.partial(_reduced_over_all, axes=axes, reduction=reduction)
-        made = at(one, f"a lax.{reduction} over {names} of this value", value=reduced)
+        made = at(one, text, value=reduced)
         yield replace(made, is_new=True)
 
 
@@ -124,7 +125,7 @@ def _is_share(step: Step) -> bool:
 def missing_backward(trace: Trace, axis: str) -> Iterator[Repair]:
     """The first products of a replicated value and a shard, whose gradients by that value are partial sums."""
     for one in trace.many.values:
-        if one.is_backward or not one.is_inside or not _is_product(one):
+        if one.is_backward or not one.is_inside or one.name not in _PRODUCTS:
             continue
         kinds = {trace.step(number).kind for number in one.sources}
         if {"same", "split"} <= kinds:
@@ -132,11 +133,6 @@ def missing_backward(trace: Trace, axis: str) -> Iterator[Repair]:
             summed = functools.partial(_summed_backward, axis=axis)
             made = at(one, text, function=summed)
             yield replace(made, is_new=True)
-
-
-def _is_product(value: Recorded) -> bool:
-    name = value.name
-    return name in _PRODUCTS
 
 
 _PRODUCTS = frozenset(
@@ -176,12 +172,12 @@ def _named(trace: Trace, value: Recorded) -> tuple[Recorded, str]:
         return value, "of the gradients by the arguments of this function"
     if value.gradient_of is None:
         return value, "of this value"
-    use = None if value.is_inside else _first_use_inside(trace, value.gradient_of)
-    return (
-        (value, "of the gradient of this value")
-        if use is None
-        else (use, "of the gradient by what this takes")
-    )
+    use = None
+    if not value.is_inside:
+        use = _first_use_inside(trace, value.gradient_of)
+    if use is None:
+        return value, "of the gradient of this value"
+    return use, "of the gradient by what this takes"
 
 
 def _first_use_inside(trace: Trace, number: int) -> Recorded | None:
@@ -220,7 +216,9 @@ def _with_parts_reduced(
 ) -> Any:
     """What an expression gave, with those of its arrays reduced that are parts."""
     recorder = guards.recorder()
-    times = 0 if recorder is None else recorder.met[where]
+    times = 0
+    if recorder is not None:
+        times = recorder.met[where]
     reduce = Outside(f"jax.lax.{reduction}")
     leaves, structure = flatten(value)
     reduced = [
@@ -234,13 +232,11 @@ def _reduced(value: Any, axis: str, reduction: str) -> Any:
     """A value whose arrays that differ along an axis are reduced over it."""
 
     def reduced(leaf: Any) -> Any:
-        if (
-            not isinstance(leaf, Array)
-            or leaf.value is None
-            or not leaf.value.varies_along(axis)
-        ):
+        if not isinstance(leaf, Array) or leaf.value is None:
             return leaf
-        if not (leaf.dtype or "").startswith(("float", "bfloat")):
+        dtype = leaf.dtype or ""
+        is_float = dtype.startswith(("float", "bfloat"))
+        if not is_float or not leaf.value.varies_along(axis):
             return leaf
         size = dict(leaf.value.axes)[axis]
         whole = _PRIMITIVES[reduction](leaf, axes=((axis, size),), groups=None)

@@ -25,7 +25,8 @@ def more_sharded(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[R
             if len(line) > 1:
                 text += " and in the other specs of this line"
             function = functools.partial(_sharding, dimension=dimension, axis=axis)
-            yield Repair(first, text, function=function, changed=tuple(line))
+            changed = tuple(line)
+            yield Repair(first, text, function=function, changed=changed)
 
 
 def swapped_entries(
@@ -50,17 +51,20 @@ def other_axes(trace: Trace, led: Iterable[Recorded], axis: str) -> Iterator[Rep
     """Another mesh axis in place of this one, or none, in a PartitionSpec of an argument, if others are sharded over it
     still. First those over which nothing is sharded: one of them was meant."""
     varying = varying_axes(trace)
-    others = sorted(trace.mesh_axes - {axis}, key=lambda name: (name in varying, name))
+    others = trace.mesh_axes - {axis}
+    unused = sorted(others - varying)
+    used = sorted(others & varying)
+    many = trace.many
     sharded = {
         where
-        for number, where in trace.many.specs.items()
-        if trace.many.values[number].array.is_sharded(axis)
+        for number, where in many.specs.items()
+        if many.values[number].array.is_sharded(axis)
     }
     for one in led:
-        where = trace.many.specs.get(one.number)
+        where = many.specs.get(one.number)
         if where not in sharded or len(sharded) == 1:
             continue
-        for other in (*others, None):
+        for other in (*unused, *used, None):
             text = f"{other!r} in place of {axis!r} in this spec"
             function = functools.partial(_replacing, axis=axis, other=other)
             yield Repair(where, text, function=function, is_of_all=True)
@@ -121,4 +125,8 @@ def _replacing(function: Any, axis: str, other: str | None) -> Any:
             return tuple(name for name in names if name is not None)
         return other if given == axis else given
 
-    return lambda *entries, **options: function(*map(entry, entries), **options)
+    def spec(*entries: Any, **options: Any) -> Any:
+        given = map(entry, entries)
+        return function(*given, **options)
+
+    return spec
