@@ -29,6 +29,7 @@ from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.unmade import Guess, Unmade
 from shardtypes.lang import Size, dtypes
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.primitives.random import random_wrap
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.special import held
 
@@ -207,11 +208,8 @@ class Maker:
     def array(self, shape: Sequence[int], dtype: str | None) -> Array:
         """Random numbers. Whole ones are small, so that they may be indices of any dimension."""
         if dtype == "key":
-            return Array(
-                (*shape, 2),
-                "uint32",
-                value=Simulated.everywhere(self._whole((*shape, 2))),
-            )
+            words = Simulated.everywhere(self._whole((*shape, 2)))
+            return random_wrap(Array((*shape, 2), "uint32", value=words))
         name = _one_of(dtype)
         if name == "bool":
             numbers: Any = self._random.random(shape) > 0.5

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -349,7 +350,8 @@ def first_difference(
     one: Outcome, other: Outcome
 ) -> tuple[int, Difference | Resized] | Incomparable | None:
     """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
-    something else."""
+    something else. Of a run that is cut off, what comes after it is not known: one that was cut off before agrees with
+    it as far as it went."""
     for number, (region, twin) in enumerate(
         zip(one.regions, other.regions, strict=False)
     ):
@@ -358,11 +360,21 @@ def first_difference(
             return found
         if found is not None:
             return number, found
+    is_cut_off = one.reason == other.reason == TOO_MANY_STEPS
+    if is_cut_off and one.regions and other.regions:
+        return None
     if len(one.regions) != len(other.regions):
         return Incomparable(
             one.reason or other.reason or "another number of mapped functions is called"
         )
     return None
+
+
+def agreeing(one: Outcome, other: Outcome) -> int:
+    """With how many calls of mapped functions two runs begin that are given the same, and give the same."""
+    pairs = zip(one.regions, other.regions, strict=False)
+    same = takewhile(lambda pair: compared(*pair) is None, pairs)
+    return sum(1 for _ in same)
 
 
 def compared(

@@ -15,6 +15,7 @@ from shardlint.evaluation import (
     command_lines,
     control,  # noqa: F401
     derivatives,  # noqa: F401
+    grids,  # noqa: F401
     guarded_code,
     guards,
     mapping,  # noqa: F401

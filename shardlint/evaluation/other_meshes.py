@@ -17,6 +17,7 @@ from shardlint.evaluation.comparison import (
     Incomparable,
     Outcome,
     Program,
+    agreeing,
     differences,
     differs_from,
     first_difference,
@@ -53,7 +54,11 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
     """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
     reason = "its size cannot be changed"
     resized: OtherRun | None = None
+    agreed = 0
     for setting, outcome in _changed_runs(program, declared, axis):
+        is_guess = not setting.literals.keys() <= set(declared.origins(axis))
+        if not is_guess:
+            agreed = max(agreed, agreeing(declared, outcome))
         tied = None
         if rings.left_out(outcome.machine, axis) != rings.left_out(
             declared.machine, axis
@@ -65,6 +70,8 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
             reason = outcome.reason or reason
         elif isinstance(difference, Incomparable):
             reason = difference.reason
+        elif is_guess and difference is not None and difference[0] < agreed:
+            continue  # due to that number, which is another one: without it, nothing differs there
         elif difference is None or isinstance(difference[1], Difference):
             return OtherRun(
                 setting, outcome, difference is not None, is_tied=tied is not None

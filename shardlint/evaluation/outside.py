@@ -25,7 +25,6 @@ _ALIASES = {
     "jax.experimental.pjit.PartitionSpec": "jax.P",
     "jax.interpreters.pxla.PartitionSpec": "jax.P",
     "jax.core.axis_frame": "jax.lax.axis_size",
-    "jax.random.PRNGKey": "jax.random.key",
     "jax.tree_util.tree_map": "jax.tree.map",
     "jax.tree_map": "jax.tree.map",
 }

@@ -21,6 +21,9 @@ _POSITIONS = frozenset(
     f"jax.random.{name}" for name in ("permutation", "choice", "randint", "shuffle")
 )
 
+#: Keys of ``jax.random.PRNGKey``, and typed ones.
+_KEYS = frozenset(("uint32", "key"))
+
 
 @dataclass(frozen=True)
 class RepeatedDraw:
@@ -98,7 +101,7 @@ def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
 def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:
     """The key that a value was drawn with, or split from."""
     sources = [recorder.values[number] for number in sorted(value.sources)]
-    keys = [one for one in sources if one.array.dtype == "uint32"]
+    keys = [one for one in sources if one.array.dtype in _KEYS]
     return keys[0] if keys else None
 
 
@@ -119,7 +122,7 @@ def _is_told_apart(recorder: Recorder, draw: Recorded, axis: str) -> bool:
         if of_it.isdisjoint(one.sources):
             continue
         of_it.add(one.number)
-        is_key = one.array.dtype == draw.array.dtype == "uint32"
+        is_key = one.array.dtype == draw.array.dtype and draw.array.dtype in _KEYS
         value = one.array.value
         if is_key and value is not None and value.varies_along(axis):
             return True

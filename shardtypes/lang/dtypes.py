@@ -27,6 +27,8 @@ SMALL_FLOATS = (
 FLOATS = (*SMALL_FLOATS, "bfloat16", "float16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 CONCRETE = frozenset((BOOL, *UNSIGNED, *SIGNED, *FLOATS, *COMPLEX))
+KEY = "key"
+"""The dtype of keys for random numbers, which goes with no other."""
 
 _KINDS: dict[str, tuple[str, ...]] = {
     "bool": (BOOL,),
@@ -195,6 +197,8 @@ def promote(
 
     Raises NoPromotion where JAX does.
     """
+    if a == b == KEY:
+        return KEY, False
     if a not in CONCRETE or b not in CONCRETE:
         return _promote_sets(a, a_weak, b, b_weak, x64)
     if not x64 and {a, b} == {"uint32", "int32"} and not (a_weak or b_weak):
@@ -312,7 +316,7 @@ _ALIASES_64 = {"float": "float64", "int": "int64", "complex": "complex128"}
 
 def fits(declared: str, actual: str) -> bool:
     """Whether some array of the actual dtype, or dtype family, is allowed where ``declared`` stands."""
-    if "key" in (declared, actual):
+    if KEY in (declared, actual):
         return True
     wanted = members(declared)
     offered = members(actual)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation import guards, meshes, modules
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.random import key_data
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.trees import flatten
 from tests.support import run
@@ -57,10 +59,14 @@ def evaluated(text: str) -> list[np.ndarray]:
         module = world.module("program")
         assert module is not None
         result = module.names["main"]()
-    return [
-        np.asarray(leaf.numbers() if hasattr(leaf, "numbers") else leaf)
-        for leaf in flatten(result)[0]
-    ]
+        return [_numbers(leaf) for leaf in flatten(result)[0]]
+
+
+def _numbers(leaf: Any) -> np.ndarray:
+    """A leaf as an array of NumPy; of keys their two words."""
+    if not isinstance(leaf, Array):
+        return np.asarray(leaf)
+    return np.asarray(key_data(leaf).numbers())
 
 
 def main_of(body: str) -> str:

@@ -1,10 +1,11 @@
-"""``jax.random``. A key is an array of two numbers in a last dimension, whether it is a typed one or not."""
+"""``jax.random``. Keys are typed (``jax.random.key``), or arrays of two numbers in a last dimension (``PRNGKey``)."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from shardtypes.lang.dtypes import KEY
 from shardtypes.lang.size import Size
 from shardtypes.semantics.array import Array, Shape
 from shardtypes.semantics.lazy import np
@@ -31,15 +32,30 @@ from shardtypes.semantics.simulated import Simulated
 _RANDOM = "jax.random"
 
 
-@lowering(f"{_RANDOM}.PRNGKey", f"{_RANDOM}.key")
+@lowering(f"{_RANDOM}.key")
 def key(seed: Any, **options: Any) -> Array:
+    return p.random_wrap(untyped_key(seed))
+
+
+@lowering(f"{_RANDOM}.PRNGKey")
+def untyped_key(seed: Any, **options: Any) -> Array:
     number = int_of(seed)
     words = np.asarray([(number >> 32) & 0xFFFFFFFF, number & 0xFFFFFFFF], np.uint32)
     return Array((2,), "uint32", value=Simulated.everywhere(words))
 
 
-@lowering(f"{_RANDOM}.wrap_key_data", f"{_RANDOM}.key_data", f"{_RANDOM}.clone")
-def same(key: Array, **options: Any) -> Array:
+@lowering(f"{_RANDOM}.wrap_key_data")
+def wrap_key_data(key_bits_array: Array, **options: Any) -> Array:
+    return p.random_wrap(key_bits_array)
+
+
+@lowering(f"{_RANDOM}.key_data")
+def key_data(keys: Array) -> Array:
+    return p.random_unwrap(keys) if keys.dtype == KEY else keys
+
+
+@lowering(f"{_RANDOM}.clone")
+def clone(key: Array) -> Array:
     return key
 
 

@@ -1,7 +1,8 @@
 """Random bits from keys: threefry, as JAX computes it where it is partitionable (its default).
 
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011); ``jax.random``'s documentation.
-A key is held as two unsigned 32-bit numbers in a last dimension.
+A key of ``jax.random.PRNGKey`` is two unsigned 32-bit numbers in a last dimension, one of ``jax.random.key`` an entry
+of dtype ``key``, which is held as one number of 64 bits.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+from shardtypes.lang.dtypes import KEY
 from shardtypes.semantics.array import Array, Dim, Params, Shape
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.letters import Letters, fresh
@@ -90,6 +92,57 @@ def _split_shape(
 _DRAWN = Values(degrees=(None, None))
 
 
+def _wrapped(words: Any) -> Any:
+    high, low = (words[..., k].astype(np.uint64) for k in (0, 1))
+    return (high << np.uint64(32)) | low
+
+
+def _unwrapped(key: Any) -> Any:
+    return np.stack([key >> np.uint64(32), key & np.uint64(0xFFFFFFFF)], axis=-1)
+
+
+def _without_last(operands: Sequence[Array], params: Params) -> Letters:
+    dims = plain("k", operands[0])
+    return Letters((dims,), (dims[:-1],))
+
+
+def _with_words(operands: Sequence[Array], params: Params) -> Letters:
+    dims = plain("k", operands[0])
+    return Letters((dims,), ((*dims, ("word",)),))
+
+
+random_wrap = declare(
+    "random_wrap",
+    letters=_without_last,
+    shape=lambda operands, params, letters: [operands[0].dims[:-1]],
+    dtype=lambda operands, params: [KEY],
+    values=_DRAWN,
+    evaluate=_wrapped,
+    stacked=_wrapped,
+)
+random_unwrap = declare(
+    "random_unwrap",
+    letters=_with_words,
+    shape=lambda operands, params, letters: [(*operands[0].dims, 2)],
+    dtype=lambda operands, params: ["uint32"],
+    values=_DRAWN,
+    evaluate=_unwrapped,
+    stacked=_unwrapped,
+)
+
+
+def _is_typed(key: Array) -> bool:
+    return key.dtype == KEY
+
+
+def _data(key: Array) -> Array:
+    """The two words of a key, typed or not."""
+    if not _is_typed(key):
+        return key
+    words: Array = random_unwrap(key)
+    return words
+
+
 def _of_each(operands: Sequence[Array], params: Params) -> frozenset[str]:
     """What is drawn with a key of each device's own, or for a local size, depends on the number of devices."""
     value = operands[0].value
@@ -160,7 +213,7 @@ def alike(axes: Iterable[str]) -> frozenset[str]:
 def random_bits(key: Array, *, shape: Shape) -> Array:
     """32 random bits for each entry."""
     _tell(key, shape)
-    drawn: Array = _bits_of_key(key, shape=shape)
+    drawn: Array = _bits_of_key(_data(key), shape=shape)
     without = _without.get()
     if drawn.value is None or without is None:
         return drawn
@@ -184,11 +237,11 @@ _split_key = declare(
 def random_split(key: Array, *, shape: Shape) -> Array:
     """As many keys as the shape says."""
     _tell(key, shape)
-    keys: Array = _split_key(key, shape=shape)
-    return keys
+    keys: Array = _split_key(_data(key), shape=shape)
+    return random_wrap(keys) if _is_typed(key) else keys
 
 
-random_fold_in = declare(
+_fold_in = declare(
     "random_fold_in",
     stacked=_folded,
     letters=lambda operands, params: Letters(
@@ -198,3 +251,9 @@ random_fold_in = declare(
     values=_DRAWN,
     evaluate=_folded,
 )
+
+
+def random_fold_in(key: Array, data: Array) -> Array:
+    """A key for each number."""
+    folded: Array = _fold_in(_data(key), data)
+    return random_wrap(folded) if _is_typed(key) else folded
