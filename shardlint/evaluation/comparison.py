@@ -332,6 +332,21 @@ def _is_all_alike(arguments: Any, count: int) -> bool:
     return bool(stacked) and all(map(_is_all_the_same, stacked))
 
 
+def _is_divided(arguments: Any, others: Any, counts: tuple[int, int]) -> bool:
+    """Whether an array is divided among the devices, so that with more of them each has less: what all have alike
+    besides are copies, then."""
+    pairs = zip(flatten(arguments)[0], flatten(others)[0], strict=False)
+    return any(_are_shards(numbers_of(x), numbers_of(y), counts) for x, y in pairs)
+
+
+def _are_shards(x: Any, y: Any, counts: tuple[int, int]) -> bool:
+    if x is None or y is None or min(x.ndim, y.ndim) < 2:
+        return False
+    is_stacked = (len(x), len(y)) == counts
+    is_shorter = x.shape[1] != y.shape[1]
+    return is_stacked and is_shorter and len(x) * x.shape[1] == len(y) * y.shape[1]
+
+
 def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
     """Where two arrays are furthest apart, if they differ."""
     if x.dtype.kind not in "fc":
@@ -409,7 +424,10 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
     results = differences(region.results, twin.results, counts)
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)
-    if results and _is_all_alike(region.arguments, counts[0]):
+    is_open = _is_all_alike(region.arguments, counts[0]) and not _is_divided(
+        region.arguments, twin.arguments, counts
+    )
+    if results and is_open:
         return Incomparable(
             "all devices are given the same, which may be copies or examples of each device's own"
         )

@@ -20,7 +20,7 @@ import numpy as np
 from shardlint.evaluation import optimizers, relations
 from shardlint.evaluation.recording import Recorded, Recorder, Where
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.relation import Relation
+from shardtypes.semantics.relation import SAME, Relation
 
 State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
@@ -292,6 +292,10 @@ class Trace:
         twin = self.twin(one)
         if twin is None:
             return None
+        if not one.is_inside and relations.are_laid_out(
+            one.array, twin.array, self.counts
+        ):
+            return [SAME]  # what pmap is to give the devices
         return relations.found(one.array, twin.array, self.axis, self.counts, minor)
 
     @functools.cached_property

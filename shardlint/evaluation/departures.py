@@ -278,7 +278,7 @@ def _departing_result(
         return "its results are no arrays"
     culprit = _culprit(trace, leaf)
     if culprit is None:
-        return _NO_EXPRESSION
+        return None if _is_mapped_as_it_is(trace, leaf) else _NO_EXPRESSION
     is_off = any(trace.step(number).state == "off" for number in leaf.sources)
     is_shared = axis not in axes_of_result(parting.region, difference)
     is_whole = is_off or is_shared
@@ -293,6 +293,14 @@ def _departing_result(
     if parting.program.allowance.is_spent:
         return TOO_MANY_STEPS  # before this was found out
     return _departure(parting, trace, difference, leaf, culprit)
+
+
+def _is_mapped_as_it_is(trace: Trace, leaf: Array) -> bool:
+    """Whether a function such as ``jnp.sum`` gave a result of what it was given, of which no expression is known."""
+    values = trace.many.values
+    return bool(leaf.sources) and not any(
+        values[number].is_inside for number in leaf.sources
+    )
 
 
 def _departure(

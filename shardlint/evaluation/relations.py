@@ -44,6 +44,22 @@ def found(
     return list(_relations(parts, reference, parts[0].ndim - many.rank))
 
 
+def are_laid_out(many: Array, few: Array, counts: tuple[int, int]) -> bool:
+    """Whether two arrays have a row for each device, and hold the same: copies of one array, or its parts."""
+    pair = (many.value, few.value)
+    if any(one is None or one.axes for one in pair):
+        return False
+    rows, others = (np.asarray(one.parts[0]) for one in pair if one is not None)
+    if (rows.shape[:1], others.shape[:1]) != ((counts[0],), (counts[1],)):
+        return False
+    if rows.shape[1:] == others.shape[1:]:
+        return all(_equal(row, rows[0]) for row in (*rows, *others))
+    if min(rows.ndim, others.ndim) < 2:
+        return False
+    whole, other = (one.reshape(-1, *one.shape[2:]) for one in (rows, others))
+    return whole.shape == other.shape and _equal(whole, other)
+
+
 def _parts(value: Simulated, axis: str, count: int, minor: str | None) -> list[Any]:
     """What each device along an axis has; along a minor axis as well, which then counts faster."""
     devices = value.devices((axis, count))
