@@ -207,7 +207,7 @@ class Maker:
 
     def array(self, shape: Sequence[int], dtype: str | None) -> Array:
         """Random numbers. Whole ones are small, so that they may be indices of any dimension."""
-        if dtype == "key":
+        if dtype == dtypes.KEY:
             words = Simulated.everywhere(self._whole((*shape, 2)))
             return random_wrap(Array((*shape, 2), "uint32", value=words))
         name = _one_of(dtype)

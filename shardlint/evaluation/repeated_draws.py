@@ -13,6 +13,7 @@ from typing import Any
 from shardlint.evaluation.comparison import Outcome
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.recording import Alike, Recorded, Recorder, Where
+from shardtypes.lang.dtypes import KEY
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten
 
@@ -22,7 +23,7 @@ _POSITIONS = frozenset(
 )
 
 #: Keys of ``jax.random.PRNGKey``, and typed ones.
-_KEYS = frozenset(("uint32", "key"))
+_KEYS = frozenset(("uint32", KEY))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.once  # JAX has no part in it
 
 # Evolution strategies: the members of a population are divided among the devices, its mean is copied to all.
 POPULATION = """
-import functools
 import jax
 import jax.numpy as jnp
 from jax import lax
