@@ -18,7 +18,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Alike, Recorder, Where
-from shardlint.evaluation.refusals import Refusal, refusal
+from shardlint.evaluation.refusals import Refusal, raised_at, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array, NotConcrete
@@ -44,8 +44,8 @@ class Outcome:
     """One run: the mapped functions that were called, in order.
 
     ``written`` are the numbers in the program's text that it came by; ``reason`` says why it ended early, ``answer`` is
-    what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too. ``alike`` are the draws
-    that all devices made with the same key.
+    what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too; ``failed`` is where an
+    assertion of the program itself ended it. ``alike`` are the draws that all devices made with the same key.
     """
 
     regions: tuple[Region, ...]
@@ -55,6 +55,7 @@ class Outcome:
     reason: str = ""
     answer: Any = None
     refusal: Refusal | None = None
+    failed: Where | None = None
     alike: Alike = field(default_factory=Alike)
 
     @property
@@ -114,7 +115,8 @@ class Program:
     comparison. Along the axes ``without`` no device draws random numbers of its own, and with ``ample`` capacities no
     device leaves out what it has no room for; with ``rounds`` false, nothing is rounded; with ``takes_varying`` a run
     goes on where JAX refuses a result that varies and is returned as replicated; mapped functions are given their
-    rows in a ``row_order``, if there is one."""
+    rows in a ``row_order``, if there is one. With ``excuses`` false, nothing that depends on the number of devices is
+    taken as meant."""
 
     find: modules.Find
     entry: Entry
@@ -126,6 +128,7 @@ class Program:
     rounds: bool = True
     takes_varying: bool = False
     row_order: RowOrder | None = None
+    excuses: bool = True
 
     def run(
         self,
@@ -146,6 +149,7 @@ class Program:
         reason = ""
         answer = None
         refused = None
+        failed = None
         run = Run(
             min(self.steps, self.allowance.left),
             recorder,
@@ -177,6 +181,8 @@ class Program:
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = reason_of(error)
                 refused = refusal(error, world.paths)
+                if isinstance(error, AssertionError):
+                    failed = raised_at(error, world.paths)
         self.allowance.spend(given - run.steps + world.characters // CHARACTERS)
         return Outcome(
             tuple(regions),
@@ -186,6 +192,7 @@ class Program:
             reason,
             answer,
             refused,
+            failed,
             run.alike,
         )
 

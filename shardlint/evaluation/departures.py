@@ -77,11 +77,12 @@ class Departure:
 
     The two numbers of ``difference`` are an entry with the first and with the second of ``counts`` devices, or the
     array is of two shapes. ``is_factor`` tells that the result is the right one times a power of that number,
-    ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends on what
-    each device draws for itself. ``uneven`` is a mean of devices' means that it is due to; ``is_of_ring`` tells that it
-    is due to what stays on its device while the rest goes round. ``spec`` is where the spec of the result is made, if
-    the result is a shard as it is and nothing but that spec is wrong. ``mended`` is the change that bears it out, if
-    it needed one.
+    ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends
+    on what each device draws for itself. ``uneven`` is a mean of devices' means that it is due to;
+    ``is_of_ring`` tells that it is due to what stays on its device while the rest goes round. ``spec`` is where
+    the spec of the result is made, if the result is a shard as it is and nothing but that spec is wrong.
+    ``mended`` is the change that bears it out, if it needed one, or the first that was found, if ``is_tried``;
+    ``refuted_by`` is an assertion of the program that fails, and holds with one device along the axis.
     """
 
     axis: str
@@ -98,6 +99,8 @@ class Departure:
     is_of_ring: bool = field(default=False, compare=False, repr=False)
     spec: Where | None = field(default=None, compare=False, repr=False)
     mended: Repair | None = field(default=None, compare=False, repr=False)
+    is_tried: bool = field(default=False, compare=False, repr=False)
+    refuted_by: Where | None = field(default=None, compare=False, repr=False)
 
     @property
     def lines(self) -> frozenset[tuple[str, int]]:
@@ -283,13 +286,15 @@ def _departing_result(
     is_shared = axis not in axes_of_result(parting.region, difference)
     is_whole = is_off or is_shared
     excuse = excuse_of(parting, trace, leaf, culprit, difference, is_whole)
-    if excuse is not None:
+    if excuse is not None and not parting.is_refuted:
         division = division_by_local_size(trace, leaf)
         if division is None:
             return excuse or None
         culprit = division
-    if parting.is_meant or (is_off and parting.undoes(leaf.sources)):
-        return None
+    if not parting.is_refuted:
+        undone = is_off and parting.undoes(leaf.sources)
+        if undone or parting.is_meant:
+            return None
     if parting.program.allowance.is_spent:
         return TOO_MANY_STEPS  # before this was found out
     return _departure(parting, trace, difference, leaf, culprit)
@@ -328,9 +333,10 @@ def _departure(
         is_factor=any(trace.step(number).state == "off" for number in leaf.sources),
         is_shared=axis not in axes_of_result(region, difference),
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
-        is_own=parting.is_own(difference),
+        is_own=parting.is_own(difference) and not parting.is_refuted,
         evidence=evidence,
         spec=_wrong_spec(region, difference, culprit),
+        refuted_by=parting.declared.failed if parting.is_refuted else None,
     )
 
 

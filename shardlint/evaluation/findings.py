@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
+from shardlint.evaluation.assertions import FailingAssertion
 from shardlint.evaluation.assignments import assigned
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import ALLOWANCE, Entry, Program
@@ -28,6 +29,7 @@ from shardlint.evaluation.wording import (
     cause,
     departure_text,
     drifting_text,
+    failing_text,
     mended_text,
     repair_text,
     repeated_text,
@@ -74,6 +76,8 @@ def with_findings(
             )
         for draw in judgement.repeated:
             extra.append(_of_draw(draw, files))
+        if judgement.failing is not None:
+            extra.append(_of_assertion(judgement.failing, files))
         if judgement.refusal is not None:
             refusal = judgement.refusal
             notes = _notes(((one.where, one.text) for one in judgement.origins), files)
@@ -246,6 +250,8 @@ def _meant(departure: Departure, sizes: Mapping[str, int]) -> str:
 
 
 def _is_certain(departure: Departure) -> bool:
+    if departure.refuted_by is not None:
+        return True
     return departure.is_wrong_alone or leaves_parts_behind(departure)
 
 
@@ -293,6 +299,8 @@ def _diagnostic(
         notes.append((mended.other.where, f"or with {mended.other.text}"))
     if mended is not None:
         notes += [(one, "made here") for one in files.assigned(mended)]
+    if departure.refuted_by is not None:
+        notes.append((departure.refuted_by, "this fails, and holds on one device"))
     if departure.spec is not None:
         notes.append((departure.spec, "the spec of this result is made here"))
     callers = (culprit.step.value.caller, None if mended is None else mended.caller)
@@ -327,6 +335,15 @@ def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
         notes.append((draw.given, "its key is given here"))
     text = repeated_text(draw)
     return _of_rule("ST318", text, draw.where, files, _notes(notes, files))
+
+
+def _of_assertion(failing: FailingAssertion, files: _Files) -> Diagnostic:
+    mended = failing.mended
+    notes = [(failing.where, "this fails")]
+    if mended.caller is not None:
+        notes.append((mended.caller, "called here"))
+    text = failing_text(failing)
+    return _of_rule("ST319", text, mended.where, files, _notes(notes, files))
 
 
 def _notes(notes: Iterable[tuple[Where, str]], files: _Files) -> tuple[Related, ...]:

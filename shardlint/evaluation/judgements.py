@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from shardlint.evaluation import replicas
+from shardlint.evaluation.assertions import FailingAssertion, failing_assertion
 from shardlint.evaluation.comparison import (
     ALLOWANCE,
     Allowance,
@@ -25,7 +26,14 @@ from shardlint.evaluation.departures import Departure, Suspected, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
 from shardlint.evaluation.excuses import OWN
 from shardlint.evaluation.origins import Origin, lines_to, origins
-from shardlint.evaluation.other_meshes import DEVICES, OtherRun, other_run, settings
+from shardlint.evaluation.other_meshes import (
+    DEVICES,
+    OtherRun,
+    holds_on_one_device,
+    other_run,
+    refuting_run,
+    settings,
+)
 from shardlint.evaluation.parting import trace_of
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.repairs import repair
@@ -46,10 +54,11 @@ NOTHING_MAPPED = "nothing is mapped over devices"
 @dataclass(frozen=True)
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
-    not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not stay
-    the same, ``repeated`` are random numbers that all devices draw alike; and where JAX refuses it, with the
-    ``origins`` of that and the ``lines`` that lead there, by file. ``meant`` are those departures of a function by
-    itself that its callers may mean, in words. ``has_run``: it called mapped functions."""
+    not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not
+    stay the same, ``repeated`` are random numbers that all devices draw alike; and where JAX refuses it, with
+    the ``origins`` of that and the ``lines`` that lead there, by file. ``meant`` are those departures of a
+    function by itself that its callers may mean, in words. ``failing`` is an assertion that fails, where a
+    change mends it and nothing else. ``has_run``: it called mapped functions."""
 
     departures: tuple[Departure, ...] = ()
     compared: tuple[str, ...] = ()
@@ -62,6 +71,7 @@ class Judgement:
     lines: frozenset[tuple[str, int]] = field(default=frozenset(), compare=False)
     has_run: bool = field(default=False, compare=False)
     meant: tuple[Departure, ...] = ()
+    failing: FailingAssertion | None = None
 
 
 def judge(program: Program, run: Outcome | None = None) -> Judgement:
@@ -74,6 +84,42 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
+    found, compared, reasons = _compared(program, declared, axes)
+    if not found and holds_on_one_device(program, declared):
+        found = list(_without_excuses(program, declared, axes))
+    reported = {departure.axis for departure in found}
+    recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
+    copies = tuple(
+        one for one in _unequal(program, declared, recorded) if one.axis not in reported
+    )
+    drifted = tuple(
+        one
+        for one in _drifting(program, declared, recorded)
+        if one.axis not in reported
+    )
+    repeated = tuple(_repeated(program, declared, recorded))
+    failing = None
+    if declared.failed is not None and not (copies or drifted or repeated):
+        found, failing = _mended(program, declared, recorded, found)
+    if declared.reason and not (failing or any(one.refuted_by for one in found)):
+        last = replicas.name_of(declared.regions[-1].function)
+        reasons.append(f"what comes after {last}: {declared.reason}")
+    return Judgement(
+        tuple(_without_repeats(found)),
+        tuple(compared),
+        tuple(reasons),
+        copies,
+        drifted,
+        repeated,
+        has_run=True,
+        failing=failing,
+    )
+
+
+def _compared(
+    program: Program, declared: Outcome, axes: Sequence[str]
+) -> tuple[list[Departure], list[str], list[str]]:
+    """Where a program departs along each of these axes, those over which it was compared, and why not over others."""
     found: list[Departure] = []
     compared: list[str] = []
     reasons: list[str] = []
@@ -87,28 +133,38 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         compared.append(axis)
         if departure is not None and not _is_rounding(program, axis):
             found.append(departure)
-    if declared.reason:
-        last = replicas.name_of(declared.regions[-1].function)
-        reasons.append(f"what comes after {last}: {declared.reason}")
-    reported = {departure.axis for departure in found}
-    recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
-    copies = tuple(
-        one for one in _unequal(program, declared, recorded) if one.axis not in reported
-    )
-    drifted = tuple(
-        one
-        for one in _drifting(program, declared, recorded)
-        if one.axis not in reported
-    )
-    return Judgement(
-        tuple(_without_repeats(found)),
-        tuple(compared),
-        tuple(reasons),
-        copies,
-        drifted,
-        tuple(_repeated(program, declared, recorded)),
-        has_run=True,
-    )
+    return found, compared, reasons
+
+
+def _mended(
+    program: Program,
+    declared: Outcome,
+    recorded: Recorded,
+    found: Sequence[Departure],
+) -> tuple[list[Departure], FailingAssertion | None]:
+    """What is reported of a program that fails an assertion: where it departs, with the changes that mend that, or else
+    the change with which the assertion holds. What depends on the number of devices with that change is meant."""
+    tried = [replace(one, mended=repair(one), is_tried=True) for one in found]
+    if any(_is_mended(one) for one in tried):
+        return tried, None
+    failing = failing_assertion(program, declared, recorded, tried)
+    return ([], failing) if failing is not None else (tried, None)
+
+
+def _is_mended(departure: Departure) -> bool:
+    """Whether a change was found with which no result depends on the number of devices."""
+    return departure.mended is not None and not departure.mended.left
+
+
+def _without_excuses(
+    program: Program, declared: Outcome, axes: Sequence[str]
+) -> Iterator[Departure]:
+    """Where a program departs if nothing that depends on the number of devices is meant."""
+    strict = replace(program, excuses=False)
+    for axis in axes:
+        departure = _along(strict, declared, axis)
+        if isinstance(departure, Departure):
+            yield departure
 
 
 def _may_be_own(departure: Departure | str | None) -> bool:
@@ -233,6 +289,9 @@ def _missing_reductions(program: Program, axes: Sequence[str]) -> Iterator[Origi
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
     """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
     other = other_run(program, declared, axis)
+    if isinstance(other, str) or not other.differs:
+        # on no number of devices but one may be right what the program asserts
+        other = refuting_run(program, declared, axis) or other
     if isinstance(other, str):
         return other
     found = departure_of(program, declared, other, axis)

@@ -17,6 +17,7 @@ from shardlint.evaluation.comparison import (
     Incomparable,
     Outcome,
     Program,
+    Resized,
     agreeing,
     differences,
     differs_from,
@@ -167,18 +168,50 @@ def settings(declared: Outcome, axis: str) -> Iterator[Setting]:
     """What to change for another size: the number that a mesh is made with; where it is made of all devices, or is that
     of the rows which ``pmap`` maps over, the number of devices, or one that is written with it. One device comes last:
     for that, programs may take another way."""
+    for other in _other_sizes(declared.sizes[axis]):
+        yield from _settings_with(declared, axis, other)
+
+
+def _settings_with(declared: Outcome, axis: str, other: int) -> Iterator[Setting]:
     size = declared.sizes[axis]
     written = declared.origins(axis)
-    for other in _other_sizes(size):
-        devices = DEVICES * other // size
-        if not written:
-            yield Setting(devices, {})
-            for place in _equal_numbers(declared, axis, Setting(devices, {})):
-                yield Setting(max(devices, 1), {place: other})
-        else:
-            changed = dict.fromkeys(written, other)
-            yield Setting(max(devices, 1), changed)
-            yield Setting(DEVICES, changed)
+    devices = DEVICES * other // size
+    if not written:
+        yield Setting(devices, {})
+        for place in _equal_numbers(declared, axis, Setting(devices, {})):
+            yield Setting(max(devices, 1), {place: other})
+    else:
+        changed = dict.fromkeys(written, other)
+        yield Setting(max(devices, 1), changed)
+        yield Setting(DEVICES, changed)
+
+
+def refuting_run(program: Program, declared: Outcome, axis: str) -> OtherRun | None:
+    """The run with one device along an axis, if an assertion of the program itself holds there that fails on its own
+    mesh."""
+    if declared.failed is None:
+        return None
+    for setting in _settings_with(declared, axis, 1):
+        outcome = program.run(setting.devices, setting.literals)
+        if not _is_changed_alone(axis, declared, outcome):
+            continue
+        if outcome.reason:
+            return None
+        found = first_difference(declared, outcome)
+        if found is None or isinstance(found, Incomparable):
+            return None
+        return OtherRun(setting, outcome, True, isinstance(found[1], Resized))
+    return None
+
+
+def holds_on_one_device(program: Program, declared: Outcome) -> bool:
+    """Whether an assertion of the program itself fails that holds on one device."""
+    if declared.failed is None:
+        return False
+    places = [where for axis in declared.sizes for where in declared.origins(axis)]
+    outcome = program.run(1, dict.fromkeys(places, 1))
+    is_alone = all(size == 1 for size in outcome.sizes.values())
+    return is_alone and bool(outcome.regions) and not outcome.reason
 
 
 def _with_totals(declared: Outcome, axis: str) -> Iterator[Setting]:

@@ -14,7 +14,12 @@ from shardlint.evaluation.comparison import (
 )
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.mapping import Region
-from shardlint.evaluation.other_meshes import DEVICES, OtherRun, is_meant
+from shardlint.evaluation.other_meshes import (
+    DEVICES,
+    OtherRun,
+    is_meant,
+    refuting_run,
+)
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, paths_of
 
@@ -46,9 +51,19 @@ class Parting:
         return any(one is not None and self.axis in one.own for one in results)
 
     @functools.cached_property
+    def is_refuted(self) -> bool:
+        """Whether the program itself asserts what holds with one device along the axis, and fails: whatever depends on
+        their number is not meant then."""
+        if not self.program.excuses:
+            return True
+        return refuting_run(self.program, self.declared, self.axis) is not None
+
+    @functools.cached_property
     def is_meant(self) -> bool:
         """Whether another number in the program's text may stand for the size of the mesh, too."""
-        return is_meant(self.program, self.declared, self.other, self.axis)
+        return not self.is_refuted and is_meant(
+            self.program, self.declared, self.other, self.axis
+        )
 
     def undoes(self, sources: Collection[int]) -> bool:
         """Whether the program takes out the factor itself, outside of the mapped function, that values are off by."""

@@ -74,18 +74,9 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
     if not isinstance(error, (Refused, SizesDiffer, UnboundAxis)):
         return None
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename in paths
-    ]
-    if not frames:
+    where = raised_at(error, paths)
+    if where is None:
         return None
-    last = frames[-1]
-    place = last.lineno, last.colno, last.end_lineno, last.end_colno
-    if any(number is None for number in place):
-        return None
-    where = Where(last.filename, place)  # type: ignore[arg-type]  # all are known
     if isinstance(error, SizesDiffer):
         message = f"JAX refuses this call: {error}"
         return Refusal(
@@ -106,6 +97,22 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         size=error.size,
         spec=error.spec,
     )
+
+
+def raised_at(error: Exception, paths: Collection[str]) -> Where | None:
+    """The expression of a program, whose files are ``paths``, at which an error is raised."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in paths
+    ]
+    if not frames:
+        return None
+    last = frames[-1]
+    place = last.lineno, last.colno, last.end_lineno, last.end_colno
+    if any(number is None for number in place):
+        return None
+    return Where(last.filename, place)  # type: ignore[arg-type]  # all are known
 
 
 _MAPPED = "shardlint_mapped"

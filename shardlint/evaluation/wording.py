@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shardlint.evaluation.arrays import Method
+from shardlint.evaluation.assertions import FailingAssertion
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Difference, Resized
 from shardlint.evaluation.culprits import Step
@@ -93,6 +94,12 @@ def repeated_text(found: RepeatedDraw) -> str:
         f"{operation(found.what)} draws the same numbers on all devices along {found.axis!r}, though each has another "
         f"shard to draw them for: call jax.random.fold_in(key, lax.axis_index({found.axis!r})) first"
     )
+
+
+def failing_text(found: FailingAssertion) -> str:
+    """An assertion of the program that does not hold, and what to change."""
+    line = found.where.place[0]
+    return f"the assertion at line {line} fails on the mesh of this program: with {found.mended.text}, it holds"
 
 
 def _entry(path: str, index: tuple[int, ...]) -> str:

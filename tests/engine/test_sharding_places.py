@@ -149,7 +149,7 @@ MISTAKES = {
                      "nn.with_logical_constraint(x, ⟨('batch', 'embed')⟩)", "B M"),
 }  # fmt: skip
 #: Reported by other means: an annotation or a setting decides, and no expression.
-ELSEWHERE = {"ST101", "ST105", "ST106", "ST315", "ST316", "ST318"}
+ELSEWHERE = {"ST101", "ST105", "ST106", "ST315", "ST316", "ST318", "ST319"}
 PLACES = {
     "plain": "{head}    return {it}\n",
     "helper": "def _part({names}):\n    return {it}\n\n{head}    return _part({names})\n",

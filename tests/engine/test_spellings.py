@@ -16,6 +16,7 @@ from tests.engine.test_cases import CASES, expected
 PROGRAMS = {
     "ST316",
     "ST318",
+    "ST319",
 }  # about whole programs, whose cases are in tests/evaluation
 CODES = sorted(
     rule.code

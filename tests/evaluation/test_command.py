@@ -70,7 +70,7 @@ def test_right_programs_have_no_finding(
     assert "3 files checked" in err
 
 
-@pytest.mark.parametrize("code", ["ST316", "ST318"])
+@pytest.mark.parametrize("code", ["ST316", "ST318", "ST319"])
 def test_the_example_of_the_rule(
     code: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

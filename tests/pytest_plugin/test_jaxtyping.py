@@ -236,7 +236,11 @@ def test_the_same_arrays_are_accepted(
         wanted = accepted_by_jaxtyping(values, hints)
     except (NameError, jaxtyping.AnnotationError):
         assume(False)  # it wants a name before the expression that it stands in
-    assert accepted_by_us(values, hints) == wanted
+    accepted = accepted_by_us(values, hints)
+    if any("*#s" in text for _, text, _, _ in cases):
+        assert accepted or not wanted  # of these, nothing is compared
+    else:
+        assert accepted == wanted
 
 
 def test_what_stays_jaxtypings() -> None:

@@ -80,12 +80,13 @@ def missing_over_several_axes(
             continue
         names = " and ".join(map(repr, axes))
         text = f"a lax.{reduction} over {names} of this value"
-        reduced = functools.partial(_reduced_over_all, axes=axes, reduction=reduction)
+        reduced = functools.partial(reduced_over_all, axes=axes, reduction=reduction)
         made = at(one, text, value=reduced)
         yield replace(made, is_new=True)
 
 
-def _reduced_over_all(value: Any, axes: Sequence[str], reduction: str) -> Any:
+def reduced_over_all(value: Any, axes: Sequence[str], reduction: str) -> Any:
+    """A value whose arrays are reduced over several axes, one after another."""
     for axis in axes:
         value = _reduced(value, axis, reduction)
     return value

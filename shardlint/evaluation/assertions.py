@@ -1,0 +1,109 @@
+"""Assertions of a program that fail on its own mesh, and the change of one collective with which they hold.
+
+A program that compares itself with a reference says what is right: no other number of devices is needed.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from shardlint.evaluation.change import Repair
+from shardlint.evaluation.comparison import Allowance, Outcome, Program
+from shardlint.evaluation.departures import Departure
+from shardlint.evaluation.other_meshes import DEVICES
+from shardlint.evaluation.recording import Recorded, Where
+from shardlint.evaluation.suspects.candidates import suspects
+from shardlint.evaluation.suspects.collectives import other_collectives
+from shardlint.evaluation.suspects.common import at, each_once
+from shardlint.evaluation.suspects.reductions import reduced_over_all
+from shardtypes.semantics.simulated import is_of_examples
+
+STEPS = 150_000
+"""For all runs with changes, of one program."""
+_MOST = 24
+#: What reduces whole arrays, by the last part of its name, with what then reduces the devices' results.
+_REDUCTIONS = {
+    "mean": "pmean",
+    "average": "pmean",
+    "sum": "psum",
+    "count_nonzero": "psum",
+    "einsum": "psum",
+    "dot": "psum",
+    "matmul": "psum",
+    "tensordot": "psum",
+    "@": "psum",
+    "max": "pmax",
+    "amax": "pmax",
+    "min": "pmin",
+    "amin": "pmin",
+}
+
+
+@dataclass(frozen=True)
+class FailingAssertion:
+    """Where an assertion fails, and a change with which it holds."""
+
+    where: Where
+    mended: Repair
+
+
+def failing_assertion(
+    program: Program,
+    declared: Outcome,
+    recorded: Callable[[], Outcome],
+    departures: Sequence[Departure],
+) -> FailingAssertion | None:
+    """The assertion that ends a run on the program's own mesh, if it holds with one change: of a collective, or of what
+    is tried where results depart."""
+    if declared.failed is None or program.allowance.is_spent:
+        return None
+    recorder = recorded().recorder
+    assert recorder is not None
+    values = [one for one in recorder.values if one.is_inside and not one.is_backward]
+    again = replace(program, allowance=Allowance(STEPS))
+    tried = chain(
+        each_once(_changes(values), _MOST),
+        *(each_once(suspects(one), _MOST) for one in departures),
+    )
+    for change in tried:
+        outcome = again.run(DEVICES, changes=change.changes)
+        if again.allowance.is_spent:
+            return None
+        if outcome.regions and not outcome.reason:
+            return FailingAssertion(declared.failed, change)
+    return None
+
+
+def _changes(values: Sequence[Recorded]) -> Iterator[Repair]:
+    """The last ones first: most values that differ between devices are to do so until they are reduced."""
+    latest = list(reversed(values))
+    yield from _missing_reductions(latest)
+    for axis in _axes_of(latest):
+        yield from other_collectives(latest, axis)
+
+
+def _missing_reductions(values: Iterable[Recorded]) -> Iterator[Repair]:
+    for one in values:
+        reduction = _REDUCTIONS.get(one.name.rpartition(".")[2])
+        axes = _axes_of([one])
+        if reduction is None or not axes:
+            continue
+        names = " and ".join(map(repr, axes))
+        text = f"a lax.{reduction} over {names} of this value"
+        reduced = functools.partial(reduced_over_all, axes=axes, reduction=reduction)
+        yield replace(at(one, text, value=reduced), is_new=True)
+
+
+def _axes_of(values: Iterable[Recorded]) -> list[str]:
+    """The mesh axes along which values differ."""
+    found: dict[str, None] = {}
+    for one in values:
+        given: Any = one.array.value
+        for axis in () if given is None else given.axes:
+            if not is_of_examples(axis[0]):
+                found[axis[0]] = None
+    return list(found)
