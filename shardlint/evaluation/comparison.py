@@ -5,11 +5,10 @@ Every mapped function that is called gives its results on each mesh.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -237,9 +236,10 @@ def differs_from(other: Outcome) -> Stop:
 
     def until(regions: list[Region]) -> bool:
         number = len(regions) - 1
+        before = list(zip(regions[:number], other.regions, strict=False))
         return (
             is_as_far(regions)
-            or compared(regions[number], other.regions[number]) is not None
+            or compared(regions[number], other.regions[number], before) is not None
         )
 
     return until
@@ -339,10 +339,13 @@ def _is_all_alike(arguments: Any, count: int) -> bool:
     return bool(stacked) and all(map(_is_all_the_same, stacked))
 
 
-def _is_divided(arguments: Any, others: Any, counts: tuple[int, int]) -> bool:
-    """Whether an array is divided among the devices, so that with more of them each has less: what all have alike
-    besides are copies, then."""
-    pairs = zip(flatten(arguments)[0], flatten(others)[0], strict=False)
+def _divides(region: Region, twin: Region) -> bool:
+    """Whether a call is given an array that is divided among the devices, so that with more of them each has less: what
+    all have alike there and in later calls are copies, then."""
+    if region.stacked is None or twin.stacked is None:
+        return False
+    counts = region.stacked, twin.stacked
+    pairs = zip(flatten(region.arguments)[0], flatten(twin.arguments)[0], strict=False)
     return any(_are_shards(numbers_of(x), numbers_of(y), counts) for x, y in pairs)
 
 
@@ -374,10 +377,9 @@ def first_difference(
     """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
     something else. Of a run that is cut off, what comes after it is not known: one that was cut off before agrees with
     it as far as it went."""
-    for number, (region, twin) in enumerate(
-        zip(one.regions, other.regions, strict=False)
-    ):
-        found = compared(region, twin)
+    pairs = list(zip(one.regions, other.regions, strict=False))
+    for number, (region, twin) in enumerate(pairs):
+        found = compared(region, twin, pairs[:number])
         if isinstance(found, Incomparable):
             return found
         if found is not None:
@@ -394,18 +396,24 @@ def first_difference(
 
 def agreeing(one: Outcome, other: Outcome) -> int:
     """With how many calls of mapped functions two runs begin that are given the same, and give the same."""
-    pairs = zip(one.regions, other.regions, strict=False)
-    same = takewhile(lambda pair: compared(*pair) is None, pairs)
-    return sum(1 for _ in same)
+    pairs = list(zip(one.regions, other.regions, strict=False))
+    for number, (region, twin) in enumerate(pairs):
+        if compared(region, twin, pairs[:number]) is not None:
+            return number
+    return len(pairs)
+
+
+Pairs: TypeAlias = Sequence[tuple[Region, Region]]
+"""Calls of mapped functions in two runs."""
 
 
 def compared(
-    region: Region, twin: Region
+    region: Region, twin: Region, before: Pairs
 ) -> Difference | Resized | Incomparable | None:
-    """The first difference between the results of two calls of a mapped function. A program that gives it something
-    else means to: more examples, or a larger step, on more devices."""
+    """The first difference between the results of two calls of a mapped function, with the calls ``before`` them. A
+    program that gives it something else means to: more examples, or a larger step, on more devices."""
     if region.stacked is not None or twin.stacked is not None:
-        return _compared_stacked(region, twin)
+        return _compared_stacked(region, twin, before)
     given = differences(region.arguments, twin.arguments)
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
@@ -417,7 +425,9 @@ def compared(
     return results[0] if results else None
 
 
-def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable | None:
+def _compared_stacked(
+    region: Region, twin: Region, before: Pairs
+) -> Difference | Incomparable | None:
     """As ``compared``, of what has the values of all devices one after another. How a program shares its examples and
     its keys out among them is its own affair: where it does so in another way, nothing can be compared."""
     if region.stacked is None or twin.stacked is None:
@@ -431,11 +441,12 @@ def _compared_stacked(region: Region, twin: Region) -> Difference | Incomparable
     results = differences(region.results, twin.results, counts)
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)
-    is_open = _is_all_alike(region.arguments, counts[0]) and not _is_divided(
-        region.arguments, twin.arguments, counts
-    )
-    if results and is_open:
+    if not results:
+        return None
+    calls = (*before, (region, twin))
+    is_open = _is_all_alike(region.arguments, counts[0])
+    if is_open and not any(_divides(*call) for call in calls):
         return Incomparable(
             "all devices are given the same, which may be copies or examples of each device's own"
         )
-    return results[0] if results else None
+    return results[0]

@@ -103,7 +103,10 @@ def _differing(
     ):
         return None
     pairs = list(zip(many.regions, few.regions, strict=True))
-    if any(compared(region, twin) is not None for region, twin in pairs[:-1]):
+    if any(
+        compared(*pair, pairs[:number]) is not None
+        for number, pair in enumerate(pairs[:-1])
+    ):
         return None
     if any(_has_nan(leaf) for leaf in flatten(many.regions[-1].results)[0]):
         return None  # which would equal itself

@@ -80,3 +80,38 @@ def test_a_mistake_is_found_where_it_is(name: str) -> None:
     assert departure.axis == "pop"
     where = departure.culprit.step.value.where
     assert expected in text.splitlines()[where.place[0] - 1]
+
+
+# What a later call is given are copies, too: each device plays its share of the episodes.
+EVALUATED = """
+def evaluate(mean, key):
+    count = 8 // lax.axis_size("pop")
+    ids = lax.axis_index("pop") * count + jnp.arange(count)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, ids)
+    noise = jax.vmap(lambda k: jax.random.normal(k, mean.shape))(keys)
+    total = lax.psum(jax.vmap(fitness)(mean + noise).sum(), "pop")
+    return total / {episodes}
+
+
+def tested(mean):
+    run = jax.pmap(evaluate, axis_name="pop", in_axes=(0, None))
+    return run(mean, jax.random.key(1))
+
+
+def main():"""
+
+
+def evaluated(episodes: str) -> str:
+    text = written().replace("return mean[0]", "return tested(mean)")
+    return text.replace("def main():", EVALUATED.replace("{episodes}", episodes))
+
+
+def test_a_later_call_with_copies_alone_agrees() -> None:
+    assert judge(program(evaluated("8"))) == Judgement((), ("pop",), ())
+
+
+def test_a_mistake_in_it_is_found() -> None:
+    text = evaluated("count")
+    (departure,) = judge(program(text)).departures
+    line = text.splitlines()[departure.culprit.step.value.where.place[0] - 1]
+    assert "total / count" in line
