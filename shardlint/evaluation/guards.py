@@ -23,7 +23,7 @@ from shardlint.evaluation.recording import Alike, Place, Recorder, Where
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics import work
 from shardtypes.semantics.array import Array, Shape, SizesDiffer
-from shardtypes.semantics.local_sizes import axes_of, computed, operated
+from shardtypes.semantics.local_sizes import axes_of_product, computed, operated
 from shardtypes.semantics.lowerings.collectives import bound
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
@@ -91,7 +91,7 @@ def _alike(key: Array, shape: Shape) -> Alike:
     value = key.value
     axes = bound().axes.values()
     same = frozenset(name for name, size in axes if not value.differs_along(name, size))
-    shards = axes_of(*shape)
+    shards = axes_of_product(*shape)
     return Alike(shards & same, same - shards)
 
 

@@ -18,7 +18,7 @@ from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.outside import KNOWN, provide
 from shardlint.evaluation.python import Nothing
 from shardlint.evaluation.recording import Where
-from shardtypes.semantics.local_sizes import DeviceCount
+from shardtypes.semantics.local_sizes import ALL_DEVICES, DeviceCount
 
 UNNAMED = "the devices of pmap"
 """The axis of a ``pmap`` that does not name it."""
@@ -173,7 +173,8 @@ class Mesh:
 
     @property
     def size(self) -> int:
-        return DeviceCount(math.prod(int(size) for size in self.sizes))
+        size = math.prod(int(size) for size in self.sizes)
+        return DeviceCount(size, frozenset(self.axis_names))
 
     @property
     def devices(self) -> DeviceGrid:
@@ -181,7 +182,10 @@ class Mesh:
 
     @property
     def axis_sizes(self) -> tuple[int, ...]:
-        return tuple(map(DeviceCount, self.sizes))
+        return tuple(
+            DeviceCount(size, frozenset({name}))
+            for size, name in zip(self.sizes, self.axis_names, strict=True)
+        )
 
     @property
     def empty(self) -> bool:
@@ -322,7 +326,7 @@ def _devices(*args: Any, **options: Any) -> list[Device]:
 @provide("jax.device_count")
 @provide("jax.local_device_count")
 def _device_count(*args: Any) -> int:
-    return DeviceCount(machine().devices)
+    return DeviceCount(machine().devices, ALL_DEVICES)
 
 
 provide("jax.process_index")(lambda *args: 0)

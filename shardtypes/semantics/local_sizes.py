@@ -80,7 +80,19 @@ def with_ample_capacities(ample: Ample | None) -> Iterator[None]:
 
 
 class DeviceCount(int):
-    """A number of devices that the program asked for, or what it computed from one."""
+    """A number of devices that the program asked for, along the axes ``of`` a mesh, or what it computed from one, which
+    is of none."""
+
+    of: frozenset[str]
+
+    def __new__(cls, value: int, of: frozenset[str] = frozenset()) -> DeviceCount:
+        made = super().__new__(cls, value)
+        made.of = of
+        return made
+
+
+#: What numbers of all devices are of.
+ALL_DEVICES = frozenset({"*"})
 
 
 def is_counted(*values: Any) -> bool:
@@ -153,7 +165,7 @@ def plain(size: Any) -> Any:
 def whole(value: Any) -> Any:
     """``int(value)``, which of a local number is a capacity."""
     number = int(value)
-    if isinstance(value, LocalInt):
+    if isinstance(value, (LocalInt, DeviceCount)):
         return value
     if not isinstance(value, LocalFloat):
         return number
@@ -189,6 +201,21 @@ def _is_ratio(name: str, value: Any, other: Any = None) -> bool:
     return bool(is_exact) and value.axes == other.axes
 
 
+def axes_of_product(*factors: Any) -> frozenset[str]:
+    """The axes on which a product depends: a local size times the number of devices along an axis is that of the
+    whole. A capacity was rounded."""
+    axes = axes_of(*factors)
+    if capacity_axes(*factors) or _is_ample(*factors):
+        return axes
+    for factor in factors:
+        if not isinstance(factor, DeviceCount):
+            continue
+        if factor.of == ALL_DEVICES:
+            return frozenset()
+        axes -= factor.of
+    return axes
+
+
 def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., Any]:
     plain = getattr(base, f"__{name}__")
 
@@ -200,6 +227,10 @@ def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., An
             result = getattr(float, f"__{name}__")(float(self), *others)
         if _is_ratio(name, self, *others):
             return result
+        if name in ("mul", "rmul") and axes:
+            axes = axes_of_product(self, *others)
+            if not axes:
+                return result
         capacity = rounds or bool(capacity_axes(self, *others))
         ample = _is_ample(self, *others)
         if isinstance(result, tuple):

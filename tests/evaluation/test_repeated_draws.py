@@ -20,11 +20,12 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec as P
 
+mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ('data', 'model'))
+
 def local(key, x):
     {body}
 
 def main():
-    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ('data', 'model'))
     apply = jax.shard_map(local, mesh=mesh, in_specs=(P(), P({spec})), out_specs=P({out}), check_vma=False)
     return apply(jax.random.key(0), jnp.zeros((8, 6)))
 
@@ -110,6 +111,18 @@ RIGHT = {
         "fold = lambda k: jax.random.fold_in(k, lax.axis_index('data')); "
         "return x + jax.vmap(lambda k: jax.random.normal(fold(k), (6,)))(jax.random.split(key, len(x)))"
     ),
+    **{
+        f"for the whole, {name}": manual(
+            f"own = len(x); whole = jax.random.normal(key, {shape}).reshape(-1, 6); "
+            "return x + lax.dynamic_slice_in_dim(whole, lax.axis_index('data') * own, own)"
+        )
+        for name, shape in {
+            "of axis_size": "(own * lax.axis_size('data'), 6)",
+            "of psum": "(lax.psum(1, 'data') * own, 6)",
+            "of the mesh": "(mesh.shape['data'] * own, 6)",
+            "by devices": "(lax.axis_size('data'), own, 6)",
+        }.items()
+    },
     "positions": manual("return x[jax.random.permutation(key, len(x))]"),
     "not used": manual("jax.random.normal(key, x.shape); return x"),
     "replicated rows": manual("return x + jax.random.normal(key, x.shape)", "", ""),

@@ -11,10 +11,12 @@ from shardlint.evaluation.guards import operate
 from shardlint.evaluation.modules import Written
 from shardtypes.semantics.array import LOWERINGS, Array
 from shardtypes.semantics.local_sizes import (
+    ALL_DEVICES,
     Ample,
     DeviceCount,
     LocalInt,
     axes_of,
+    axes_of_product,
     capacity_axes,
     with_ample_capacities,
 )
@@ -105,3 +107,28 @@ def test_what_a_reshape_leaves_is_as_local_as_what_it_is_of(
     assert axes_of(left) == axes
     assert not capacity_axes(left)
     assert left == 32 * 5 * 3 // math.prod(size for size in shape if size != -1)
+
+
+def test_times_the_number_of_devices_they_are_whole() -> None:
+    along_data, along_model = (
+        DeviceCount(4, frozenset({name})) for name in ("data", "model")
+    )
+    both = LocalInt(8, frozenset({"data", "model"}))
+    for one, other, left in (
+        (SIZE, along_data, frozenset[str]()),
+        (SIZE, along_model, AXES),
+        (both, along_data, frozenset({"model"})),
+        (both, DeviceCount(16, frozenset({"data", "model"})), frozenset[str]()),
+        (both, DeviceCount(16, ALL_DEVICES), frozenset[str]()),
+        (SIZE, DeviceCount(4), AXES),
+        (SIZE, computed("+", along_data, TWO), AXES),
+    ):
+        for found in (computed("*", one, other), computed("*", other, one)):
+            assert axes_of(found) == left
+            assert int(found) == int(one) * int(other)
+    assert axes_of_product(SIZE, 3, along_data) == frozenset()
+
+
+def test_a_capacity_times_the_number_of_devices_is_none_of_the_whole() -> None:
+    share = computed("//", SIZE, TWO)
+    assert axes_of(computed("*", share, DeviceCount(4, AXES))) == AXES

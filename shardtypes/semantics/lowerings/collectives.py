@@ -101,10 +101,11 @@ def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
 
 
 def size_of(axis_name: Any) -> int:
+    axes = axes_named(axis_name)
     total = 1
-    for _, size in axes_named(axis_name):
+    for _, size in axes:
         total *= size
-    return DeviceCount(total)
+    return DeviceCount(total, frozenset(name for name, _ in axes))
 
 
 def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
@@ -117,7 +118,8 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
             and primitive is p.psum
         ):
             # a constant, as in JAX
-            return x * (size_of(axis_name) if groups is None else len(groups[0]))
+            count = size_of(axis_name) if groups is None else len(groups[0])
+            return count if type(x) is int and x == 1 else x * count
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function
