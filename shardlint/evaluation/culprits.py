@@ -324,6 +324,20 @@ class Trace:
         """The values with these numbers, and all that they were computed from."""
         return self.many.led(sources)
 
+    def parts_taken(self, value: Recorded) -> list[Recorded]:
+        """What each device has its part of where a value is computed, and that leads there by way of parts alone, the
+        last ones first."""
+
+        def is_part(number: int) -> bool:
+            return self.step(number).kind == "part"
+
+        def follows(one: Recorded) -> bool:
+            return one is value or is_part(one.number)
+
+        found = self.many.led({value.number}, follows)
+        numbers = sorted(filter(is_part, found), reverse=True)
+        return [self.many.values[number] for number in numbers]
+
     def led(self, sources: Iterable[int]) -> list[Recorded]:
         """The same values, the last ones first."""
         numbers = sorted(self.ancestors(sources), reverse=True)

@@ -340,6 +340,7 @@ def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
 def _of_assertion(failing: FailingAssertion, files: _Files) -> Diagnostic:
     mended = failing.mended
     notes = [(failing.where, "this fails")]
+    notes += [(one, "made here") for one in files.assigned(mended)]
     if mended.caller is not None:
         notes.append((mended.caller, "called here"))
     text = failing_text(failing)

@@ -33,6 +33,7 @@ from shardlint.evaluation.suspects.specs import (
 
 _MOST = 16
 """Changes of reductions and permutations that are tried."""
+_MOST_TAKEN = 4
 _MOST_AXES = 10
 _MOST_BACKWARD = 10
 _MOST_OFFSETS = 4
@@ -43,9 +44,9 @@ _MOST_OF_SEVERAL = 8
 
 
 def suspects(departure: Departure) -> Iterator[Repair]:
-    """Changes of what led to the result, each once: of what backward rules give, of offsets, of reductions that are
-    there, and then new ones, from where the runs part back to where a partial sum begins, and after it; of specs in the
-    end."""
+    """Changes of what led to the result, each once: reductions of the parts that are taken where the runs part, from
+    there back to where a part begins; of what backward rules give, of offsets, of reductions that are there, and then
+    all new ones, before the runs part and after it; of specs in the end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
     if departure.uneven is not None:
@@ -62,6 +63,11 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     before = [one for one in others if one.number in parted]
     after = [one for one in others if one.number not in parted]
     yield from rings_to_close(departure)
+    taken = trace.parts_taken(culprit)
+    nearest = chain(
+        other_collectives(taken, axis), missing_reductions(trace, taken, axis)
+    )
+    yield from each_once(nearest, _MOST_TAKEN)
     yield from each_once(offsets(departure, others), _MOST_OFFSETS)
     there = chain(
         missing_reductions(trace, rules, axis), other_collectives(others, axis)
