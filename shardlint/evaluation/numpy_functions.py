@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -158,7 +159,7 @@ def _entries_of_einsum(subscripts: str, arrays: Sequence[Any]) -> int:
 def _prod(a: Any, *args: Any, **kwargs: Any) -> Any:
     """``numpy.prod``, which keeps what is known of local sizes."""
     is_local = isinstance(a, tuple) and not args and not kwargs and axes_of(*a)
-    return math.prod(a) if is_local else np.prod(a, *args, **kwargs)
+    return math.prod(a) if is_local else _reduced("prod", a, *args, **kwargs)
 
 
 def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
@@ -170,10 +171,21 @@ def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-_OF_SIZES = {"prod": _prod, "size": _size}
+def _reduced(name: str, a: Any, *args: Any, **kwargs: Any) -> Any:
+    """A reduction, which NumPy leaves to the method of what is no array of its own."""
+    if isinstance(a, Array):
+        return LOWERINGS[f"jax.numpy.{name}"](a, *args, **kwargs)
+    return getattr(np, name)(a, *args, **kwargs)
+
+
+_OF_ARRAYS = {
+    name: functools.partial(_reduced, name)
+    for name in "all amax amin any max min sum".split()
+}
+_OTHERS = {**_OF_ARRAYS, "prod": _prod, "size": _size}
 for _name, _value in _usable():
     if _is_function(_value):
-        _value = _checked(_name, _OF_SIZES.get(_name, _value))
+        _value = _checked(_name, _OTHERS.get(_name, _value))
     provide(f"numpy.{_name}")(_value)
 KNOWN["numpy.newaxis"] = None
 

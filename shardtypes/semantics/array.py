@@ -94,6 +94,12 @@ class Array:
     def __rfloordiv__(self, other: Any) -> Array:
         return _operator("floor_divide", other, self)
 
+    def __divmod__(self, other: Any) -> tuple[Array, Array]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
+        return other // self, other % self
+
     def __mod__(self, other: Any) -> Array:
         return _operator("remainder", self, other)
 
@@ -170,6 +176,10 @@ class Array:
 
     def __abs__(self) -> Array:
         return _operator("abs", self)
+
+    def __round__(self, ndigits: int = 0) -> Array:
+        found: Array = LOWERINGS["jax.numpy.round"](self, ndigits)
+        return found
 
     def __invert__(self) -> Array:
         return _operator("invert", self)

@@ -201,3 +201,40 @@ def test_nothing_is_said_where_no_change_helps() -> None:
     found = judge(program(_spread(MESHES["one axis"], check=check)))
     assert found.failing is None
     assert any("AssertionError" in reason for reason in found.reasons)
+
+
+# All devices are to draw the same threshold.
+SAMPLED = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec as P
+
+
+def below(key, x):
+    {own}
+    level = jax.random.uniform(key, ())
+    return lax.psum(jnp.sum(x < level), "d")
+
+
+def main():
+    mesh = Mesh(np.asarray(jax.devices()), ("d",))
+    run = jax.shard_map(below, mesh=mesh, in_specs=(P(), P("d")), out_specs=P())
+    key, x = jax.random.key(5), jnp.sin(jnp.arange(64.0))
+    level = jax.random.uniform(key, ())
+    assert run(key, x) == np.sum(np.asarray(x) < level)
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    "own", ["key = jax.random.fold_in(key, lax.axis_index('d'))", ""]
+)
+def test_a_key_that_should_be_the_same_on_all_devices(own: str) -> None:
+    found = judge(program(SAMPLED.replace("{own}", own)))
+    texts = [] if found.failing is None else [found.failing.mended.text]
+    assert texts == (["no jax.random.fold_in here"] if own else [])

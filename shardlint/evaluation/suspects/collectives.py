@@ -13,7 +13,13 @@ from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Given, Recorded
 from shardlint.evaluation.rings import left_behind, sent_along
-from shardlint.evaluation.suspects.common import MEAN_OR_SUM, always, at, axis_size
+from shardlint.evaluation.suspects.common import (
+    MEAN_OR_SUM,
+    always,
+    at,
+    axis_size,
+    unchanged,
+)
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.trees import map_leaves
 
@@ -52,7 +58,7 @@ def _other_reductions(
 ) -> Iterator[Repair]:
     other = MEAN_OR_SUM[name]
     text = f"no {_SHORT[name]} here"
-    yield at(reduced, text, function=always(_unchanged))
+    yield at(reduced, text, function=always(unchanged))
     text = f"{_SHORT[other]} here"
     function = functools.partial(Outside(other), **fixed)
     yield at(reduced, text, function=always(function))
@@ -71,10 +77,6 @@ def _other_permutations(sent: Recorded) -> Iterator[Repair]:
 def _divided(value: Any, axis: str) -> Any:
     size = axis_size(axis)
     return map_leaves(lambda leaf: divide(leaf, size), value)
-
-
-def _unchanged(x: Any, *args: Any, **options: Any) -> Any:
-    return x
 
 
 def _over(function: Any, fixed: Mapping[str, Any], axis: str) -> Callable[[Any], Any]:

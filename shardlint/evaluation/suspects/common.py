@@ -40,6 +40,11 @@ def always(function: Any) -> Callable[[Any], Any]:
     return lambda plain: function
 
 
+def unchanged(x: Any, *args: Any, **options: Any) -> Any:
+    """What a function is given first, in place of what it gives."""
+    return x
+
+
 def device_index(axis: str) -> Any:
     """``lax.axis_index`` in the program that runs."""
     return Outside("jax.lax.axis_index")(axis)
