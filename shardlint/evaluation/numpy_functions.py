@@ -182,7 +182,11 @@ _OF_ARRAYS = {
     name: functools.partial(_reduced, name)
     for name in "all amax amin any max min sum".split()
 }
-_OTHERS = {**_OF_ARRAYS, "prod": _prod, "size": _size}
+_OTHERS: dict[str, Callable[..., Any]] = {
+    **_OF_ARRAYS,
+    "prod": _prod,
+    "size": _size,
+}
 for _name, _value in _usable():
     if _is_function(_value):
         _value = _checked(_name, _OTHERS.get(_name, _value))
