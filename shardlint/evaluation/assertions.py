@@ -31,6 +31,7 @@ STEPS = 150_000
 """For all runs with changes, of one program."""
 _MOST = 16
 _MOST_KEYS = 4
+_MOST_SENT = 4
 #: What reduces whole arrays, by the last part of its name, with what then reduces the devices' results.
 _REDUCTIONS = {
     "mean": "pmean",
@@ -87,10 +88,16 @@ def failing_assertion(
 def _changes(values: Sequence[Recorded]) -> Iterator[Repair]:
     """The last ones first: most values that differ between devices are to do so until they are reduced."""
     latest = list(reversed(values))
+    sent = [one for one in latest if one.name == "jax.lax.ppermute"]
+    yield from each_once(_other_collectives(sent), _MOST_SENT)
     yield from each_once(_missing_reductions(latest), _MOST)
     yield from each_once(_folded_keys(latest), _MOST_KEYS)
-    others = (other_collectives(latest, axis) for axis in _axes_of(latest))
-    yield from each_once(chain.from_iterable(others), _MOST)
+    yield from each_once(_other_collectives(latest), _MOST)
+
+
+def _other_collectives(values: Sequence[Recorded]) -> Iterator[Repair]:
+    for axis in _axes_of(values):
+        yield from other_collectives(values, axis)
 
 
 def _folded_keys(values: Iterable[Recorded]) -> Iterator[Repair]:

@@ -20,7 +20,6 @@ from shardlint.evaluation.comparison import (
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.excuses import (
-    OWN,
     OWN_GROUPS,
     axes_of_result,
     division_by_local_size,
@@ -30,7 +29,7 @@ from shardlint.evaluation.excuses import (
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
-from shardlint.evaluation.parting import Parting, result_of, trace_of
+from shardlint.evaluation.parting import OWN, Parting, result_of, trace_of
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.rings import left_behind
 from shardlint.evaluation.row_groups import groups_of
@@ -286,7 +285,7 @@ def _departing_result(
     is_shared = axis not in axes_of_result(parting.region, difference)
     is_whole = is_off or is_shared
     excuse = excuse_of(parting, trace, leaf, culprit, difference, is_whole)
-    if excuse is not None and not parting.is_refuted:
+    if excuse is not None and not parting.refutes(excuse):
         division = division_by_local_size(trace, leaf)
         if division is None:
             return excuse or None
@@ -333,7 +332,7 @@ def _departure(
         is_factor=any(trace.step(number).state == "off" for number in leaf.sources),
         is_shared=axis not in axes_of_result(region, difference),
         is_alike=leaf.value is not None and not leaf.value.varies_along(axis),
-        is_own=parting.is_own(difference) and not parting.is_refuted,
+        is_own=parting.is_own(difference),
         evidence=evidence,
         spec=_wrong_spec(region, difference, culprit),
         refuted_by=parting.declared.failed if parting.is_refuted else None,

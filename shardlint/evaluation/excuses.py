@@ -10,13 +10,12 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Culprit, Trace
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Spec
-from shardlint.evaluation.parting import Parting
+from shardlint.evaluation.parting import OWN, Parting
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
 from shardtypes.semantics.trees import flatten, paths_of
 
 OWN_GROUPS = "each device forms groups of its own rows"
-OWN = "its results are meant to be each device's own"
 _EXCHANGES = frozenset(
     f"jax.lax.{name}" for name in collectives("exchanges") | {"axis_index"}
 )

@@ -24,7 +24,6 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure, Suspected, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
-from shardlint.evaluation.excuses import OWN
 from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.other_meshes import (
     DEVICES,
@@ -34,7 +33,7 @@ from shardlint.evaluation.other_meshes import (
     refuting_run,
     settings,
 )
-from shardlint.evaluation.parting import trace_of
+from shardlint.evaluation.parting import OWN, trace_of
 from shardlint.evaluation.refusals import Refusal
 from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.repeated_draws import (
@@ -85,8 +84,6 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     if not axes or not declared.regions:
         return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
     found, compared, reasons = _compared(program, declared, axes)
-    if not found and holds_on_one_device(program, declared):
-        found = list(_without_excuses(program, declared, axes))
     reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
     copies = tuple(
@@ -101,6 +98,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
     failing = None
     if declared.failed is not None and not (copies or drifted or repeated):
         found, failing = _mended(program, declared, recorded, found)
+        if not found and not failing and holds_on_one_device(program, declared):
+            found = list(_without_excuses(program, declared, axes))
     if declared.reason and not (failing or any(one.refuted_by for one in found)):
         last = replicas.name_of(declared.regions[-1].function)
         reasons.append(f"what comes after {last}: {declared.reason}")
@@ -159,11 +158,11 @@ def _is_mended(departure: Departure) -> bool:
 def _without_excuses(
     program: Program, declared: Outcome, axes: Sequence[str]
 ) -> Iterator[Departure]:
-    """Where a program departs if nothing that depends on the number of devices is meant."""
+    """Where a program departs if nothing that depends on the number of devices is meant but what they draw."""
     strict = replace(program, excuses=False)
     for axis in axes:
         departure = _along(strict, declared, axis)
-        if isinstance(departure, Departure):
+        if isinstance(departure, Departure) and not departure.is_own:
             yield departure
 
 

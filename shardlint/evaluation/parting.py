@@ -23,6 +23,8 @@ from shardlint.evaluation.other_meshes import (
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, paths_of
 
+OWN = "its results are meant to be each device's own"
+
 
 @dataclass(frozen=True)
 class Parting:
@@ -57,6 +59,11 @@ class Parting:
         if not self.program.excuses:
             return True
         return refuting_run(self.program, self.declared, self.axis) is not None
+
+    def refutes(self, excuse: str) -> bool:
+        """Whether the program itself says that this is no reason. Of what devices draw for themselves that is not
+        known: on one device there is nothing to tell them apart."""
+        return excuse != OWN and self.is_refuted
 
     @functools.cached_property
     def is_meant(self) -> bool:
