@@ -12,7 +12,14 @@ import pytest
 from benchmarks.findings import Finding, statements
 from benchmarks.tools import LINTER, tools
 from benchmarks.whole_programs.__main__ import main
-from benchmarks.whole_programs.cases import Change, Edit, Program, digest, programs
+from benchmarks.whole_programs.cases import (
+    Change,
+    Edit,
+    Program,
+    digest,
+    programs,
+    without_check,
+)
 from benchmarks.whole_programs.catches import Catch, catch, changed_lines, read
 from benchmarks.whole_programs.compiled import costs, difference
 from benchmarks.whole_programs.outcomes import (
@@ -47,9 +54,9 @@ HARMLESS = {
 }
 
 
-def test_there_are_42_programs_with_at_least_ten_changes_each() -> None:
+def test_there_are_49_programs_with_at_least_ten_changes_each() -> None:
     counts = [len(program.changes) for program in PROGRAMS.values()]
-    assert len(counts) == 42
+    assert len(counts) == 49
     assert min(counts) == 10
 
 
@@ -121,6 +128,22 @@ def test_an_unknown_program_is_named_with_those_there_are() -> None:
 @functools.cache
 def said_of(name: str) -> set[Finding]:
     return read(SHARDLINT, name, PROGRAMS[name].source)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_told_from_its_check(name: str) -> None:
+    source = PROGRAMS[name].source
+    text = without_check(source)
+    assert text.endswith(":\n    main()\n")
+    assert source.startswith(text.removesuffix("    main()\n"))
+    assert len(ast.parse(text).body) == len(ast.parse(source).body)
+
+
+def test_what_follows_a_check_is_refused() -> None:
+    with pytest.raises(ValueError, match="ends with what it does as a script"):
+        without_check('if __name__ == "__main__":\n    main()\nprint(1)\n')
+    with pytest.raises(ValueError, match="ends with what it does as a script"):
+        without_check("main()\n")
 
 
 @pytest.mark.parametrize("name", ["linen_encoder", "llama_fsdp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -52,6 +53,21 @@ class Program:
     name: str
     source: str
     changes: tuple[Change, ...]
+
+
+_ENTRY = re.compile(r"^if __name__ == ['\"]__main__['\"]:\n", re.MULTILINE)
+
+
+def without_check(source: str) -> str:
+    """A program that runs ``main()`` and compares nothing: most programs that people write hold no reference.
+
+    Raises:
+        ValueError: it is not run as a script, or something follows.
+    """
+    entry = _ENTRY.search(source)
+    if entry is None or re.search(r"^\S", source[entry.end() :], re.MULTILINE):
+        raise ValueError("a program ends with what it does as a script")
+    return f"{source[: entry.end()]}    main()\n"
 
 
 def programs(names: Collection[str] = ()) -> list[Program]:

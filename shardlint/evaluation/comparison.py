@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from shardlint.evaluation import mapping, meshes, modules
+from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Alike, Recorder, Where
-from shardlint.evaluation.refusals import Refusal, raised_at, refusal
+from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array, NotConcrete
@@ -44,7 +45,8 @@ class Outcome:
 
     ``written`` are the numbers in the program's text that it came by; ``reason`` says why it ended early, ``answer`` is
     what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too; ``failed`` is where an
-    assertion of the program itself ended it. ``alike`` are the draws that all devices made with the same key.
+    assertion of the program itself ended it, of numbers that are to be the same. ``alike`` are the draws that all
+    devices made with the same key.
     """
 
     regions: tuple[Region, ...]
@@ -180,8 +182,7 @@ class Program:
             except Exception as error:  # noqa: BLE001 - whatever the program raises
                 reason = reason_of(error)
                 refused = refusal(error, world.paths)
-                if isinstance(error, AssertionError):
-                    failed = raised_at(error, world.paths)
+                failed = failed_comparison(error, world)
         self.allowance.spend(given - run.steps + world.characters // CHARACTERS)
         return Outcome(
             tuple(regions),

@@ -13,6 +13,7 @@ CASES = 40
 
 
 @pytest.mark.once
+@pytest.mark.long
 def test_random_cases_are_judged_right(tmp_path: Path) -> None:
     rng = random.Random(0)
     cases = [random_case(rng) for _ in range(CASES)]

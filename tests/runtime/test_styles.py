@@ -27,6 +27,7 @@ def test_a_right_model_runs(tmp_path: Path, name: str, way: str) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.long
 def test_right_models_run_under_pytest(tmp_path: Path) -> None:
     # Tracing is another way of checking: here the programs themselves run.
     options = "[tool.pytest.ini_options]\nshardtypes_trace = false\n"

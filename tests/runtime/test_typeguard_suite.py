@@ -72,6 +72,7 @@ def _outcome(case: ElementTree.Element) -> str:
 
 
 @pytest.mark.once  # of one version of typeguard on every Python
+@pytest.mark.long
 def test_typeguards_own_tests_pass_beside_ours(suite: Path) -> None:
     alone = outcomes(suite, "")  # nor are we loaded as a plugin of typeguard then
     beside = outcomes(suite, OURS)
