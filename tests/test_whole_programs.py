@@ -69,6 +69,9 @@ def test_a_change_alters_the_lines_it_names_and_gives_valid_python(
     named: set[int] = set()
     for edit in change.edits:
         first = program.source[: program.source.index(edit.old)].count("\n") + 1
+        for other in change.edits:  # those above move it
+            above = program.source.index(other.old) < program.source.index(edit.old)
+            first += above * (other.new.count("\n") - other.old.count("\n"))
         named |= set(range(first, first + edit.new.count("\n") + 1))
     lines = changed_lines(program.source, changed)
     assert lines
