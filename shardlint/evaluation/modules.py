@@ -29,6 +29,7 @@ from shardlint.evaluation import (
     replication,  # noqa: F401
     rings,  # noqa: F401
     schedules,  # noqa: F401
+    tree_checks,  # noqa: F401
     trees,  # noqa: F401
     unmade,
 )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import chex
+import jax
+import jax.numpy as jnp
 import pytest
 
 from shardlint.evaluation.judgements import judge
+from shardlint.evaluation.tree_checks import (
+    assert_trees_all_close,
+    assert_trees_all_equal,
+)
 from tests.evaluation.test_departures import program
 
 pytestmark = pytest.mark.once  # JAX has no part in it
 
 # That each device normalises by its own examples is common, and may be meant.
 NORMALISED = """
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +56,8 @@ CHECKS = [
     "assert jnp.allclose(result, reference(np.asarray(x)))",
     "assert bool(np.all(np.abs(result - reference(np.asarray(x))) < 1e-4)), 'differs'",
     "jax.tree.map(np.testing.assert_array_almost_equal, [result], [reference(np.asarray(x))])",
+    "chex.assert_trees_all_close({'a': result}, {'a': reference(x)}, rtol=1e-4)",
+    "chex.assert_trees_all_equal(jnp.round(result, 3), jnp.round(reference(x), 3))",
     "np.testing.assert_equal(jnp.round(result, 3), jnp.round(reference(x), 3))",
     "for got, right in zip(result.ravel(), reference(x).ravel()):\n"
     "        np.testing.assert_almost_equal(got, right, decimal=4)",
@@ -257,3 +267,21 @@ def test_what_is_to_be_larger_says_nothing(check: str) -> None:
     assert found.departures == ()
     assert found.failing is None
     assert any("AssertionError" in reason for reason in found.reasons)
+
+
+def test_trees_are_compared_as_in_chex() -> None:
+    one = {"a": jnp.ones(3), "b": [jnp.zeros(2)]}
+    near = jax.tree.map(lambda leaf: leaf + 1e-5, one)
+    for other, holds in ((one, True), (near, False), ({"a": jnp.ones(3)}, False)):
+        for ours, theirs in (
+            (assert_trees_all_close, chex.assert_trees_all_close),
+            (assert_trees_all_equal, chex.assert_trees_all_equal),
+        ):
+            for function in (ours, theirs):
+                if holds:
+                    function(one, other, one)
+                    continue
+                with pytest.raises(AssertionError):
+                    function(one, other)
+    assert_trees_all_close(one, near, rtol=1e-4, atol=1e-4)
+    chex.assert_trees_all_close(one, near, rtol=1e-4, atol=1e-4)
