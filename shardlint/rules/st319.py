@@ -10,10 +10,11 @@ class FailingAssertion(Rule):
     ## What it does
 
     Reports a collective that is missing, or another one, where an assertion of the program itself fails on the mesh
-    that it makes, and holds with that change. A program is run in numbers, as for ST316, up to what it asserts: an
-    `assert`, or a function of `numpy.testing`, that compares the results of mapped functions with those of plain ones.
-    It is tried where ST316 and ST318 find nothing: because the result may depend on the number of devices on
-    purpose, or because the assertion fails on any number of them.
+    that it makes, and holds with that change. A program is run in numbers, as for ST316, up to what it asserts to
+    be the same: an `assert` with `==` or `allclose`, a function of `numpy.testing`, a comparison of trees of
+    `chex`. What is to be larger or smaller says nothing. It is tried where ST316 and ST318 find nothing, or no
+    change that mends it: because the result may depend on the number of devices on purpose, or because the
+    assertion fails on any number of them.
 
     ## Why is this bad
 
