@@ -21,6 +21,9 @@ _OF_ORDER = "assert_array_less"
 _COMPARING = frozenset(
     """allclose isclose array_equal array_equiv approx abs absolute fabs norm tree_all""".split()
 )
+_OF_SHAPES = frozenset(
+    """shape ndim size dtype len sharding spec devices device_count local_device_count""".split()
+)
 
 
 def failed_comparison(error: Exception, world: World) -> Where | None:
@@ -59,15 +62,16 @@ def _assertions(text: str, line: int) -> list[ast.Assert]:
 
 
 def _is_comparison(statement: ast.Assert) -> bool:
-    for node in ast.walk(statement.test):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
-            return True
-        if isinstance(node, ast.Call) and _name(node.func) in _COMPARING:
-            return True
-    return False
+    """Whether it asserts that numbers are the same: not that they differ, and not how many there are."""
+    parts = list(ast.walk(statement.test))
+    names = {_name(node) for node in parts}
+    if names & _OF_SHAPES or any(isinstance(node, ast.Not) for node in parts):
+        return False
+    equal = any(isinstance(node, ast.Eq) for node in parts)
+    return equal or not names.isdisjoint(_COMPARING)
 
 
-def _name(called: ast.expr) -> str:
-    if isinstance(called, ast.Attribute):
-        return called.attr
-    return called.id if isinstance(called, ast.Name) else ""
+def _name(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
