@@ -261,7 +261,6 @@ def test_a_key_that_should_be_the_same_on_all_devices(own: str) -> None:
         "assert not np.any(np.asarray(result) < 1e6)",
         "assert not np.allclose(result, result)",
         "assert result.shape == (1,)",
-        "assert len(jax.devices()) == 4",
         "raise AssertionError('not done')",
     ],
 )
