@@ -44,9 +44,9 @@ _MOST_OF_SEVERAL = 8
 
 
 def suspects(departure: Departure) -> Iterator[Repair]:
-    """Changes of what led to the result, each once: reductions of the parts that are taken where the runs part, from
-    there back to where a part begins; of what backward rules give, of offsets, of reductions that are there, and then
-    all new ones, before the runs part and after it; of specs in the end."""
+    """Changes of what led to the result, each once: reductions of what backward rules give, and of the parts that are
+    taken where the runs part, from there back to where a part begins; offsets, reductions that are there, and then all
+    new ones, before the runs part and after it; specs in the end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
     if departure.uneven is not None:
@@ -64,15 +64,13 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     after = [one for one in others if one.number not in parted]
     yield from rings_to_close(departure)
     taken = trace.parts_taken(culprit)
+    yield from each_once(missing_reductions(trace, rules, axis), _MOST)
     nearest = chain(
         other_collectives(taken, axis), missing_reductions(trace, taken, axis)
     )
     yield from each_once(nearest, _MOST_TAKEN)
     yield from each_once(offsets(departure, others), _MOST_OFFSETS)
-    there = chain(
-        missing_reductions(trace, rules, axis), other_collectives(others, axis)
-    )
-    yield from each_once(there, _MOST)
+    yield from each_once(other_collectives(others, axis), _MOST)
     if culprit.is_backward:
         yield from each_once(missing_backward(trace, axis), _MOST_BACKWARD)
     yield from each_once(missing_reductions(trace, before, axis), _MOST)
