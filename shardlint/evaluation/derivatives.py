@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +38,25 @@ def _seed(result: Array) -> Array:
     return replace(constant(1.0, (), result.dtype or "float32"), varying=result.varying)
 
 
+_depth: ContextVar[int] = ContextVar("shardlint_derivatives", default=0)
+
+
+@contextmanager
+def _deriving() -> Iterator[None]:
+    """In the block, what is computed is derived by something."""
+    token = _depth.set(_depth.get() + 1)
+    try:
+        yield
+    finally:
+        _depth.reset(token)
+
+
+def _ended(tree: Any) -> Any:
+    """What a derivative gives. If it is in no other one, nobody asks how that was computed: arrays that knew would keep
+    all that they were computed from, for each step of a training."""
+    return tree if _depth.get() else detached(tree)
+
+
 def value_and_grad(
     fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any
 ) -> Any:
@@ -54,11 +75,13 @@ def value_and_grad(
             given[place] = unflatten(structure, made)
             inputs.append([leaf for leaf in made if _is_float(leaf)])
             structures.append((structure, made))
-        found = fun(*given, **kwargs)
-        result, aux = found if has_aux else (found, None)
-        scalar = _one(result)
-        every = [leaf for group in inputs for leaf in group]
-        taken = iter(pulled_back([scalar], [_seed(scalar)], every, note_cotangent))
+        with _deriving():
+            found = fun(*given, **kwargs)
+            result, aux = found if has_aux else (found, None)
+            scalar = _one(result)
+            every = [leaf for group in inputs for leaf in group]
+            pulled = pulled_back([scalar], [_seed(scalar)], every, note_cotangent)
+        taken = iter(pulled)
         gradients = []
         for structure, made in structures:
             gradients.append(
@@ -68,7 +91,7 @@ def value_and_grad(
                 )
             )
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
-        return ((result, aux) if has_aux else result), gradient
+        return _ended((((result, aux) if has_aux else result), gradient))
 
     run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
     run.__name__ = f"value_and_grad({getattr(fun, '__name__', 'a function')})"
@@ -113,7 +136,8 @@ provide("jax.grad")(decorating(grad))
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     leaves, structure = flatten(map_leaves(asarray, primals))
     made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
-    found = fun(*unflatten(structure, made))
+    with _deriving():
+        found = fun(*unflatten(structure, made))
     result, aux = found if has_aux else (found, None)
     outputs, shape = flatten(map_leaves(asarray, result))
 
@@ -121,15 +145,11 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
         inputs = [leaf for leaf in made if _is_float(leaf)]
         taken = iter(pulled_back(outputs, given, inputs, note_cotangent))
-        return unflatten(
-            structure, [next(taken) if _is_float(leaf) else leaf for leaf in made]
-        )
+        made_of = [next(taken) if _is_float(leaf) else leaf for leaf in made]
+        return _ended(unflatten(structure, made_of))
 
-    return (
-        (unflatten(shape, outputs), pull, aux)
-        if has_aux
-        else (unflatten(shape, outputs), pull)
-    )
+    answer = _ended(unflatten(shape, outputs))
+    return (answer, pull, _ended(aux)) if has_aux else (answer, pull)
 
 
 # --- custom derivatives -----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ to what one device computes are readings too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import shardtypes.semantics.primitives.reductions  # noqa: F401 - gradients of broadcasts name them
@@ -20,8 +20,12 @@ __all__ = ["NoGradient", "pulled_back", "watched"]
 
 
 def watched(array: Array) -> Array:
-    """An input by which a derivative will be taken."""
-    return replace(array, node=Node((), lambda cotangents: ()), output=0)
+    """An input by which a derivative will be taken. Derivatives around it go on to what it was computed from."""
+    if array.node is None:
+        node = Node((), lambda cotangents: ())
+    else:
+        node = Node((array,), lambda cotangents: cotangents)
+    return replace(array, node=node, output=0)
 
 
 Observe = Callable[[Array, Array], Array]
@@ -42,14 +46,15 @@ def pulled_back(
     for result, cotangent in zip(results, cotangents, strict=True):
         _add_to(held, result, cotangent)
         values[id(result.node), result.output] = result
-    for node in _in_order(results):
+    ends = {id(array.node) for array in inputs}
+    for node in _in_order(results, ends):
         if observe is not None:
             for output in range(node.count):
                 key = id(node), output
                 if key in held:
                     held[key] = observe(values[key], held[key])
         given = [held.get((id(node), output)) for output in range(node.count)]
-        if all(cotangent is None for cotangent in given) or not node.operands:
+        if all(cotangent is None for cotangent in given) or id(node) in ends:
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
@@ -89,8 +94,8 @@ def _added_axes(array: Array, cotangent: Array) -> Axes:
     return tuple(sorted(more))
 
 
-def _in_order(results: Arrays) -> list[Node]:
-    """All nodes that the results depend on, those that depend on others first."""
+def _in_order(results: Arrays, ends: Collection[int]) -> list[Node]:
+    """All nodes that the results depend on, up to the ``ends``, those that depend on others first."""
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [
@@ -103,5 +108,6 @@ def _in_order(results: Arrays) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((o.node, False) for o in node.operands if o.node is not None)
+            operands = () if id(node) in ends else node.operands
+            stack.extend((o.node, False) for o in operands if o.node is not None)
     return order[::-1]
