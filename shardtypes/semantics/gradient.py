@@ -54,7 +54,9 @@ def pulled_back(
                 if key in held:
                     held[key] = observe(values[key], held[key])
         given = [held.get((id(node), output)) for output in range(node.count)]
-        if all(cotangent is None for cotangent in given) or id(node) in ends:
+        if all(cotangent is None for cotangent in given):
+            continue
+        if id(node) in ends:
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
@@ -108,6 +110,9 @@ def _in_order(results: Arrays, ends: Collection[int]) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            operands = () if id(node) in ends else node.operands
-            stack.extend((o.node, False) for o in operands if o.node is not None)
+            if id(node) in ends:
+                continue
+            for operand in node.operands:
+                if operand.node is not None:
+                    stack.append((operand.node, False))
     return order[::-1]
