@@ -5,11 +5,9 @@ A program that compares itself with a reference says what is right: no other num
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Allowance, Outcome, Program
@@ -21,11 +19,11 @@ from shardlint.evaluation.suspects.collectives import other_collectives
 from shardlint.evaluation.suspects.common import (
     always,
     at,
+    differing_axes,
     each_once,
     unchanged,
 )
-from shardlint.evaluation.suspects.reductions import reduced_over_all
-from shardtypes.semantics.simulated import is_of_examples
+from shardlint.evaluation.suspects.reductions import reduction_of
 
 STEPS = 150_000
 """For all runs with changes, of one program."""
@@ -96,14 +94,14 @@ def _changes(values: Sequence[Recorded]) -> Iterator[Repair]:
 
 
 def _other_collectives(values: Sequence[Recorded]) -> Iterator[Repair]:
-    for axis in _axes_of(values):
+    for axis in differing_axes(values):
         yield from other_collectives(values, axis)
 
 
 def _folded_keys(values: Iterable[Recorded]) -> Iterator[Repair]:
     """Keys of which each device makes its own, left as they are."""
     for one in values:
-        if one.name == "jax.random.fold_in" and _axes_of([one]):
+        if one.name == "jax.random.fold_in" and differing_axes([one]):
             text = "no jax.random.fold_in here"
             yield at(one, text, function=always(unchanged))
 
@@ -111,21 +109,6 @@ def _folded_keys(values: Iterable[Recorded]) -> Iterator[Repair]:
 def _missing_reductions(values: Iterable[Recorded]) -> Iterator[Repair]:
     for one in values:
         reduction = _REDUCTIONS.get(one.name.rpartition(".")[2])
-        axes = _axes_of([one])
-        if reduction is None or not axes:
-            continue
-        names = " and ".join(map(repr, axes))
-        text = f"a lax.{reduction} over {names} of this value"
-        reduced = functools.partial(reduced_over_all, axes=axes, reduction=reduction)
-        yield replace(at(one, text, value=reduced), is_new=True)
-
-
-def _axes_of(values: Iterable[Recorded]) -> list[str]:
-    """The mesh axes along which values differ."""
-    found: dict[str, None] = {}
-    for one in values:
-        given: Any = one.array.value
-        for axis in () if given is None else given.axes:
-            if not is_of_examples(axis[0]):
-                found[axis[0]] = None
-    return list(found)
+        axes = differing_axes([one])
+        if reduction is not None and axes:
+            yield reduction_of(one, reduction, axes)

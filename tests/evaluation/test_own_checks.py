@@ -287,3 +287,13 @@ def test_trees_are_compared_as_in_chex() -> None:
                     function(one, other)
     assert_trees_all_close(one, near, rtol=1e-4, atol=1e-4)
     chex.assert_trees_all_close(one, near, rtol=1e-4, atol=1e-4)
+
+
+def test_examples_of_vmap_are_no_devices() -> None:
+    center = "jax.vmap(lambda row: row.mean(), in_axes=1)(x)"
+    source = _spread(MESHES["two axes"], center=center)
+    found = judge(program(source))
+    assert found.failing is not None
+    mended = found.failing.mended
+    assert mended.text == "a lax.pmean over 'd' and 'e' of this value"
+    assert "row.mean()" in source.splitlines()[mended.where.place[0] - 1]

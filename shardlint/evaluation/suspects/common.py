@@ -10,6 +10,7 @@ from shardlint.evaluation.change import Repair, same
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Recorded, Where
+from shardtypes.semantics.simulated import is_of_examples
 
 #: Each reduction that adds up, with the other one.
 MEAN_OR_SUM = {"jax.lax.psum": "jax.lax.pmean", "jax.lax.pmean": "jax.lax.psum"}
@@ -61,6 +62,17 @@ def varying_axes(trace: Trace) -> frozenset[str]:
     return frozenset(
         name for value in values if value is not None for name, _ in value.axes
     )
+
+
+def differing_axes(values: Iterable[Recorded]) -> list[str]:
+    """The mesh axes along which values differ, without those of examples."""
+    found: dict[str, None] = {}
+    for one in values:
+        value = one.array.value
+        for axis in () if value is None else value.axes:
+            if not is_of_examples(axis):
+                found[axis[0]] = None
+    return list(found)
 
 
 def is_integer(value: Recorded) -> bool:

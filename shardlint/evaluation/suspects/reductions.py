@@ -13,7 +13,7 @@ from shardlint.evaluation.change import Repair
 from shardlint.evaluation.culprits import Step, Trace
 from shardlint.evaluation.outside import Outside
 from shardlint.evaluation.recording import Recorded, Where
-from shardlint.evaluation.suspects.common import MEAN_OR_SUM, at
+from shardlint.evaluation.suspects.common import MEAN_OR_SUM, at, differing_axes
 from shardlint.evaluation.uneven_means import (
     UnevenMean,
     averaged,
@@ -23,7 +23,6 @@ from shardlint.evaluation.uneven_means import (
 from shardtypes.semantics.array import Array, Node
 from shardtypes.semantics.lowerings.operators import divide
 from shardtypes.semantics.primitives import collectives
-from shardtypes.semantics.simulated import is_of_examples
 from shardtypes.semantics.trees import flatten, map_leaves, unflatten
 
 
@@ -72,21 +71,23 @@ def missing_over_several_axes(
     """The same over all mesh axes along which a value differs: a reduction that was over several of them."""
     for one in led:
         reduction = _missing(trace.step(one.number))
-        value = one.array.value
-        if reduction is None or value is None or one.is_backward:
+        if reduction is None or one.is_backward:
             continue
-        axes = [axis[0] for axis in value.axes if not is_of_examples(axis)]
+        axes = differing_axes([one])
         if len(axes) < 2 or one.is_argument:
             continue
-        names = " and ".join(map(repr, axes))
-        text = f"a lax.{reduction} over {names} of this value"
-        reduced = functools.partial(reduced_over_all, axes=axes, reduction=reduction)
-        made = at(one, text, value=reduced)
-        yield replace(made, is_new=True)
+        yield reduction_of(one, reduction, axes)
 
 
-def reduced_over_all(value: Any, axes: Sequence[str], reduction: str) -> Any:
-    """A value whose arrays are reduced over several axes, one after another."""
+def reduction_of(value: Recorded, reduction: str, axes: Sequence[str]) -> Repair:
+    """A new reduction of a value over several axes."""
+    names = " and ".join(map(repr, axes))
+    text = f"a lax.{reduction} over {names} of this value"
+    reduced = functools.partial(_reduced_over_all, axes=axes, reduction=reduction)
+    return replace(at(value, text, value=reduced), is_new=True)
+
+
+def _reduced_over_all(value: Any, axes: Sequence[str], reduction: str) -> Any:
     for axis in axes:
         value = _reduced(value, axis, reduction)
     return value
