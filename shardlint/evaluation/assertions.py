@@ -22,6 +22,7 @@ from shardlint.evaluation.suspects.common import (
     differing_axes,
     each_once,
     unchanged,
+    without_repeats,
 )
 from shardlint.evaluation.suspects.reductions import reduction_of
 
@@ -71,7 +72,7 @@ def failing_assertion(
     values = [one for one in recorder.values if one.is_inside and not one.is_backward]
     again = replace(program, allowance=Allowance(STEPS))
     tried = chain(
-        _changes(values),
+        without_repeats(_changes(values)),
         *(each_once(suspects(one), _MOST) for one in departures),
     )
     for change in tried:

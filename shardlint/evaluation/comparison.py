@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -237,10 +237,8 @@ def differs_from(other: Outcome) -> Stop:
 
     def until(regions: list[Region]) -> bool:
         number = len(regions) - 1
-        before = list(zip(regions[:number], other.regions, strict=False))
         return (
-            is_as_far(regions)
-            or compared(regions[number], other.regions[number], before) is not None
+            is_as_far(regions) or compared(regions, other.regions, number) is not None
         )
 
     return until
@@ -378,9 +376,8 @@ def first_difference(
     """The first call of a mapped function that was given the same in both runs, or computed from the same, and gives
     something else. Of a run that is cut off, what comes after it is not known: one that was cut off before agrees with
     it as far as it went."""
-    pairs = list(zip(one.regions, other.regions, strict=False))
-    for number, (region, twin) in enumerate(pairs):
-        found = compared(region, twin, pairs[:number])
+    for number in range(_common(one, other)):
+        found = compared(one.regions, other.regions, number)
         if isinstance(found, Incomparable):
             return found
         if found is not None:
@@ -397,24 +394,25 @@ def first_difference(
 
 def agreeing(one: Outcome, other: Outcome) -> int:
     """With how many calls of mapped functions two runs begin that are given the same, and give the same."""
-    pairs = list(zip(one.regions, other.regions, strict=False))
-    for number, (region, twin) in enumerate(pairs):
-        if compared(region, twin, pairs[:number]) is not None:
+    for number in range(_common(one, other)):
+        if compared(one.regions, other.regions, number) is not None:
             return number
-    return len(pairs)
+    return _common(one, other)
 
 
-Pairs: TypeAlias = Sequence[tuple[Region, Region]]
-"""Calls of mapped functions in two runs."""
+def _common(one: Outcome, other: Outcome) -> int:
+    """How many calls of mapped functions both runs have."""
+    return min(len(one.regions), len(other.regions))
 
 
 def compared(
-    region: Region, twin: Region, before: Pairs
+    regions: Sequence[Region], others: Sequence[Region], number: int
 ) -> Difference | Resized | Incomparable | None:
-    """The first difference between the results of two calls of a mapped function, with the calls ``before`` them. A
+    """The first difference between the results of two calls of a mapped function, those of this number in two runs. A
     program that gives it something else means to: more examples, or a larger step, on more devices."""
+    region, twin = regions[number], others[number]
     if region.stacked is not None or twin.stacked is not None:
-        return _compared_stacked(region, twin, before)
+        return _compared_stacked(regions, others, number)
     given = differences(region.arguments, twin.arguments)
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
@@ -427,10 +425,11 @@ def compared(
 
 
 def _compared_stacked(
-    region: Region, twin: Region, before: Pairs
+    regions: Sequence[Region], others: Sequence[Region], number: int
 ) -> Difference | Incomparable | None:
     """As ``compared``, of what has the values of all devices one after another. How a program shares its examples and
     its keys out among them is its own affair: where it does so in another way, nothing can be compared."""
+    region, twin = regions[number], others[number]
     if region.stacked is None or twin.stacked is None:
         return Incomparable("another kind of mapped function")
     counts = region.stacked, twin.stacked
@@ -444,9 +443,9 @@ def _compared_stacked(
         return Incomparable(results.reason)
     if not results:
         return None
-    calls = (*before, (region, twin))
+    so_far = slice(number + 1)
     is_open = _is_all_alike(region.arguments, counts[0])
-    if is_open and not any(_divides(*call) for call in calls):
+    if is_open and not any(map(_divides, regions[so_far], others[so_far])):
         return Incomparable(
             "all devices are given the same, which may be copies or examples of each device's own"
         )

@@ -49,17 +49,19 @@ class OtherRun:
     is_resized: bool = False
     is_tied: bool = False
     """Whether the length of a ring that is written in it had to follow."""
+    is_refuting: bool = False
+    """Whether an assertion of the program holds there that fails on its own mesh."""
 
 
 def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
     """The first other size of an axis with which a program runs as far as with its own, or why there is none."""
     reason = "its size cannot be changed"
     resized: OtherRun | None = None
-    agreed = 0
+    plain: list[Outcome] = []
     for setting, outcome in _changed_runs(program, declared, axis):
         is_guess = not setting.literals.keys() <= set(declared.origins(axis))
         if not is_guess:
-            agreed = max(agreed, agreeing(declared, outcome))
+            plain.append(outcome)
         tied = None
         if rings.left_out(outcome.machine, axis) != rings.left_out(
             declared.machine, axis
@@ -71,7 +73,11 @@ def other_run(program: Program, declared: Outcome, axis: str) -> OtherRun | str:
             reason = outcome.reason or reason
         elif isinstance(difference, Incomparable):
             reason = difference.reason
-        elif is_guess and difference is not None and difference[0] < agreed:
+        elif (
+            is_guess
+            and difference is not None
+            and any(difference[0] < agreeing(declared, one) for one in plain)
+        ):
             continue  # due to that number, which is another one: without it, nothing differs there
         elif difference is None or isinstance(difference[1], Difference):
             return OtherRun(
@@ -200,7 +206,8 @@ def refuting_run(program: Program, declared: Outcome, axis: str) -> OtherRun | N
         found = first_difference(declared, outcome)
         if found is None or isinstance(found, Incomparable):
             return None
-        return OtherRun(setting, outcome, True, isinstance(found[1], Resized))
+        is_resized = isinstance(found[1], Resized)
+        return OtherRun(setting, outcome, True, is_resized, is_refuting=True)
     return None
 
 

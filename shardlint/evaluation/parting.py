@@ -56,7 +56,7 @@ class Parting:
     def is_refuted(self) -> bool:
         """Whether the program itself asserts what holds with one device along the axis, and fails: whatever depends on
         their number is not meant then."""
-        if not self.program.excuses:
+        if self.other.is_refuting or not self.program.excuses:
             return True
         return refuting_run(self.program, self.declared, self.axis) is not None
 

@@ -102,15 +102,14 @@ def _differing(
         or not len(many.regions) == len(few.regions) == evidence.call + 1
     ):
         return None
-    pairs = list(zip(many.regions, few.regions, strict=True))
     if any(
-        compared(*pair, pairs[:number]) is not None
-        for number, pair in enumerate(pairs[:-1])
+        compared(many.regions, few.regions, number) is not None
+        for number in range(evidence.call)
     ):
         return None
     if any(_has_nan(leaf) for leaf in flatten(many.regions[-1].results)[0]):
         return None  # which would equal itself
-    differing = differing_results(*pairs[-1])
+    differing = differing_results(many.regions[-1], few.regions[-1])
     # What devices have different values of is no result, though its first copy may be the same.
     if differing is None:
         return None

@@ -12,7 +12,7 @@ from itertools import chain
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.suspects.collectives import other_collectives, rings_to_close
-from shardlint.evaluation.suspects.common import each_once
+from shardlint.evaluation.suspects.common import each_once, without_repeats
 from shardlint.evaluation.suspects.indices import (
     choices_of_one_device,
     indices_along_others,
@@ -44,17 +44,21 @@ _MOST_OF_SEVERAL = 8
 
 
 def suspects(departure: Departure) -> Iterator[Repair]:
-    """Changes of what led to the result, each once: reductions of what backward rules give, and of the parts that are
-    taken where the runs part, from there back to where a part begins; offsets, reductions that are there, and then all
-    new ones, before the runs part and after it; specs in the end."""
+    """Changes of what led to the result, each once."""
+    if departure.uneven is not None:
+        yield from averaged_divisors(departure.uneven, departure.axis)
+        return
+    yield from rings_to_close(departure)
+    if not departure.is_of_ring:
+        yield from without_repeats(_others(departure))
+
+
+def _others(departure: Departure) -> Iterator[Repair]:
+    """Reductions of what backward rules give, and of the parts that are taken where the runs part, from there back to
+    where a part begins; offsets, reductions that are there, and then all new ones, before the runs part and after it;
+    specs in the end."""
     evidence, axis = departure.evidence, departure.axis
     trace = evidence.trace
-    if departure.uneven is not None:
-        yield from averaged_divisors(departure.uneven, axis)
-        return
-    if departure.is_of_ring:
-        yield from rings_to_close(departure)
-        return
     led = trace.led(evidence.sources)
     rules = [one for one in led if one.is_of_rule]
     others = [one for one in led if not one.is_of_rule]
@@ -62,7 +66,6 @@ def suspects(departure: Departure) -> Iterator[Repair]:
     parted = trace.ancestors({culprit.number})
     before = [one for one in others if one.number in parted]
     after = [one for one in others if one.number not in parted]
-    yield from rings_to_close(departure)
     taken = trace.parts_taken(culprit)
     yield from each_once(missing_reductions(trace, rules, axis), _MOST)
     nearest = chain(

@@ -25,10 +25,11 @@ def at(
 
 def each_once(changes: Iterable[Repair], most: int) -> Iterator[Repair]:
     """The first changes, at most so many, without those that read as one before."""
-    return islice(_without_repeats(changes), most)
+    return islice(without_repeats(changes), most)
 
 
-def _without_repeats(changes: Iterable[Repair]) -> Iterator[Repair]:
+def without_repeats(changes: Iterable[Repair]) -> Iterator[Repair]:
+    """Changes without those that read as one before: each costs whole runs."""
     seen: set[tuple[Where, str]] = set()
     for one in changes:
         if (one.where, one.text) not in seen:
