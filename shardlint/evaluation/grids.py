@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation.guards import refuse_size
+from shardlint.evaluation.numpy_functions import read
 from shardlint.evaluation.outside import provide
-from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray
 
 _MAKERS: dict[str, Any] = {
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
     """Numbers as NumPy takes them."""
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
-    return value.numbers() if isinstance(value, Array) else value
+    return read(value)
 
 
 def _in_jax(name: str, item: Any) -> Any:

@@ -325,7 +325,8 @@ def _devices(*args: Any, **options: Any) -> list[Device]:
 
 @provide("jax.device_count")
 @provide("jax.local_device_count")
-def _device_count(*args: Any) -> int:
+def device_count(*args: Any) -> int:
+    """As ``jax.device_count``."""
     return DeviceCount(machine().devices, ALL_DEVICES)
 
 

@@ -96,7 +96,7 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             if name in _SQUARE:
                 refuse_size(max([*numbers, np.size(arg)]) ** 2)
         if isinstance(function, np.ufunc) or name.startswith("testing."):
-            args = tuple(map(_read, args))
+            args = tuple(map(read, args))
         args = tuple(map(_plain, args))
         kwargs = {key: _plain(arg) for key, arg in kwargs.items()}
         arrays = [arg for arg in args if isinstance(arg, np.ndarray)]
@@ -117,7 +117,7 @@ def _sizes(name: str, arg: Any) -> Sequence[Any]:
     return arg
 
 
-def _read(value: Any) -> Any:
+def read(value: Any) -> Any:
     """The numbers of an array of JAX's, which leaves its operators to no function of NumPy."""
     return value.numbers() if isinstance(value, Array) else value
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from shardlint.evaluation.meshes import machine
+from shardlint.evaluation.meshes import device_count
 from shardlint.evaluation.outside import known, provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.local_sizes import DeviceCount
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.trees import map_leaves
 
@@ -18,14 +17,10 @@ METRICS = "flax.training.common_utils.get_metrics"
 TAKES_ONE = frozenset({UNREPLICATE, METRICS})
 
 
-def _count() -> int:
-    return DeviceCount(machine().devices)
-
-
 @provide("flax.jax_utils.replicate")
 def replicate(tree: Any, devices: Any = None, axis_name: Any = None) -> Any:
     """One copy for each device, one after another."""
-    count = _count() if devices is None else len(devices)
+    count = device_count() if devices is None else len(devices)
 
     def copies(leaf: Any) -> Any:
         array = asarray(leaf)
@@ -61,7 +56,7 @@ def prefetch_to_device(iterator: Iterable[Any], *_: Any, **__: Any) -> Iterable[
 @provide("flax.training.common_utils.shard")
 def shard(xs: Any) -> Any:
     """As many rows for each device."""
-    count = _count()
+    count = device_count()
     return map_leaves(lambda leaf: _rows(asarray(leaf), count), xs)
 
 
@@ -72,7 +67,7 @@ def _rows(array: Array, count: int) -> Any:
 @provide("flax.training.common_utils.shard_prng_key")
 def shard_prng_key(prng_key: Any) -> Any:
     """A key for each device."""
-    return known("jax.random.split")(prng_key, _count())
+    return known("jax.random.split")(prng_key, device_count())
 
 
 @provide("flax.training.common_utils.stack_forest")

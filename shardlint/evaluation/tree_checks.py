@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from shardlint.evaluation.numpy_functions import read
 from shardlint.evaluation.outside import provide
-from shardtypes.semantics.array import Array
 from shardtypes.semantics.trees import flatten, paths_of
-
-
-def _numbers(leaf: Any) -> Any:
-    return leaf.numbers() if isinstance(leaf, Array) else np.asarray(leaf)
 
 
 def _compare(trees: tuple[Any, ...], compare: Callable[..., None]) -> None:
@@ -23,7 +19,7 @@ def _compare(trees: tuple[Any, ...], compare: Callable[..., None]) -> None:
         if paths_of(structure) != paths_of(other):
             raise AssertionError("trees of different structure")
         for path, one, two in zip(paths_of(structure), first, leaves, strict=True):
-            compare(_numbers(one), _numbers(two), err_msg=path)
+            compare(read(one), read(two), err_msg=path)
 
 
 @provide("chex.assert_trees_all_close")

@@ -34,6 +34,11 @@ for name, text in json.loads(open(sys.argv[1]).read()).items():
 print(json.dumps(found))
 """
 
+NUMBERS = """
+def judged(leaves):
+    return [np.asarray(leaf).tolist() for leaf in leaves]
+"""
+
 
 def in_jax(folder: Path, programs: Mapping[str, str], judged: str) -> Any:
     """What a function ``judged`` says of the leaves that each program's ``main()`` gives in JAX on eight devices."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.evaluation.running import evaluated, in_jax
+from tests.evaluation.running import NUMBERS, evaluated, in_jax
 
 pytestmark = pytest.mark.once  # how keys are laid out does not change with JAX
 
@@ -60,14 +60,10 @@ PROGRAMS = {
     )
     for name, text in texts.items()
 }
-JUDGED = """
-def judged(leaves):
-    return [np.asarray(leaf).tolist() for leaf in leaves]
-"""
 
 
 def test_they_are_those_of_jax(tmp_path: Path) -> None:
-    wanted = in_jax(tmp_path, PROGRAMS, JUDGED)
+    wanted = in_jax(tmp_path, PROGRAMS, NUMBERS)
     for name, text in PROGRAMS.items():
         shapes, drawn = evaluated(text)
         assert shapes.tolist() == wanted[name][0], name

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.evaluation.running import evaluated, in_jax
+from tests.evaluation.running import NUMBERS, evaluated, in_jax
 
 pytestmark = pytest.mark.once  # what they give does not change with JAX
 
@@ -35,14 +35,10 @@ PROGRAMS = {
     )
     for name, text in NAMED.items()
 }
-JUDGED = """
-def judged(leaves):
-    return [np.asarray(leaf).tolist() for leaf in leaves]
-"""
 
 
 def test_they_give_what_they_give_in_jax(tmp_path: Path) -> None:
-    wanted = in_jax(tmp_path, PROGRAMS, JUDGED)
+    wanted = in_jax(tmp_path, PROGRAMS, NUMBERS)
     assert len(wanted) > 40
     for name, text in PROGRAMS.items():
         found = evaluated(text)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shardlint.cli import main
-from tests.evaluation.running import in_jax
+from tests.evaluation.running import NUMBERS, in_jax
 
 PROGRAM = """
 import jax
@@ -57,10 +57,6 @@ OF_LOCAL_COUNTS = (
     "error.mean(where=mask > 0)",
     "jnp.average(error, weights=mask)",
 )
-JUDGED = """
-def judged(leaves):
-    return [np.asarray(leaf).tolist() for leaf in leaves]
-"""
 
 
 def found(
@@ -122,7 +118,7 @@ def test_what_jax_computes(tmp_path: Path) -> None:
     }
     programs["even"] = PROGRAM.format(mean=OF_LOCAL_COUNTS[0], mask=EVEN)
     programs["even, right"] = PROGRAM.format(mean=RIGHT, mask=EVEN)
-    results = in_jax(tmp_path, programs, JUDGED)
+    results = in_jax(tmp_path, programs, NUMBERS)
     losses = {name: loss for name, (_, loss) in results.items()}
     local = losses[OF_LOCAL_COUNTS[0]]
     assert local != pytest.approx(losses[RIGHT], rel=1e-2)
