@@ -216,6 +216,19 @@ def axes_of_product(*factors: Any) -> frozenset[str]:
     return axes
 
 
+def _counted_along(*factors: Any) -> frozenset[str]:
+    """The axes along which a product is the number of devices: that of numbers along different axes, and of ones."""
+    along = frozenset[str]()
+    for factor in factors:
+        if isinstance(factor, DeviceCount):
+            if not factor.of or along & factor.of:
+                return frozenset()
+            along |= factor.of
+        elif type(factor) is not int or factor != 1:
+            return frozenset()
+    return along
+
+
 def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., Any]:
     plain = getattr(base, f"__{name}__")
 
@@ -227,10 +240,14 @@ def _forwarding(name: str, base: type, rounds: bool = False) -> Callable[..., An
             result = getattr(float, f"__{name}__")(float(self), *others)
         if _is_ratio(name, self, *others):
             return result
-        if name in ("mul", "rmul") and axes:
-            axes = axes_of_product(self, *others)
-            if not axes:
+        if name in ("mul", "rmul"):
+            along = _counted_along(self, *others)
+            if along:
+                return DeviceCount(result, along)
+            axes_left = axes_of_product(self, *others)
+            if axes and not axes_left:
                 return result
+            axes = axes_left
         capacity = rounds or bool(capacity_axes(self, *others))
         ample = _is_ample(self, *others)
         if isinstance(result, tuple):

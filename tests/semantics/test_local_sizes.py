@@ -120,6 +120,10 @@ def test_times_the_number_of_devices_they_are_whole() -> None:
         (both, along_data, frozenset({"model"})),
         (both, DeviceCount(16, frozenset({"data", "model"})), frozenset[str]()),
         (both, DeviceCount(16, ALL_DEVICES), frozenset[str]()),
+        (both, computed("*", along_data, along_model), frozenset[str]()),
+        (SIZE, computed("*", 1, along_data), frozenset[str]()),
+        (SIZE, computed("*", along_data, along_data), AXES),
+        (SIZE, computed("*", along_data, 2), AXES),
         (SIZE, DeviceCount(4), AXES),
         (SIZE, computed("+", along_data, TWO), AXES),
     ):

@@ -118,8 +118,7 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
             and primitive is p.psum
         ):
             # a constant, as in JAX
-            count = size_of(axis_name) if groups is None else len(groups[0])
-            return count if type(x) is int and x == 1 else x * count
+            return x * (size_of(axis_name) if groups is None else len(groups[0]))
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function
