@@ -28,6 +28,8 @@ RULES_PARAMETERS = {
 AXES_SWITCHES = frozenset({"auto_axes", "explicit_axes"})
 #: They run a function on every device.
 MAPPINGS = frozenset({"pmap", "shard_map", "smap", "typed_shard_map", "filter_pmap"})
+#: They say how arrays are sharded over a mesh.
+PLACINGS = frozenset({"NamedSharding", "with_sharding_constraint"})
 
 
 @frozen
@@ -46,7 +48,7 @@ class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
     ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
-    one of ``MAPPINGS``. ``imports`` are the names of what it imports, with dots before. ``changes`` is what it
+    one of ``MAPPINGS``, ``places_arrays`` one of ``PLACINGS``. ``imports`` are the names of what it imports, with dots before. ``changes`` is what it
     changes of modules, itself and others."""
 
     classes: tuple[ClassOutline, ...] = ()
@@ -56,6 +58,7 @@ class Outline:
     gives_rules: bool = False
     switches_axes: bool = False
     maps_functions: bool = False
+    places_arrays: bool = False
     imports: frozenset[str] = frozenset()
     changes: Changes = Changes()
 
@@ -82,12 +85,14 @@ def outline(module: ir.Module) -> Outline:
     written: set[str] = set()
     registered: set[str] = set()
     imports: set[str] = set()
-    any_written = gives_rules = switches_axes = maps_functions = False
+    any_written = gives_rules = switches_axes = False
+    maps_functions = places_arrays = False
     for node in walk(module.body, _TELLING):
         match node:
             case ir.Name(id=name) | ir.Attr(name=name):
                 switches_axes |= name in AXES_SWITCHES
                 maps_functions |= name in MAPPINGS
+                places_arrays |= name in PLACINGS
             case ir.Import(bindings=bindings):
                 imports.update(name for _, name in bindings)
             case ir.ImportFrom(module=source, level=level, names=names):
@@ -127,6 +132,7 @@ def outline(module: ir.Module) -> Outline:
         gives_rules,
         switches_axes,
         maps_functions,
+        places_arrays,
         frozenset(imports),
         changes(module.body),
     )

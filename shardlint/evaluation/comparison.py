@@ -17,13 +17,14 @@ from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.local_sizes import Ample, with_ample_capacities
-from shardtypes.semantics.lowerings.collectives import bound
+from shardtypes.semantics.lowerings.collectives import bound, telling_reductions
 from shardtypes.semantics.primitive import evaluation
 from shardtypes.semantics.primitives.random import (
     telling_draws,
@@ -46,7 +47,8 @@ class Outcome:
     ``written`` are the numbers in the program's text that it came by; ``reason`` says why it ended early, ``answer`` is
     what the entry gave otherwise. A ``refusal`` is an early end that JAX brings about too; ``failed`` is where an
     assertion of the program itself ended it, of numbers that are to be the same. ``alike`` are the draws that all
-    devices made with the same key.
+    devices made with the same key; ``idles`` tells that a reduction was given what all devices hold alike;
+    ``states`` are replicated where their parameters are not.
     """
 
     regions: tuple[Region, ...]
@@ -58,6 +60,8 @@ class Outcome:
     refusal: Refusal | None = None
     failed: Where | None = None
     alike: Alike = field(default_factory=Alike)
+    idles: bool = False
+    states: tuple[ReplicatedState, ...] = ()
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -168,6 +172,7 @@ class Program:
             running(run),
             draws,
             telling_draws(run.tell_draw),
+            telling_reductions(run.tell_reduction),
             with_ample_capacities(self.ample),
             without_rounding(not self.rounds),
             np.errstate(all="ignore"),
@@ -194,6 +199,8 @@ class Program:
             refused,
             failed,
             run.alike,
+            run.idles,
+            tuple(run.layouts.states.values()),
         )
 
 

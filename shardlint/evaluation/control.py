@@ -26,7 +26,9 @@ def transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
     return fun
 
 
-for _name in """jax.jit equinox.filter_jit jax.checkpoint equinox.filter_checkpoint jax.named_call
+for (
+    _name
+) in """equinox.filter_jit jax.checkpoint equinox.filter_checkpoint jax.named_call
                 jax.custom_batching.custom_vmap shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped
                 beartype.beartype shardtypes.scope chex.assert_max_traces
                 jax.ensure_compile_time_eval

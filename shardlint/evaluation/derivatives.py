@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import MARK, note_cotangent, note_rule, tick
+from shardlint.evaluation.guards import MARK, layouts, note_cotangent, note_rule, tick
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Node
@@ -74,6 +74,7 @@ def value_and_grad(
             made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
             given[place] = unflatten(structure, made)
             inputs.append([leaf for leaf in made if _is_float(leaf)])
+            layouts().note_differentiated(inputs[-1])
             structures.append((structure, made))
         with _deriving():
             found = fun(*given, **kwargs)
@@ -136,6 +137,7 @@ provide("jax.grad")(decorating(grad))
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     leaves, structure = flatten(map_leaves(asarray, primals))
     made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
+    layouts().note_differentiated(made)
     with _deriving():
         found = fun(*unflatten(structure, made))
     result, aux = found if has_aux else (found, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlint import ir, messages
@@ -19,6 +19,8 @@ from shardlint.evaluation.entries import (
     without_arguments,
 )
 from shardlint.evaluation.judgements import NOTHING_MAPPED, Judgement, judge
+from shardlint.evaluation.idle_reductions import IdleReduction
+from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial
 from shardlint.evaluation.recording import Where
@@ -30,9 +32,11 @@ from shardlint.evaluation.wording import (
     departure_text,
     drifting_text,
     failing_text,
+    idle_text,
     mended_text,
     repair_text,
     repeated_text,
+    state_text,
     unequal_text,
 )
 from shardlint.found import Found, Way
@@ -76,6 +80,9 @@ def with_findings(
             )
         for draw in judgement.repeated:
             extra.append(_of_draw(draw, files))
+        extra += _of_states(judgement.states, files, found.raw)
+        for idle in judgement.idle:
+            extra.append(_of_idle(idle, files))
         if judgement.failing is not None:
             extra.append(_of_assertion(judgement.failing, files))
         if judgement.refusal is not None:
@@ -238,6 +245,7 @@ def _alone(judgement: Judgement, is_helper: bool) -> Judgement:
         reasons=(*judgement.reasons, *refused),
         unequal=unequal,
         repeated=() if is_helper else judgement.repeated,
+        idle=() if is_helper else judgement.idle,
         refusal=None,
     )
 
@@ -335,6 +343,42 @@ def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
         notes.append((draw.given, "its key is given here"))
     text = repeated_text(draw)
     return _of_rule("ST318", text, draw.where, files, _notes(notes, files))
+
+
+def _of_idle(idle: IdleReduction, files: _Files) -> Diagnostic:
+    notes = _notes([(one, "reduced here") for one in idle.before], files)
+    found = _of_rule("ST303", idle_text(idle), idle.where, files, notes)
+    return replace(found, severity="warning")
+
+
+def _of_states(
+    states: Sequence[ReplicatedState], files: _Files, known: Sequence[Diagnostic]
+) -> Iterator[Diagnostic]:
+    """One finding for all that one expression places, unless it is among the ``known`` ones."""
+    known_places = {
+        (place.path, place.line)
+        for one in known
+        if one.code == "ST317"
+        for place in (one.place, *(note.place for note in one.related))
+    }
+    places: dict[Where, list[ReplicatedState]] = {}
+    for one in states:
+        if one.where is not None and files.has(one.where.path):
+            places.setdefault(one.where, []).append(one)
+    for where, placed in places.items():
+        specs = [(one.state.spec, "its spec is made here") for one in placed]
+        specs += [(one.parameter.spec, "the other one's here") for one in placed]
+        notes = [
+            (spec, text)
+            for spec, text in dict.fromkeys(specs)
+            if spec not in (None, where)
+        ]
+        finding = _of_rule(
+            "ST317", state_text(placed), where, files, _notes(notes, files)
+        )
+        places_of_it = (finding.place, *(note.place for note in finding.related))
+        if known_places.isdisjoint((one.path, one.line) for one in places_of_it):
+            yield finding
 
 
 def _of_assertion(failing: FailingAssertion, files: _Files) -> Diagnostic:

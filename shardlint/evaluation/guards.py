@@ -19,12 +19,14 @@ import numpy as np
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
 from shardlint.evaluation.guarded_code import is_closed
 from shardlint.evaluation.held import content
+from shardlint.evaluation.layouts import Layouts
 from shardlint.evaluation.recording import Alike, Place, Recorder, Where
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics import work
 from shardtypes.semantics.array import Array, Shape, SizesDiffer
 from shardtypes.semantics.local_sizes import axes_of_product, computed, operated
 from shardtypes.semantics.lowerings.collectives import bound
+from shardtypes.semantics.simulated import Axes, is_of_examples
 
 ENTRIES = 2_000  # of an array, that take as long to compute as a step
 ENTRIES_OF_NUMPY = (
@@ -64,7 +66,8 @@ class Run:
     """One evaluation: the steps that are left, the work that is not yet a step, what was computed where, in order, and
     what is changed of the program; ``alike`` are the draws that all devices made with the same key. With
     ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated. Mapped functions
-    are given their rows in a ``row_order``, if there is one."""
+    are given their rows in a ``row_order``, if there is one. ``idles`` tells that some ``pmean``, ``pmax`` or ``pmin``
+    was given what all devices hold alike."""
 
     steps: int
     work: int = field(default=0, init=False)
@@ -74,6 +77,15 @@ class Run:
     alike: Alike = field(default_factory=Alike)
     takes_varying: bool = False
     row_order: RowOrder | None = None
+    idles: bool = False
+    layouts: Layouts = field(default_factory=Layouts)
+
+    def tell_reduction(self, operand: Array, axes: Axes) -> None:
+        """Remember whether a reduction changes nothing."""
+        is_idle = _is_alike(operand, axes)
+        self.idles |= is_idle
+        if self.recorder is not None:
+            self.recorder.tell_reduction(is_idle)
 
     def tell_draw(self, key: Array, shape: Shape) -> None:
         """Remember a draw, or keys that are split, where all devices have the same key."""
@@ -83,6 +95,16 @@ class Run:
         self.alike = self.alike.also(draw)
         if self.recorder is not None:
             self.recorder.tell_draw(draw)
+
+
+def _is_alike(array: Array, axes: Axes) -> bool:
+    """Whether all devices along mesh axes hold the same by what it is computed from, and its type says so too where
+    types keep track."""
+    several = {axis for axis in axes if axis[1] > 1}
+    if not several or any(map(is_of_examples, several)) or array.value is None:
+        return False
+    varying = several & (array.varying or frozenset())
+    return not varying and several.isdisjoint(array.value.axes)
 
 
 def _alike(key: Array, shape: Shape) -> Alike:
@@ -148,6 +170,12 @@ def surroundings() -> Surroundings:
     if run is None:
         raise NotEvaluable("code that runs outside of an evaluation")
     return run.surroundings
+
+
+def layouts() -> Layouts:
+    """How the arrays of the evaluation under way lie."""
+    run = _run.get()
+    return Layouts() if run is None else run.layouts
 
 
 def recorder() -> Recorder | None:
@@ -356,12 +384,12 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
         raise
     if getattr(value, "where", MARK) is None:  # a PartitionSpec that was made here
         value.where = where
-    if isinstance(value, (int, float, np.generic)) and _code(function) is None:
+    if isinstance(value, (int, float, np.generic)) and code_of(function) is None:
         value = computed(value, *given)
     return note(path, place, function, value, given)
 
 
-def _code(function: Any) -> CodeType | None:
+def code_of(function: Any) -> CodeType | None:
     """The code of a function of the program, or of what it binds arguments of."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -370,19 +398,19 @@ def _code(function: Any) -> CodeType | None:
 
 def _definition(function: Any) -> CodeType | None:
     """The code of the function of the program that a transformation is of, or of the function itself."""
-    code = _code(function)
+    code = code_of(function)
     while code is not None and code.co_filename.startswith(_OURS):
         function = getattr(function, "__wrapped__", None)
         if function is None:
             break
-        code = _code(function)
+        code = code_of(function)
     return code
 
 
 def _changed(run: Run, where: Where, function: Any) -> Any:
     """The function to call there instead of one, or itself: a change is of the call, or of whoever calls it."""
     change = run.changes.get(where)
-    code = _code(function)
+    code = code_of(function)
     if change is None and code is not None:
         change = run.changes.get(Where.of_definition(code))
     return function if change is None else change.function(function)
@@ -404,10 +432,13 @@ def _noted_call(
     kwargs: Mapping[str, Any],
 ) -> AbstractContextManager[None]:
     """Remember in the block that a function of the program is called there."""
-    code = _code(function)
+    code = code_of(function)
     if run is None or run.recorder is None or code is None:
         return nullcontext()
-    if not isinstance(function, functools.partial):
+    inner = getattr(function, "__wrapped__", function)
+    if not isinstance(function, functools.partial) and not isinstance(
+        inner, functools.partial
+    ):
         run.recorder.note_parameters(code, args, kwargs)
     return run.recorder.called(where)
 
@@ -470,7 +501,7 @@ def note_argument(function: Any, value: Any, spec: Where | None = None) -> Any:
 def note_rule(rule: Any, cotangents: Any) -> Any:
     """Remember what a backward rule of the program gave."""
     run = _run.get()
-    code = _code(rule)
+    code = code_of(rule)
     if run is None or run.recorder is None or code is None:
         return cotangents
     where = Where.of_definition(code, backward=True)

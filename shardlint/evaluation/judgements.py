@@ -24,6 +24,8 @@ from shardlint.evaluation.comparison import (
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.departures import Departure, Suspected, departure_of
 from shardlint.evaluation.drifting import Drifting, drifting, may_drift
+from shardlint.evaluation.idle_reductions import IdleReduction, idle_reductions
+from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.origins import Origin, lines_to, origins
 from shardlint.evaluation.other_meshes import (
     DEVICES,
@@ -54,7 +56,8 @@ NOTHING_MAPPED = "nothing is mapped over devices"
 class Judgement:
     """What was found out about a program: the axes over which it was ``compared``, and for others the ``reasons`` why
     not; ``unequal`` are results that are not replicated as they should be, ``drifting`` are copies that do not
-    stay the same, ``repeated`` are random numbers that all devices draw alike; and where JAX refuses it, with
+    stay the same, ``repeated`` are random numbers that all devices draw alike, ``idle`` are reductions that change
+    nothing, ``states`` those that are replicated where their parameters are sharded; and where JAX refuses it, with
     the ``origins`` of that and the ``lines`` that lead there, by file. ``meant`` are those departures of a
     function by itself that its callers may mean, in words. ``failing`` is an assertion that fails, where a
     change mends it and nothing else. ``has_run``: it called mapped functions."""
@@ -71,6 +74,8 @@ class Judgement:
     has_run: bool = field(default=False, compare=False)
     meant: tuple[Departure, ...] = ()
     failing: FailingAssertion | None = None
+    idle: tuple[IdleReduction, ...] = ()
+    states: tuple[ReplicatedState, ...] = ()
 
 
 def judge(program: Program, run: Outcome | None = None) -> Judgement:
@@ -82,7 +87,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         return Judgement(refusal=refusal, origins=led, lines=lines)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
-        return Judgement(reasons=(declared.reason or NOTHING_MAPPED,))
+        reasons = (declared.reason or NOTHING_MAPPED,)
+        return Judgement(reasons=reasons, states=declared.states)
     found, compared, reasons = _compared(program, declared, axes)
     reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))
@@ -95,6 +101,7 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         if one.axis not in reported
     )
     repeated = tuple(_repeated(program, declared, recorded))
+    idle = tuple(_idle(program, declared, recorded))
     failing = None
     if declared.failed is not None and not (copies or drifted or repeated):
         found, failing = _mended(program, declared, recorded, found)
@@ -112,6 +119,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         repeated,
         has_run=True,
         failing=failing,
+        idle=idle,
+        states=declared.states,
     )
 
 
@@ -232,6 +241,14 @@ def _repeated(
         found = None if trace is None else repeated_under_pmap(run, trace)
         if found is not None:
             yield found
+
+
+def _idle(
+    program: Program, declared: Outcome, recorded: Recorded
+) -> Iterator[IdleReduction]:
+    """Reductions that never change anything."""
+    if declared.idles and not program.allowance.is_spent:
+        yield from idle_reductions(recorded())
 
 
 def _beside_another(program: Program, run: Outcome, axis: str) -> Trace | None:

@@ -10,6 +10,7 @@ from typing import Any
 from shardlint.evaluation import meshes, refusals, unmade
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import (
+    layouts,
     mapped_call,
     note_argument,
     row_order,
@@ -321,9 +322,15 @@ def _entering(
                 size = int(array.dims[dimension])  # type: ignore[arg-type]  # a number
                 if size % axes[name][1]:
                     raise refusals.does_not_divide(
-                        path, dimension, size, name, axes[name][1], spec.where
+                        f"argument {path}" if path else "the argument",
+                        dimension,
+                        size,
+                        (name,),
+                        axes[name][1],
+                        spec.where,
                     )
                 array = p.shard(array, axis=axes[name], dimension=dimension)
+    layouts().note_inside(array, leaf)
     outer = array.relations if array.relations is not None else Relations()
     varying = frozenset(axes[name] for name in mentioned) if checked else None
     return replace(array, relations=outer.changed(relations), varying=varying)

@@ -134,7 +134,8 @@ class Recorder:
     """The arrays of one run, in order; of arguments of mapped functions, by number, where their ``specs`` are made and
     where the ``calls`` are; and the arrays, by number, that functions of the program were ``passed``, by parameter.
     ``alike`` are the draws that all devices made with the same key, by the number of the array that came of them, and
-    ``drawn_in`` the calls in the mapped function that each was made in, the outermost first."""
+    ``drawn_in`` the calls in the mapped function that each was made in, the outermost first. ``idle`` tells of
+    expressions that reduce over a mesh whether they never changed anything."""
 
     values: list[Recorded] = field(default_factory=list)
     specs: dict[int, Where] = field(default_factory=dict)
@@ -144,7 +145,9 @@ class Recorder:
     callers: list[Where | None] = field(default_factory=list)
     alike: dict[int, Alike] = field(default_factory=dict)
     drawn_in: dict[int, tuple[Where, ...]] = field(default_factory=dict)
+    idle: dict[Where, bool] = field(default_factory=dict)
     _told: Alike | None = None
+    _is_idle: bool | None = None
 
     @contextmanager
     def called(self, where: Where | None) -> Iterator[None]:
@@ -173,10 +176,18 @@ class Recorder:
     ) -> Any:
         """Record the arrays of a value; gives the value, its arrays knowing that they are recorded. ``given`` is what
         it was computed from."""
-        noted = self._note_at(Where(path, place), what, value, given)
+        where = Where(path, place)
+        noted = self._note_at(where, what, value, given)
+        if self._is_idle is not None:
+            self.idle[where] = self._is_idle and self.idle.get(where, True)
+            self._is_idle = None
         if self._told is not None:
             self._note_draw(noted, self._told)
         return noted
+
+    def tell_reduction(self, is_idle: bool) -> None:
+        """An array is reduced over a mesh in the expression that is computed now, which may change nothing."""
+        self._is_idle = is_idle and self._is_idle is not False
 
     def tell_draw(self, draw: Alike) -> None:
         """All devices draw with the same key in the expression that is computed now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -146,18 +146,29 @@ def may_differ(
 
 
 def does_not_divide(
-    path: str, dimension: int, size: int, axis: str, devices: int, spec: Where | None
+    what: str,
+    dimension: int,
+    size: int,
+    axes: Sequence[str],
+    devices: int,
+    spec: Where | None,
 ) -> Refused:
-    """For an argument that cannot be cut into equal parts."""
-    what = f"argument {path}" if path else "the argument"
-    reason = indivisible(size, devices, [axis])
+    """For an array that cannot be cut into equal parts."""
+    reason = indivisible(size, devices, axes)
     return Refused(
         "ST104",
         f"JAX refuses this call: dimension {dimension} of {what}: {reason}",
-        axis,
+        axes[0],
         size=size,
         spec=spec,
     )
+
+
+def lies_otherwise(path: str, before: str, wanted: str, spec: Where | None) -> Refused:
+    """For an argument of ``jit`` that lies on the devices otherwise than ``in_shardings`` say."""
+    what = f"argument {path}" if path else "the argument"
+    message = f"JAX refuses this call: {what} is sharded as {before}, and in_shardings say {wanted}"
+    return Refused("ST308", message, spec=spec)
 
 
 def is_longer(path: str, entries: int, rank: int, spec: Where | None) -> Refused:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shardlint.evaluation.arrays import Method
@@ -13,6 +13,8 @@ from shardlint.evaluation.culprits import Step
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.drifting import Drifting
 from shardlint.evaluation.guards import ITEM
+from shardlint.evaluation.idle_reductions import IdleReduction
+from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.lang.messages import (
@@ -100,6 +102,27 @@ def failing_text(found: FailingAssertion) -> str:
     """An assertion of the program that does not hold, and what to change."""
     line = found.where.place[0]
     return f"the assertion at line {line} fails on the mesh of this program: with {found.mended.text}, it holds"
+
+
+def state_text(states: Sequence[ReplicatedState]) -> str:
+    """State that is replicated where what it belongs to is sharded."""
+    one = states[0]
+    others = len({state.path for state in states}) - 1
+    text = f"argument {one.path} is replicated ({one.state})"
+    if others:
+        text += f", and {others} other{'s' * (others > 1)},"
+    if one.beside == one.path:
+        text += f" though it is sharded in the first call ({one.parameter})"
+    else:
+        text += f" though its parameter, argument {one.beside}, is sharded ({one.parameter})"
+    return f"{text}: each device holds all of it; give it the same sharding"
+
+
+def idle_text(idle: IdleReduction) -> str:
+    """A reduction that changes nothing."""
+    over = ", ".join(map(repr, idle.axes))
+    what = operation(idle.what)
+    return f"{what} over {over} changes nothing: its operand is already the same on all devices along {over}"
 
 
 def _entry(path: str, index: tuple[int, ...]) -> str:

@@ -10,9 +10,14 @@ class ReplicatedReduction(Rule):
     Reports a `psum` or `psum_scatter` over an axis along which all devices hold the same value. One whose result is
     divided or multiplied afterwards is left alone, as is a sum of constants: that is how programs count devices.
 
+    In programs that are run in numbers (see ST316), it warns of a `pmean`, `pmax` or `pmin` that changes nothing
+    either, each time that it is reached: in the same mapped function an earlier reduction over the axis has made its
+    operand the same on all devices. Not where the type of the operand varies over the axis, so that JAX asks for it.
+
     ## Why is this bad
 
-    The sum of n equal values is n times the value: the result grows with the mesh.
+    The sum of n equal values is n times the value: the result grows with the mesh. The mean of equal values is the
+    value, but all devices wait until it is computed.
 
     ## Example
 

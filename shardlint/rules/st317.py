@@ -11,6 +11,10 @@ class ReplicatedState(Rule):
     to, or while these lie sharded as they are given. It covers optimizers of optax whose state holds arrays of the
     parameters' shapes, such as `adamw`.
 
+    In a program that is run in numbers (see ST316) it covers all state that a function under `jit` gives and is given
+    again: an array that is whole on every device though the parameter of its name and shape, whose gradient the
+    function computes, is sharded; and one that is sharded in the first call and whole from the second on.
+
     ## Why is this bad
 
     The moments of Adam are twice as large as the parameters. Each device then holds all of them: what sharding the

@@ -53,7 +53,10 @@ def parts(value: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
         return [(key, value[key]) for key in sorted(value)], type(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True)), type(value)
-    if isinstance(value, (tuple, list)):
+    if type(value) in (
+        tuple,
+        list,
+    ):  # JAX takes other subclasses, such as PartitionSpec, for leaves
         return list(enumerate(value)), type(value)
     return None
 

@@ -61,6 +61,33 @@ def _is_box(value: Any) -> bool:
     return isinstance(value, Partitioned)
 
 
+def with_axis(tree: Any, name: Any) -> Any:
+    """A tree of variables that are stacked along a first axis of this name."""
+    return _renamed(tree, lambda names: (name, *names))
+
+
+def without_axis(tree: Any) -> Any:
+    """A tree of variables of which each is one of several along a first axis."""
+    return _renamed(tree, lambda names: names[1:])
+
+
+def _renamed(tree: Any, rename: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+    return map_leaves(
+        lambda leaf: (
+            Partitioned(leaf.value, rename(tuple(leaf.names)))
+            if _is_box(leaf)
+            else leaf
+        ),
+        tree,
+        is_leaf=_is_box,
+    )
+
+
+PARTITION_NAME = "partition_name"
+provide(f"{_LINEN}.PARTITION_NAME")(PARTITION_NAME)
+provide(f"{_LINEN}.meta.PARTITION_NAME")(PARTITION_NAME)
+
+
 @provide(f"{_LINEN}.unbox")
 @provide(f"{_LINEN}.meta.unbox")
 @provide("flax.core.meta.unbox")

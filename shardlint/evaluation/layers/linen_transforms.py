@@ -9,6 +9,11 @@ from typing import Any
 from shardlint.evaluation.control import sliced, stacked, transparent
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import tick
+from shardlint.evaluation.layers.boxes import (
+    PARTITION_NAME,
+    with_axis,
+    without_axis,
+)
 from shardlint.evaluation.layers.functions import call
 from shardlint.evaluation.layers.linen_modules import Module, Path, Store, applied
 from shardlint.evaluation.outside import provide
@@ -20,15 +25,17 @@ _LINEN = "flax.linen"
 
 @dataclass(frozen=True)
 class _Lifted:
-    """Which collections get a dimension, and which random keys differ along it."""
+    """Which collections get a dimension, what it is called, and which random keys differ along it."""
 
     axes: Mapping[str, Any]
     splits: Mapping[str, bool]
+    axis_name: Any
 
     @classmethod
-    def of(cls, variable_axes: Any, split_rngs: Any) -> _Lifted:
+    def of(cls, variable_axes: Any, split_rngs: Any, metadata: Any) -> _Lifted:
         axes = {name: _axis(axis) for name, axis in dict(variable_axes or {}).items()}
-        return cls(axes, dict(split_rngs or {}))
+        name = dict(metadata or {}).get(PARTITION_NAME)
+        return cls(axes, dict(split_rngs or {}), name)
 
     def is_sliced(self, collection: str) -> bool:
         return self.axes.get(collection) is not None
@@ -87,14 +94,18 @@ class _Copies:
             if not self.store.mutable(name):
                 continue
             rows = [made.get(name, {}) for made in self.made]
-            value = stacked(rows) if self.lifted.is_sliced(name) else rows[-1]
+            value = rows[-1]
+            if self.lifted.is_sliced(name):
+                value = with_axis(stacked(rows), self.lifted.axis_name)
             held = self.store.at(name, self.path, is_made=True)
             held.clear()
             held.update(value)
 
     def _part(self, collection: str, number: int) -> Any:
         held = self.store.at(collection, self.path)
-        return sliced(held, number) if self.lifted.is_sliced(collection) else held
+        if not self.lifted.is_sliced(collection):
+            return held
+        return without_axis(sliced(held, number))
 
     def _keys(self, number: int) -> dict[str, Any]:
         keys = dict(self.store.keys)
@@ -165,12 +176,13 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     methods: Any = None,
+    metadata_params: Any = None,
     **options: Any,
 ) -> Any:
     """``nn.scan``: one module after the other, each with a slice of the variables, a carry between them."""
     if variable_carry or out_axes != 0:
         raise NotEvaluable("nn.scan that carries variables, or stacks elsewhere")
-    lifted = _Lifted.of(variable_axes, split_rngs)
+    lifted = _Lifted.of(variable_axes, split_rngs, metadata_params)
 
     def run(whole: Module, module: Module, args: Any, kwargs: Any) -> Any:
         carry, *xs = args
@@ -200,12 +212,13 @@ def vmap(
     axis_size: int | None = None,
     axis_name: Any = None,
     methods: Any = None,
+    metadata_params: Any = None,
     **options: Any,
 ) -> Any:
     """``nn.vmap``: copies side by side, each with a slice of the variables."""
     if out_axes != 0 or axis_name is not None:
         raise NotEvaluable("nn.vmap with a name for its axis, or that stacks elsewhere")
-    lifted = _Lifted.of(variable_axes, split_rngs)
+    lifted = _Lifted.of(variable_axes, split_rngs, metadata_params)
 
     def run(whole: Module, module: Module, args: Any, kwargs: Any) -> Any:
         axes = _per_argument(in_axes, len(args))

@@ -300,10 +300,13 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
     old = value.dims[dim]
     result = without(_axes(value, one.axes), one.axes)
     assert result.dims is not None
-    new = Dimension(one.view.global_size(old.size, one.axes), result.dims[dim].axes)
     whole = (
         old.axes is not None and old.axes[len(old.axes) - len(one.axes) :] == one.axes
     )
+    kept = result.dims[dim].axes
+    if not whole and set(old.axes or ()) & set(one.axes):
+        kept = None  # no shard over the minor axes: its rows are not next to each other
+    new = Dimension(one.view.global_size(old.size, one.axes), kept)
     odd = not whole or not all(clean(value, axis) for axis in one.axes)
     result = scaled(result, one.axes if odd else ())
     assert result.dims is not None
@@ -334,8 +337,7 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
         message = f"{over} along dimension {dim} of {shape}, which is sharded along {elsewhere[0]}: gather that"
         raise ShardingError("ST304", message, 0, related)
     if set(one.axes) & set(axes):
-        message = f"{over} along dimension {dim} of {shape}, which has minor axes: gather over those first"
-        raise ShardingError("ST304", message, 0, related)
+        return  # every so many rows, as a matrix in blocks has them along its columns
     if same_everywhere(value, one) == list(one.axes):
         message = f"{over} of {shape}, which is replicated: remove it"
         raise ShardingError("ST304", message, 0, related)

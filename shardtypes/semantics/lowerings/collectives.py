@@ -60,6 +60,31 @@ def bound() -> Bound:
     return _bound.get()
 
 
+Tell: TypeAlias = Callable[[Array, tuple[Axis, ...]], None]
+_telling: ContextVar[Tell | None] = ContextVar(
+    "shardtypes_telling_reductions", default=None
+)
+
+
+@contextmanager
+def telling_reductions(tell: Tell) -> Iterator[None]:
+    """In the block, call a function with each array that ``pmean``, ``pmax`` or ``pmin`` is given, and the axes: these
+    change nothing of what all devices along the axes hold alike."""
+    token = _telling.set(tell)
+    try:
+        yield
+    finally:
+        _telling.reset(token)
+
+
+def _tell(x: Any, axis_name: Any, groups: Any) -> None:
+    tell = _telling.get()
+    if tell is None or groups is not None:
+        return
+    axes = axes_named(axis_name)
+    _mapped(x, lambda leaf: tell(leaf, axes))
+
+
 @contextmanager
 def binding(axes: Mapping[str, Axis], checked: bool = False) -> Iterator[None]:
     """Bind axes in the block, besides those that are bound."""
@@ -93,7 +118,7 @@ def _groups(given: Any) -> Any:
     return tuple(tuple(int(i) for i in group) for group in given)
 
 
-def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
+def _mapped(tree: Any, function: Callable[[Array], Any]) -> Any:
     """A function of every array of a tree: collectives take trees."""
     from shardtypes.semantics.trees import map_leaves
 
@@ -119,6 +144,8 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
         ):
             # a constant, as in JAX
             return x * (size_of(axis_name) if groups is None else len(groups[0]))
+        if primitive is not p.psum:
+            _tell(x, axis_name, groups)
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function
@@ -135,6 +162,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         count = size_of(axis_name)
     else:
         count = len(axis_index_groups[0])
+    _tell(x, axis_name, axis_index_groups)
     total = psum(
         _mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups
     )
