@@ -225,8 +225,8 @@ def _imports_mapping(project: Project, name: str) -> bool:
 
 
 def _with_evaluation(found: Found, module: ir.Module, state: State) -> Found:
-    """What is found by running the file in numbers, too, if it maps functions over devices, or is a program of a project
-    that does, or that places arrays on them."""
+    """What is found by running the file in numbers, too, if it maps functions over devices, or is a program of a
+    project that does, or that places arrays on them."""
     project = state.project
     is_script = b"__main__" in state.sources[module.name][0] and (
         project.some_outline("maps_functions") or project.some_outline("places_arrays")

@@ -26,6 +26,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import is_users
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.outside import Outside
+from shardlint.evaluation.placing import Jitted
 from shardlint.evaluation.unmade import Guess, Unmade
 from shardtypes.lang import Size, dtypes
 from shardtypes.semantics.array import Array
@@ -99,6 +100,8 @@ class Maker:
         found = inspect.getattr_static(cls, name, None) if is_own else None
         if isinstance(found, (staticmethod, classmethod)):
             return getattr(cls, name)
+        if isinstance(found, Jitted):
+            found = found.fun
         if not isinstance(found, types.FunctionType) or hasattr(found, "__wrapped__"):
             raise NotEvaluable("a method that is something else")
         return types.MethodType(found, self._object(cls))

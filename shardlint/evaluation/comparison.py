@@ -16,8 +16,8 @@ from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
-from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.layouts import ReplicatedState
+from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding

@@ -18,8 +18,8 @@ from shardlint.evaluation.entries import (
     trials,
     without_arguments,
 )
-from shardlint.evaluation.judgements import NOTHING_MAPPED, Judgement, judge
 from shardlint.evaluation.idle_reductions import IdleReduction
+from shardlint.evaluation.judgements import NOTHING_MAPPED, Judgement, judge
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.modules import NOT_READ
 from shardlint.evaluation.other_ranks import judge_trial

@@ -466,8 +466,7 @@ def note(path: str, place: Place, what: Any, value: Any, given: Sequence[Any]) -
     if run is None:
         return value
     if isinstance(value, Array) and value.value is not None:
-        entries = sum(int(np.size(part)) for part in value.value.parts)
-        tick(entries // ENTRIES)
+        tick(value.value.entries // ENTRIES)
     within_bounds(value)
     if run.changes:
         change = run.changes.get(Where(path, place))

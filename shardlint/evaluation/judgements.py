@@ -87,8 +87,8 @@ def judge(program: Program, run: Outcome | None = None) -> Judgement:
         return Judgement(refusal=refusal, origins=led, lines=lines)
     axes = [axis for axis, size in declared.sizes.items() if size > 1]
     if not axes or not declared.regions:
-        reasons = (declared.reason or NOTHING_MAPPED,)
-        return Judgement(reasons=reasons, states=declared.states)
+        why = declared.reason or NOTHING_MAPPED
+        return Judgement(reasons=(why,), states=declared.states)
     found, compared, reasons = _compared(program, declared, axes)
     reported = {departure.axis for departure in found}
     recorded = functools.cache(functools.partial(program.run, DEVICES, record=True))

@@ -102,8 +102,8 @@ class Layouts:
         """Remember that gradients of these are computed."""
         for leaf in leaves:
             if isinstance(leaf, Array) and leaf.value is not None:
-                inside = id(leaf.value)
-                _, outside = self._outside.get(inside, (None, inside))
+                known = (leaf.value, id(leaf.value))
+                _, outside = self._outside.get(id(leaf.value), known)
                 self.differentiated.add(outside)
 
     def note_inside(self, inside: Array, given: Any) -> None:

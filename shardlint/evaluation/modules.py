@@ -319,4 +319,4 @@ def _refuse() -> None:
 
 def is_function(value: Any) -> bool:
     """Whether this is a function of the program."""
-    return isinstance(value, types.FunctionType)
+    return isinstance(getattr(value, "__wrapped__", value), types.FunctionType)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,20 +144,20 @@ class Jitted:
         self.has_static = static_argnums is not None
         self.given: list[Simulated] = []
         self.first: dict[str, Layout] = {}
-        self.__wrapped__ = fun
-        self.__name__ = getattr(fun, "__name__", "jit")
+        self.fun = fun
+        functools.update_wrapper(self, fun)
         # calls of it are calls of a function of the program
         self.__code__ = code_of(fun)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         about = layouts()
         if about.depth or bound().axes:
-            return self.__wrapped__(*args, **kwargs)
+            return self.fun(*args, **kwargs)
         arguments = self._arguments(about, args, kwargs)
         about.depth += 1
         about.begin_step()
         try:
-            results = self.__wrapped__(*args, **kwargs)
+            results = self.fun(*args, **kwargs)
         finally:
             about.depth -= 1
         self._note_states(about, arguments)
@@ -167,7 +168,7 @@ class Jitted:
     ) -> list[tuple[str, Array, Layout]]:
         """The arrays that it is given of which it is known how they lie. Raises where JAX does."""
         leaves, structure = flatten(args)
-        placements: Sequence[Any] | None = [None] * len(leaves)
+        placements: Sequence[Any] = [None] * len(leaves)
         if self.in_shardings is not None and not kwargs and not self.has_static:
             placements = _each(args, self.in_shardings) or placements
         found = []
@@ -230,7 +231,7 @@ class Jitted:
         return unflatten(structure, made)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else types.MethodType(self, instance)
 
 
 def _refuse_other(path: str, before: Layout | None, wanted: Layout) -> None:

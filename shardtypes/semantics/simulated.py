@@ -68,6 +68,13 @@ class Simulated:
         rows = [part.spread(rest) for part in parts]
         return Simulated.of(axes, np.stack(rows, axis=axes.index(axis)))
 
+    @property
+    def entries(self) -> int:
+        """How many numbers all devices hold."""
+        if isinstance(self.parts, tuple):
+            return sum(int(np.size(part)) for part in self.parts)
+        return int(self.parts.size)
+
     def at(self, position: dict[str, int]) -> Numbers:
         """What the device at this position holds; axes that the value does not vary along may be given or not."""
         index = 0

@@ -1,4 +1,4 @@
-"""How arrays outside of mapped code are sharded: state that is replicated beside its parameters, and what JAX refuses."""
+"""How arrays outside of mapped code are sharded: state that is replicated, and what JAX refuses."""
 
 from __future__ import annotations
 

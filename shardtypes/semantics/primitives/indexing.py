@@ -53,14 +53,17 @@ def _pull_take(
     ]
 
 
+def _taken(x: Any, index: Any, *, axis: int) -> Any:
+    return np.take_along_axis(x, index.astype(np.int64), axis=axis)
+
+
 take_along: Primitive = declare(
     "take_along",
     letters=_along_letters,
     shape=_index_shape,
     values=_READ,
-    evaluate=lambda x, index, axis: np.take_along_axis(
-        x, index.astype(np.int64), axis=axis
-    ),
+    evaluate=_taken,
+    stacked=lambda *stacked, axis: _taken(*stacked, axis=axis + 1),
     typed_by=by_first,
     pull=_pull_take,
 )
@@ -104,6 +107,7 @@ add_along: Primitive = declare(
     letters=_write_letters,
     values=_WRITTEN,
     evaluate=_added,
+    stacked=lambda *stacked, axis: _added(*stacked, axis=axis + 1),
     typed_by=by_first,
     pull=_pull_add,
 )
@@ -125,6 +129,7 @@ put_along: Primitive = declare(
     letters=_write_letters,
     values=_WRITTEN,
     evaluate=_put,
+    stacked=lambda *stacked, axis: _put(*stacked, axis=axis + 1),
     typed_by=by_first,
     pull=_pull_put,
 )
@@ -213,6 +218,36 @@ def _read(
     return x[_positions(index, arrays)]
 
 
+def _rank_of_places(arrays: Sequence[Any]) -> int:
+    """The rank of the positions that are values, together; arrays have all devices in front."""
+    return max((array.ndim - 1 for array in arrays), default=0)
+
+
+def _positions_on_devices(
+    index: Sequence[Any], arrays: Sequence[Any], count: int
+) -> tuple[Any, ...]:
+    """The positions of all devices together. What they lead to has the dimension of the devices and those of the
+    positions that are values in front."""
+    if not arrays:
+        return (slice(None), *index)
+    rank = _rank_of_places(arrays)
+    aligned = [
+        array.reshape(count, *(1,) * (rank + 1 - array.ndim), *array.shape[1:])
+        for array in arrays
+    ]
+    devices = np.arange(count).reshape(count, *(1,) * rank)
+    return (devices, *_positions(index, aligned))
+
+
+def _read_on_devices(
+    x: Any, *arrays: Any, index: Sequence[Any], at: int, shape: Sequence[int]
+) -> Any:
+    found = x[_positions_on_devices(index, arrays, len(x))]
+    rank = _rank_of_places(arrays)
+    front = range(1, 1 + rank)
+    return np.moveaxis(found, front, range(1 + at, 1 + at + rank))
+
+
 def _pull_read(
     cotangent: Array,
     operands: Sequence[Array],
@@ -232,6 +267,7 @@ indexed: Primitive = declare(
     shape=_indexed_shape,
     values=_index_values,
     evaluate=_read,
+    stacked=_read_on_devices,
     typed_by=by_first,
     pull=_pull_read,
 )
@@ -282,6 +318,30 @@ def _write(
     return out
 
 
+def _write_on_devices(
+    x: Any,
+    new: Any,
+    *arrays: Any,
+    index: Sequence[Any],
+    at: int,
+    shape: Sequence[int],
+    kind: str,
+) -> Any:
+    out = np.array(x)
+    count = len(out)
+    missing = (1,) * (len(shape) + 1 - new.ndim)
+    whole = new.reshape(count, *missing, *new.shape[1:])
+    whole = np.broadcast_to(whole, (count, *shape))
+    rank = _rank_of_places(arrays)
+    whole = np.moveaxis(whole, range(1 + at, 1 + at + rank), range(1, 1 + rank))
+    places = _positions_on_devices(index, arrays, count)
+    if kind == "set":
+        out[places] = whole
+    else:
+        getattr(np, _UFUNCS[kind]).at(out, places, whole)
+    return out
+
+
 def _pull_write(
     cotangent: Array,
     operands: Sequence[Array],
@@ -309,6 +369,7 @@ update: Primitive = declare(
     letters=_update_letters,
     values=_update_values,
     evaluate=_write,
+    stacked=_write_on_devices,
     typed_by=by_first,
     pull=_pull_write,
     shape=lambda operands, params, letters: [operands[0].dims],
