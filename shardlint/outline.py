@@ -48,8 +48,8 @@ class Outline:
     """``written`` are attributes assigned on anything but ``self``; ``any_written`` says that some are whose names are
     not known; ``registered`` names what is handed to a function that registers; ``gives_rules`` says that a function of
     ``RULES_PARAMETERS`` is called, ``switches_axes`` that one of ``AXES_SWITCHES`` is mentioned, ``maps_functions``
-    one of ``MAPPINGS``, ``places_arrays`` one of ``PLACINGS``. ``imports`` are the names of what it imports, with dots before. ``changes`` is what it
-    changes of modules, itself and others."""
+    one of ``MAPPINGS``, ``places_arrays`` one of ``PLACINGS``. ``imports`` are the names of what it imports, with dots
+    before. ``changes`` is what it changes of modules, itself and others."""
 
     classes: tuple[ClassOutline, ...] = ()
     written: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""How a program says that arrays outside of mapped code are sharded: by ``device_put``, constraints, and the shardings of
-``jit``; and which state is replicated on all devices beside parameters that are sharded."""
+"""How a program says that arrays outside of mapped code are sharded, by ``device_put``, constraints, and the shardings
+of ``jit``; and which state is replicated on all devices beside parameters that are sharded."""
 
 from __future__ import annotations
 
@@ -102,14 +102,15 @@ class Layouts:
         """Remember that gradients of these are computed."""
         for leaf in leaves:
             if isinstance(leaf, Array) and leaf.value is not None:
-                known = (leaf.value, id(leaf.value))
-                _, outside = self._outside.get(id(leaf.value), known)
-                self.differentiated.add(outside)
+                inside = id(leaf.value)
+                known = self._outside.get(inside)
+                self.differentiated.add(inside if known is None else known[1])
 
     def note_inside(self, inside: Array, given: Any) -> None:
         """Remember which array devices see the parts of."""
-        is_asked = self.depth and inside.value is not None
-        if is_asked and isinstance(given, Array) and given.value is not None:
+        if not self.depth or inside.value is None:
+            return
+        if isinstance(given, Array) and given.value is not None:
             self._outside[id(inside.value)] = (inside.value, id(given.value))
 
     def begin_step(self) -> None:

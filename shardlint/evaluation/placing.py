@@ -126,7 +126,7 @@ for _name in ("lax.with_sharding_constraint", "reshard", "sharding.reshard"):
 
 
 class Jitted:
-    """A function under ``jit``, which computes the same. JAX looks at how arguments lie where nothing else traces it."""
+    """A function under ``jit``, which computes the same. JAX looks at how arguments lie where nothing traces it."""
 
     where: Where | None = None
     """Where ``jit`` is called, if it is."""

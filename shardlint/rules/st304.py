@@ -10,9 +10,10 @@ class CollectiveMismatch(Rule):
     Reports a collective that does nothing, or that cannot do what it says: an `all_gather` along a dimension that its
     axis does not shard; an operation by spec string whose operand is sharded differently from the spec, or whose two
     sides are the same; a `ppermute` whose pairs name a device twice, or one that is not there; a collective in a branch
-    or a loop that only some devices reach, because the condition differs between them: a deadlock. Reports a value that leaves manual code and is off by the number of
-    devices, because a `pmean` was applied to a partial sum, a `psum` to a per-device mean, or a bias was added to a
-    partial sum. Where a factor on the way may make up for that, nothing is reported.
+    or a loop that only some devices reach, because the condition differs between them: a deadlock. Reports a value that
+    leaves manual code and is off by the number of devices, because a `pmean` was applied to a partial sum, a `psum` to
+    a per-device mean, or a bias was added to a partial sum. Where a factor on the way may make up for that, nothing is
+    reported.
 
     ## Why is this bad
 
