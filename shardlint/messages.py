@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from shardtypes.lang.messages import sizes_text
+
 COMMANDS = (
     "check",
     "baseline",
@@ -139,6 +141,20 @@ def bad_bytes(text: str) -> str:
 def needs_sizes(names: Sequence[str]) -> str:
     example = ",".join(f"{name}=32" for name in names)
     return f"needs numbers for {', '.join(names)}: give them, as in --sizes {example}"
+
+
+def no_such_size(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"no size is called {name!r}: the function names none"
+    return f"no size is called {name!r}: the sizes are {', '.join(known)}"
+
+
+def not_divided(name: str, array: str, mesh: Mapping[str, int]) -> str:
+    return f"{name}, {array}, is not cut into equal parts on {sizes_text(mesh)}: give sizes that the mesh divides"
+
+
+def not_known_to_hold(name: str) -> str:
+    return f"what {name} holds is not known: annotate it with its dtype, shape and mesh axes"
 
 
 def nothing_changed() -> str:

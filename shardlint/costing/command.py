@@ -10,7 +10,7 @@ from shardlint.config import ConfigError
 from shardlint.costing import kept
 from shardlint.costing.counting import analysed, cost_of
 from shardlint.costing.numbers import known_mesh, parsed_bytes, parsed_sizes
-from shardlint.costing.report import Cost, Held
+from shardlint.costing.report import NOT_ANNOTATED, Cost, Held
 from shardlint.options import cost_options, settings_of
 from shardlint.run import opened
 from shardlint.writing import say
@@ -41,6 +41,8 @@ def run_cost(arguments: Sequence[str]) -> int:
     found = opened(path, settings)
     mesh = known_mesh(found.config.mesh)
     cost = cost_of(analysed(found, mesh), name, sizes)
+    if options.sizes is not None:
+        _check_sizes(cost)
     if options.format == "json":
         text = kept.written(cost)
     else:
@@ -53,9 +55,27 @@ def run_cost(arguments: Sequence[str]) -> int:
     return 1 if is_too_large or has_grown else 0
 
 
+def _check_sizes(cost: Cost) -> None:
+    """Raises ConfigError for a size that names nothing, or that the mesh does not divide."""
+    named = set(cost.missing([*cost.held, *cost.sent])) | cost.used
+    for name in cost.sizes:
+        if name not in named:
+            raise ConfigError("--sizes", messages.no_such_size(name, sorted(named)))
+    for row in (*cost.arguments, *cost.results):
+        for cut in row.cuts:
+            number = cut.value(cost.sizes, cost.mesh)
+            if number is not None and number.denominator != 1:
+                text = messages.not_divided(row.name, row.array, cost.mesh)
+                raise ConfigError("--sizes", text)
+
+
 def _has_large(cost: Cost, most: int) -> bool:
     """Whether more bytes than these are held whole on each device by one array; names such arrays, largest first."""
     found: list[tuple[int, Held]] = []
+    for row in (*cost.arguments, *cost.results):
+        if row.array == NOT_ANNOTATED:
+            text = messages.not_known_to_hold(row.name)
+            raise ConfigError("--max-replicated", text)
     for row in cost.whole:
         if row.held is None:
             continue

@@ -9,7 +9,7 @@ from fractions import Fraction
 from shardlint import ir, messages
 from shardlint.config import ConfigError
 from shardlint.costing.formula import Formula, of_size
-from shardlint.costing.report import Cost, Held, Moved
+from shardlint.costing.report import NOT_ANNOTATED, Cost, Held, Moved
 from shardlint.engine import run
 from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import parameter_value
@@ -167,8 +167,12 @@ class _Counting:
         """The arguments and the results, as they are annotated."""
         frame = Frame(module)
         arguments: list[Held] = []
-        for param in node.params:
+        unknown: list[Held] = []
+        for number, param in enumerate(node.params):
             if param.annotation is None:
+                is_receiver = number == 0 and param.name in ("self", "cls")
+                if not is_receiver:
+                    unknown.append(_not_annotated(param.name))
                 continue
             type_ = resolve(self.it, param.annotation, module)
             value = parameter_value(self.it, frame, param, type_)
@@ -180,7 +184,10 @@ class _Counting:
             value = instantiate(self.it, type_, frame.bindings, as_symbol)
             place = (module, node.returns.at)
             results += self._rows("result", value, place)
-        return arguments, results
+        else:
+            results.append(_not_annotated("result"))
+        # beside arrays that are, what is not annotated is mostly no array
+        return arguments or unknown, results
 
     def _rows(self, name: str, value: Value, place: Place) -> Iterator[Held]:
         for key, part in children(value) or ():
@@ -202,6 +209,7 @@ class _Counting:
             array=_shown(value),
             held=_bytes(value),
             split=split,
+            cuts=tuple(_cuts(value)),
         )
 
     def _require(self, axes: Iterable[str], place: Place) -> None:
@@ -251,6 +259,17 @@ class _Counting:
         others = Formula.others(axes)
         made: Formula = sends(one.collective)(held, devices, others)
         return made
+
+
+def _cuts(value: ArrayValue) -> Iterator[Formula]:
+    for dim in value.dims or ():
+        size = _formula(dim.size)
+        if dim.axes and size is not None:
+            yield size / Formula.devices(dim.axes)
+
+
+def _not_annotated(name: str) -> Held:
+    return Held(name=name, array=NOT_ANNOTATED, held=None, split=None)
 
 
 def _formula(size: Size | None) -> Formula | None:

@@ -12,6 +12,8 @@ from shardtypes.lang.columns import in_columns
 from shardtypes.lang.frozen import frozen
 from shardtypes.lang.messages import axes_text, sizes_text
 
+#: Of an array of which nothing is known.
+NOT_ANNOTATED = "not annotated"
 #: Of the data that is written; another one is not read.
 VERSION = 1
 
@@ -19,12 +21,14 @@ VERSION = 1
 @frozen
 class Held:
     """One array that goes in or comes out, and the bytes that each device holds of it; None where its shape or dtype is
-    not known. ``split`` tells whether a mesh axis splits it, None where nothing says so."""
+    not known. ``split`` tells whether a mesh axis splits it, None where nothing says so. ``cuts`` are the sizes of the
+    dimensions that mesh axes split, on each device."""
 
     name: str
     array: str
     held: Formula | None
     split: bool | None
+    cuts: tuple[Formula, ...] = ()
 
 
 @frozen
@@ -77,6 +81,14 @@ class Cost:
             named |= one.symbols
         return sorted(named - self.sizes.keys())
 
+    @property
+    def used(self) -> set[str]:
+        """The sizes that are given and named."""
+        named: set[str] = set()
+        for one in (*self.held, *self.sent):
+            named |= one.symbols
+        return named & self.sizes.keys()
+
     def bytes_of(self, formula: Formula | None) -> int | None:
         """In bytes; None where that takes a size that is not given."""
         if formula is None:
@@ -111,18 +123,27 @@ class Cost:
             "function": self.function,
             "mesh": dict(self.mesh),
             "sizes": dict(self.sizes),
-            "held": self._total(self.held),
-            "moved": self._total(self.sent),
+            "held": self._total(self.held, self._knows_held),
+            "moved": self._total(self.sent, self._knows_sent),
             "arguments": list(map(self._held, self.arguments)),
             "results": list(map(self._held, self.results)),
             "collectives": list(map(self._moved, self.moved)),
             "uncounted": list(map(list, self.uncounted)),
         }
 
-    def _total(self, formulas: Sequence[Formula]) -> dict[str, Any]:
+    @property
+    def _knows_held(self) -> bool:
+        return len(self.held) == len(self.arguments) + len(self.results)
+
+    @property
+    def _knows_sent(self) -> bool:
+        return len(self.sent) == len(self.moved) and not self.uncounted
+
+    def _total(self, formulas: Sequence[Formula], is_all: bool) -> dict[str, Any]:
         return {
             "formula": summed(formulas),
             "bytes": self.total(formulas),
+            "complete": is_all,
         }
 
     def _held(self, row: Held) -> dict[str, Any]:
@@ -155,8 +176,7 @@ class Cost:
             for row in rows:
                 columns.append((row.name, row.array, self._held_text(row)))
             lines += in_columns(columns)
-        counted = len(self.sent) == len(self.moved) and not self.uncounted
-        lines.append(f"  sent: {self._sum(self.sent, counted)}")
+        lines.append(f"  sent: {self._sum(self.sent, self._knows_sent)}")
         columns = [self._columns(row) for row in self.moved]
         lines += in_columns(columns)
         if self.uncounted:
@@ -172,6 +192,8 @@ class Cost:
         )
 
     def _sum(self, formulas: Sequence[Formula], is_all: bool) -> str:
+        if not formulas and not is_all:
+            return "not known"
         text = self._with_number(summed(formulas), self.total(formulas))
         if is_all:
             return text
@@ -189,6 +211,8 @@ class Cost:
 
     def _held_text(self, row: Held) -> str:
         text = self._text(row.held)
+        if row.held is None and row.split is None:
+            return text
         if row.split or math.prod(self.mesh.values()) == 1:
             return text
         if row.split is None:

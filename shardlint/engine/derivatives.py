@@ -75,7 +75,9 @@ def call_derivative(
     by_hand = it.by_hand
     sent = _sent(it)
     result = it.call(frame, func.func, inner, kwargs, at, places)
-    if _sent(it) > sent:
+    # where JAX keeps track of what varies, gradients of what does not are reduced
+    may_reduce = it.view is not None and it.view.transposes is not False
+    if may_reduce or _sent(it) > sent:
         sends.leave(it, frame, at, f"{short}: what gradients send")
     if aux is None:
         return Unknown("has_aux is not known")

@@ -118,7 +118,11 @@ def test_formulas(folder: Path) -> None:
         ("result", "4*B/d", None, True),
     ]
     assert sent(found) == [("psum", "8*B*(t-1)/(d*t)", line_of("return lax.psum(jnp"))]
-    assert found["moved"] == {"formula": "8*B*(t-1)/(d*t)", "bytes": None}
+    assert found["moved"] == {
+        "formula": "8*B*(t-1)/(d*t)",
+        "bytes": None,
+        "complete": True,
+    }
 
 
 def test_numbers(folder: Path) -> None:
@@ -329,3 +333,63 @@ def test_the_mesh_of_the_settings(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("summed on d=2, t=4, bytes on each device\n")
     assert "sent: 4*B*M*(t-1)/(d*t) = 192\n" in done.stdout
+
+
+GRADIENTS = """
+import jax
+import jax.numpy as jnp
+from jax import lax
+from shardtypes import f32, typed_shard_map
+
+
+def loss(w, x):
+    return jnp.sum((x @ w) ** 2)
+
+
+@typed_shard_map
+def typed(x: f32["B/d M"], w: f32["M N"]) -> f32["M N"]:
+    return jax.grad(loss)(w, x)
+
+
+@typed_shard_map(check_vma=False)
+def untyped(x: f32["B/d M"], w: f32["M N"]) -> f32["M N"]:
+    return lax.psum(jax.grad(loss)(w, x), "d")
+
+
+def plain(x, cfg):
+    return x
+"""
+
+
+def test_gradients_that_may_be_reduced_are_not_counted(tmp_path: Path) -> None:
+    """JAX adds up what does not vary where it keeps track; elsewhere the program has to."""
+    (tmp_path / "grads.py").write_text(GRADIENTS)
+    typed = cost(tmp_path, "grads.py::typed", "--mesh", "d=8,t=1").stdout
+    assert "  sent: not known" in typed
+    assert "grads.py:14: grad: what gradients send" in typed
+    untyped = cost(tmp_path, "grads.py::untyped", "--mesh", "d=8,t=1").stdout
+    assert "  sent: 8*M*N*(d-1)/d\n" in untyped
+    assert "not counted" not in untyped
+
+
+def test_what_is_not_annotated_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "grads.py").write_text(GRADIENTS)
+    done = cost(tmp_path, "grads.py::plain", "--mesh", "d=8")
+    assert "  arguments: not known" in done.stdout
+    done = cost(tmp_path, "grads.py::plain", "--mesh", "d=8", "--format", "json")
+    assert json.loads(done.stdout)["held"]["complete"] is False
+    done = cost(
+        tmp_path, "grads.py::plain", "--mesh", "d=8", "--max-replicated", "1GB"
+    )
+    assert done.returncode == 2
+    assert "what x holds is not known: annotate it" in done.stderr
+
+
+def test_sizes_that_cannot_be(folder: Path) -> None:
+    done = cost(folder, "model.py::layer", "--mesh", "d=2,t=4", "--sizes", "Z=3")
+    assert done.returncode == 2
+    assert "no size is called 'Z': the sizes are B, F, M" in done.stderr
+    sizes = ["--sizes", "B=3,F=4,M=4"]
+    done = cost(folder, "model.py::layer", "--mesh", "d=2,t=4", *sizes)
+    assert done.returncode == 2
+    assert "x, float32['B/d M'], is not cut into equal parts on d=2, t=4" in done.stderr
