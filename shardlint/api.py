@@ -99,7 +99,7 @@ class CheckResult:
 
 
 def check_paths(
-    paths: Iterable[StrPath],
+    paths: StrPath | Iterable[StrPath],
     settings: SettingsLike = None,
     *,
     cache: bool = True,
@@ -108,7 +108,7 @@ def check_paths(
     """Check files and folders, as ``shardlint PATH…`` does.
 
     Args:
-        paths: Files and folders; relative ones start at the current folder.
+        paths: Files and folders, or one of them; relative ones start at the current folder.
         settings: A mapping with the keys of the settings file, whose paths count from the current folder on; the path
             of such a file; or None for the settings nearest to each file.
         cache: Whether results are kept in, and taken from, the folder that the settings name.
@@ -119,7 +119,8 @@ def check_paths(
         ConfigError: settings that cannot be used; the text says where and what to do.
     """
     found = _settings(settings, jobs)
-    names = [os.fspath(path) for path in paths]
+    several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    names = [os.fspath(path) for path in several]
     return _result(check(names, found, cache=cache))
 
 

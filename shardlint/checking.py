@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,13 +113,17 @@ def _checked(options: argparse.Namespace) -> int:
             return report
 
     report = run()
-    if options.fix or options.unsafe_fixes or options.diff or _is_ignoring(options):
+    is_fixing = options.fix or options.unsafe_fixes or _is_ignoring(options)
+    if is_fixing or options.diff:
         report = _rewritten(report, run, overlay, options)
     costs: CostChanges | None = None
     is_told = not options.quiet or options.format in WITH_COSTS
     if since is not None and is_told and not options.stdin_filename:
         costs = _cost_changes(since, report, settings)
-    write_findings(report, options, costs)
+    # the changed text of standard input goes to standard output
+    has_text = options.stdin_filename and is_fixing and not options.diff
+    with redirect_stdout(sys.stderr) if has_text else nullcontext():
+        write_findings(report, options, costs)
     if since is not None and report.earlier and not options.quiet:
         say([messages.had_before(report.earlier, since.shown)])
     if costs is not None and not options.quiet:
@@ -224,6 +228,9 @@ def _rewritten(
     else:
         stdin = options.stdin_filename
         made.write(skip=shown(Path(os.path.abspath(stdin))) if stdin else None)
+        if stdin:
+            sys.stdout.buffer.write(overlay[Path(os.path.abspath(stdin))])
+            sys.stdout.flush()
     lines = []
     if made.counts and not options.diff:
         done = messages.ignored if is_ignoring else messages.fixed

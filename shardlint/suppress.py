@@ -8,8 +8,9 @@ import tokenize
 from shardlint import decoding, ir
 
 MARK = b"shardlint:"
+# behind other comments too, such as `# type: ignore`
 _COMMENT = re.compile(
-    r"#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL
+    r"(?<!\S)#\s*shardlint:\s*(?:ignore\[(?P<codes>[^\]]*)\](?P<reason>.*))?", re.DOTALL
 )
 
 
@@ -41,11 +42,14 @@ def suppressions(text: str) -> tuple[ir.Suppression, ...]:
             if line.lstrip().startswith("#")
         ]
     for token in tokens:
-        match = _COMMENT.match(token.string) if token.type == tokenize.COMMENT else None
+        if token.type != tokenize.COMMENT:
+            continue
+        match = _COMMENT.search(token.string)
         if match is None:
             continue
-        line, column = token.start
-        alone = not token.line[:column].strip()
+        line, start = token.start
+        column = start + match.start()
+        alone = not token.line[:start].strip()
         codes = tuple(c.strip() for c in (match["codes"] or "").split(",") if c.strip())
         found.append(
             ir.Suppression(

@@ -73,9 +73,12 @@ def each(
     done = 0
     others = set(multiprocessing.active_children())
     try:
-        with ProcessPoolExecutor(
-            min(jobs, len(tasks)), context, _begin, (state,)
-        ) as pool:
+        with (
+            _ending_when_terminated(),
+            ProcessPoolExecutor(
+                min(jobs, len(tasks)), context, _begin, (state,)
+            ) as pool,
+        ):
             chunk = max(1, len(tasks) // (8 * jobs))
             try:
                 for task, result in zip(
@@ -85,7 +88,7 @@ def each(
                 ):
                     done += 1
                     yield pickle.loads(result) if result is not None else work(task)
-            except (KeyboardInterrupt, GeneratorExit):
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
                 # leaving waits for the workers, which nobody wants to
                 for process in set(multiprocessing.active_children()) - others:
                     process.terminate()
@@ -94,6 +97,28 @@ def each(
     except BrokenProcessPool:
         for _ in range(len(tasks) - done):
             yield None
+
+
+@contextmanager
+def _ending_when_terminated() -> Iterator[None]:
+    """In the block, a request to end raises, as an interrupt does, so that workers are not left behind. A program that
+    handles it itself is left alone."""
+    import signal
+    import threading
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _sendable(work: Callable[[T], R], task: T) -> bytes | None:
@@ -116,6 +141,7 @@ def _begin(state: State | None) -> None:
     global _STATE
     _STATE = state
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()  # as in _few_collections, for the life of the process
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 from shardlint.render.style import PLAIN, Style
@@ -35,6 +37,20 @@ def renderer(name: str) -> Renderer:
     """The renderer of one of ``FORMATS``."""
     found: Renderer = importlib.import_module(f"{__name__}.{name}").render
     return found
+
+
+def from_repository(path: str) -> str:
+    """A path as services count it, from the repository: the folder that the job names, or the nearest one that git
+    knows. As it is where there is none, or it is elsewhere."""
+    top = os.environ.get("CI_PROJECT_DIR") or os.environ.get("GITHUB_WORKSPACE")
+    if not top:
+        here = Path.cwd()
+        above = [one for one in (here, *here.parents) if (one / ".git").exists()]
+        if not above:
+            return path
+        top = str(above[0])
+    found = os.path.relpath(path, top).replace(os.sep, "/")
+    return path if found.startswith("../") else found
 
 
 def in_cell(place: Place) -> str:

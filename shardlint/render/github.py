@@ -7,7 +7,7 @@ from typing import Protocol
 
 from shardlint import messages
 from shardlint.addresses import rule_page
-from shardlint.render import Outcome, in_cell
+from shardlint.render import Outcome, from_repository, in_cell
 from shardtypes.lang.diagnostics import Diagnostic
 
 
@@ -20,13 +20,13 @@ def _one(diagnostic: Diagnostic) -> str:
     place = diagnostic.place
     level = "warning" if diagnostic.severity == "warning" else "error"
     fields: dict[str, object] = {
-        "file": place.path,
+        "file": from_repository(place.path),
         "line": place.line,
         "endLine": place.end_line,
     }
     message = diagnostic.message
     if place.cell:  # GitHub counts the lines of the file that holds the cells
-        fields = {"file": place.path, "line": 1}
+        fields = {"file": from_repository(place.path), "line": 1}
         message = f"{in_cell(place)}: {message}"
     elif place.end_line == place.line:
         # GitHub ignores the columns of a range over several lines.
@@ -37,7 +37,7 @@ def _one(diagnostic: Diagnostic) -> str:
 
 def notice_of_cost(change: Change) -> str:
     """A function that holds or sends other amounts than before."""
-    fields: dict[str, object] = {"file": change.file}
+    fields: dict[str, object] = {"file": from_repository(change.file)}
     if change.line is not None:
         fields["line"] = change.line
     fields["title"] = messages.cost_of(change.function)

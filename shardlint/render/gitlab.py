@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 
 from shardlint.addresses import rule_page
 from shardlint.fingerprints import Identities, unique
-from shardlint.render import Outcome, in_cell
+from shardlint.render import Outcome, from_repository, in_cell
 from shardtypes.lang.diagnostics import Diagnostic, Place
 
 
@@ -31,7 +30,7 @@ def _issue(found: Diagnostic, fingerprint: str) -> dict[str, object]:
         "categories": ["Bug Risk"],
         "severity": "minor" if found.severity == "warning" else "major",
         "fingerprint": fingerprint,
-        "location": {"path": _path(place.path), "lines": _lines(place)},
+        "location": {"path": from_repository(place.path), "lines": _lines(place)},
     }
 
 
@@ -40,12 +39,3 @@ def _lines(place: Place) -> dict[str, int]:
     if place.cell:
         return {"begin": 1, "end": 1}
     return {"begin": place.line, "end": place.end_line}
-
-
-def _path(path: str) -> str:
-    """Relative to the repository, which a job's variable names; elsewhere as it is."""
-    top = os.environ.get("CI_PROJECT_DIR")
-    if not top:
-        return path
-    found = os.path.relpath(path, top).replace(os.sep, "/")
-    return path if found.startswith("../") else found

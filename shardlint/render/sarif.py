@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from shardlint.addresses import DOCUMENTATION, rule_page
 from shardlint.fingerprints import Identities, unique
-from shardlint.render import Outcome
+from shardlint.render import Outcome, from_repository
 from shardlint.rules import all_rules
 from shardlint.rules.base import Rule
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
@@ -148,8 +148,8 @@ def _replacement(edit: Edit) -> dict[str, object]:
 
 
 def _uri(path: str) -> str:
-    """A relative reference where the path is relative: the service knows the folder."""
+    """A relative reference where the path is relative: the service knows the folder of the repository."""
     if PurePath(path).is_absolute():
         return PurePath(path).as_uri()
     # a colon in the first part would end a scheme, and is quoted with the rest
-    return quote(path, errors="surrogateescape")
+    return quote(from_repository(path), errors="surrogateescape")

@@ -378,9 +378,7 @@ def test_what_is_not_annotated_is_not_known(tmp_path: Path) -> None:
     assert "  arguments: not known" in done.stdout
     done = cost(tmp_path, "grads.py::plain", "--mesh", "d=8", "--format", "json")
     assert json.loads(done.stdout)["held"]["complete"] is False
-    done = cost(
-        tmp_path, "grads.py::plain", "--mesh", "d=8", "--max-replicated", "1GB"
-    )
+    done = cost(tmp_path, "grads.py::plain", "--mesh", "d=8", "--max-replicated", "1GB")
     assert done.returncode == 2
     assert "what x holds is not known: annotate it" in done.stderr
 

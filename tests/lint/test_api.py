@@ -23,6 +23,8 @@ def test_the_same_findings_as_the_command(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result = shardlint.check_paths(["a.py", folder / "b.py"])
+    assert shardlint.check_paths("a.py").checked == 1
+    assert shardlint.check_paths(folder / "b.py").checked == 1
     assert capfd.readouterr() == ("", "")
     assert (result.checked, result.problems, result.skipped) == (2, (), ())
     command = lint(folder, "--format", "json", ".")

@@ -207,6 +207,24 @@ def test_standard_input(folder: Path) -> None:
     assert (result.returncode, result.stdout) == (0, "")
 
 
+def test_standard_input_that_is_changed_goes_to_standard_output(folder: Path) -> None:
+    def fixed(text: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "shardlint", "--fix"]
+        command += ["--stdin-filename", "b.py"]
+        return subprocess.run(
+            command, cwd=folder, input=text, capture_output=True, text=True, check=False
+        )
+
+    done = fixed("x = 1  # shardlint: ignore[ST201] no more\n")
+    assert (done.returncode, done.stdout) == (0, "x = 1\n")
+    assert "fixed 1 finding in 1 file" in done.stderr
+    # findings that are left are shown beside it
+    broken = fixed("y = 2 +\n")
+    assert (broken.returncode, broken.stdout) == (1, "y = 2 +\n")
+    assert "ST902" in broken.stderr
+    assert not (folder / "b.py").exists()
+
+
 def test_json_has_every_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.py").write_text("x = 1  # shardlint: ignore[ST201] no more\n")
     status, out, _ = run(capsys, "--format", "json")

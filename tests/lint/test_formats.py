@@ -8,6 +8,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
@@ -265,6 +266,25 @@ def test_gitlab(folder: Path) -> None:
         env={"CI_PROJECT_DIR": str(folder)},
     )
     assert json.loads(inside.stdout)[0]["location"]["path"] == PATH
+
+
+@pytest.mark.parametrize("told", ["GITHUB_WORKSPACE", "git"])
+def test_paths_count_from_the_repository(folder: Path, told: str) -> None:
+    """A job that runs in a folder of it has the same paths."""
+    env = {} if told == "git" else {told: str(folder)}
+    if told == "git":
+        (folder / ".git").mkdir(exist_ok=True)
+
+    def inside(kind: str) -> str:
+        return lint(folder / "a b", "--format", kind, ".", env=env).stdout
+
+    assert json.loads(inside("gitlab"))[0]["location"]["path"] == PATH
+    assert f"file={PATH.replace(',', '%2C')}," in inside("github")
+    result = json.loads(inside("sarif"))["runs"][0]["results"][0]
+    location = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert location["uri"] == quote(PATH)
+    # people open what they are shown from where they are
+    assert f"--> {Path(PATH).name}" in inside("full")
 
 
 def test_junit(folder: Path) -> None:

@@ -19,6 +19,8 @@ MARK = "# shardlint: ignore[ST201] because"
         (f"{MARK}\n\n# more\nx = 1\n", 1, 4),
         (f"def f():\n    {MARK}\n    return 1\n", 2, 3),
         (f"x = 1\n{MARK}\n", 2, 2),
+        (f"x = 1  # type: ignore[arg-type]  {MARK}\n", 1, 1),
+        (f"# why  {MARK}\nx = 1\n", 1, 2),
     ],
 )
 def test_what_a_comment_covers(text: str, line: int, covers: int) -> None:
@@ -33,6 +35,16 @@ def test_what_a_comment_covers(text: str, line: int, covers: int) -> None:
 
 def test_text_in_strings_is_no_comment() -> None:
     assert suppressions(f"x = '{MARK}'\ny = '''\n{MARK}\n'''\n") == ()
+
+
+def test_text_in_comments_is_no_comment() -> None:
+    assert suppressions(f"x = 1  # write `{MARK}` to silence it\n") == ()
+
+
+def test_a_comment_behind_another_begins_where_it_does() -> None:
+    text = f"x = 1  # noqa: E501  {MARK}\n"
+    (found,) = suppressions(text)
+    assert text[found.column - 1 :].startswith("# shardlint")
 
 
 def test_several_codes() -> None:

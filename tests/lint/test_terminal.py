@@ -295,6 +295,26 @@ def test_an_interrupt_ends_without_a_traceback(tmp_path: Path, jobs: str) -> Non
     assert (done.returncode, len(done.stdout.splitlines())) == (1, 16 * 60)
 
 
+def test_workers_end_with_the_command(tmp_path: Path) -> None:
+    """One that is left behind would keep the pipe open."""
+    project(tmp_path, many(16))
+    command = subprocess.Popen(
+        [*COMMAND, "--jobs", "2", "-q"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(tmp_path.glob(".shardlint_cache/??/*")):
+        assert command.poll() is None
+        time.sleep(0.05)
+    command.terminate()
+    _, err = command.communicate(timeout=120)
+    # where there is no worker, nothing has to be done
+    assert command.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+    assert err == ""
+
+
 HIDDEN = """
 import sys
 sys.modules["watchfiles"] = None
