@@ -34,7 +34,7 @@ from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
 
 STOPPED = "stopped where it was asked to"
-ALLOWANCE = 300_000  # steps of all runs that one comparison takes together
+ALLOWANCE = 600_000  # steps of all runs that one comparison takes together
 CHARACTERS = 50  # of modules that are imported, that take as long to run as a step
 Stop = Callable[[list[Region]], bool]
 Entry = Callable[[modules.World], Any]

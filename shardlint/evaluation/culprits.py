@@ -324,6 +324,20 @@ class Trace:
         """The values with these numbers, and all that they were computed from."""
         return self.many.led(sources)
 
+    def has_own(self, sources: Iterable[int]) -> bool:
+        """Whether what values are computed from is each device's own: drawn with its own key, or as many as it has room
+        for, and not what fewer devices have. Keys that are folded with the number of a row give each row the same draw,
+        on whichever device it is."""
+        for number in self.ancestors(sources):
+            value = self.many.values[number]
+            if self.axis not in value.array.own:
+                continue
+            before = [self.many.values[source] for source in value.sources]
+            is_first = all(self.axis not in one.array.own for one in before)
+            if is_first and self.step(number).state != "holds":
+                return True
+        return False
+
     def parts_taken(self, value: Recorded) -> list[Recorded]:
         """What each device has its part of where a value is computed, and that leads there by way of parts alone, the
         last ones first."""

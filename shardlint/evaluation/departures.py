@@ -183,7 +183,7 @@ def departure_of(
     parting = Parting(program, declared, other, axis, many, few, number)
     if axis in many.machine.pmapped and axis not in parting.region.split:
         return None  # it is said of the axis that goes by another name there
-    trace = trace_of(many, few, axis)
+    trace = parting.trace
     reasons: list[str] = []
     apart = _apart(parting, first)
     for difference in apart:

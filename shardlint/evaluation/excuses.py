@@ -33,7 +33,7 @@ def excuse_of(
     say of that; None if nothing tells so. One that ``is_whole`` is shared by all devices, or right but for a factor."""
     region, axis = parting.region, parting.axis
     value = culprit.step.value
-    if axis in value.array.own:
+    if axis in value.array.own and trace.has_own([value.number]):
         return OWN
     if culprit.is_put_together_wrongly and region.stacked is None:
         return None  # the result is right as it is

@@ -9,7 +9,7 @@ from shardlint import ir, messages
 from shardlint.evaluation.assertions import FailingAssertion
 from shardlint.evaluation.assignments import assigned
 from shardlint.evaluation.change import Repair
-from shardlint.evaluation.comparison import ALLOWANCE, Entry, Program
+from shardlint.evaluation.comparison import Entry, Program
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.entries import (
     imports,
@@ -46,8 +46,9 @@ from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 CODE = "ST316"
 # calls, loops and operators that one run may take; a program of 200 lines takes some thousand
-STEPS = 30_000
+STEPS = 200_000
 FUNCTION_STEPS = 6_000  # of a function by itself
+ALL_FUNCTIONS = 300_000  # of all runs of all functions of a file
 MOST_FUNCTIONS = 24  # of a file that are called by themselves
 
 
@@ -192,7 +193,7 @@ def _judgements(
         text,
         functions[:MOST_FUNCTIONS],
         FUNCTION_STEPS,
-        ALLOWANCE,
+        ALL_FUNCTIONS,
     )
     for function, tried in tried_functions:
         if isinstance(tried, str):

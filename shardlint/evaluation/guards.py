@@ -28,7 +28,7 @@ from shardtypes.semantics.local_sizes import axes_of_product, computed, operated
 from shardtypes.semantics.lowerings.collectives import bound
 from shardtypes.semantics.simulated import Axes, is_of_examples
 
-ENTRIES = 2_000  # of an array, that take as long to compute as a step
+ENTRIES = 10_000  # of an array, that take as long to compute as a step
 ENTRIES_OF_NUMPY = (
     10_000  # of an array of NumPy's own, of which there is one for all devices
 )

@@ -49,8 +49,15 @@ class Parting:
 
     def is_own(self, difference: Difference | Resized) -> bool:
         """Whether a result depends on what each device draws for itself."""
-        results = (result_of(one, difference) for one in (self.region, self.twin))
-        return any(one is not None and self.axis in one.own for one in results)
+        results = [result_of(one, difference) for one in (self.region, self.twin)]
+        if not any(one is not None and self.axis in one.own for one in results):
+            return False
+        return results[0] is None or self.trace.has_own(results[0].sources)
+
+    @functools.cached_property
+    def trace(self) -> Trace:
+        """Both runs, side by side."""
+        return trace_of(self.many, self.few, self.axis)
 
     @functools.cached_property
     def is_refuted(self) -> bool:
