@@ -1,4 +1,4 @@
-"""Gathering over the major axis of a dimension gives every so many of its rows, as the columns of a matrix in blocks."""
+"""Gathering over the major axis of a dimension gives every so many of its rows: the columns of a matrix in blocks."""
 
 from __future__ import annotations
 

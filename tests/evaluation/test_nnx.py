@@ -178,6 +178,21 @@ PROGRAMS = {
         model = Deep(nnx.Rngs(0))
         return model(X), nnx.grad(loss)(model, X)
         """,
+    "lists of layers as trees": """
+        class Deep(nnx.Module):
+            def __init__(self, rngs):
+                self.blocks = nnx.List([Block(rngs) for _ in range(2)])
+
+            def __call__(self, x):
+                for block in self.blocks:
+                    x = block(x)
+                return x
+
+        model = Deep(nnx.Rngs(0))
+        doubled = jax.tree.map(lambda leaf: leaf * 2, model.blocks)
+        grads = jax.tree.map(lambda g: g * 2, nnx.grad(loss)(model, X))
+        return [block(X) for block in doubled], jax.tree.leaves(model.blocks), grads, len(jax.tree.leaves(model))
+        """,
     "layers that are scanned": """
         @nnx.split_rngs(splits=3)
         @nnx.vmap(in_axes=0, out_axes=0)

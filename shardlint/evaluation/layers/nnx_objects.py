@@ -239,6 +239,11 @@ class Dict(dict[str, Any]):
         self[name] = value
 
 
+def _split_list(value: List) -> tuple[list[tuple[Any, Any]], Any]:
+    return list(enumerate(value)), None
+
+
+setattr(List, NODE, Registered(_split_list, lambda _rest, children: List(children)))
 for _container in (List, Dict):
     setattr(_container, MARK, True)
     provide(f"{_NNX}.{_container.__name__}")(_container)

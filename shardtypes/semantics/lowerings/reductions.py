@@ -610,11 +610,22 @@ def average(
         return mean(a, axis, keepdims=keepdims)
     array, given = inexact(asarray(a), asarray(weights))
     if given.rank != array.rank and axis is not None:
-        shape = [1] * array.rank
-        shape[axis_of(axis, array.rank)] = sizes_of(given)[0]
-        given = reshape(given, new_sizes=tuple(shape))
+        given = _along_axes(given, axis, array.rank)
     total = sum_(multiply(array, given), axis, keepdims=keepdims)
     return divide(total, sum_(_widened_weights(given, array), axis, keepdims=keepdims))
+
+
+def _along_axes(weights: Array, axis: Any, rank: int) -> Array:
+    """Weights that are given for some dimensions, in their order, of an array of this rank."""
+    from shardtypes.semantics.lowerings.shapes import transpose
+
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [axis_of(one, rank) for one in given]
+    ordered = transpose(weights, sorted(range(len(axes)), key=axes.__getitem__))
+    shape = [1] * rank
+    for one, size in zip(sorted(axes), sizes_of(ordered), strict=True):
+        shape[one] = size
+    return reshape(ordered, new_sizes=tuple(shape))
 
 
 def _widened_weights(weights: Array, array: Array) -> Array:
