@@ -24,7 +24,7 @@ from shardlint.evaluation import (
     numpy_functions,
     optimizer_trees,  # noqa: F401
     optimizers,  # noqa: F401
-    placing,  # noqa: F401
+    placing,
     python,
     replication,  # noqa: F401
     rings,  # noqa: F401
@@ -117,6 +117,7 @@ class World:
         numpy_functions.register(resolver)
         command_lines.register(resolver)
         nnx_objects.register(resolver)
+        placing.register(resolver)
         resolver.of_type[Outside] = attribute
         resolver.of_type[Module] = self.member
         resolver.of_type[Missing] = _refuse_missing

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation import refusals
-from shardlint.evaluation.guards import MARK, code_of, layouts
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import MARK, Resolver, code_of, layouts
 from shardlint.evaluation.layouts import Given, Layout, Layouts, replicated_states
 from shardlint.evaluation.meshes import Mesh, Sharding, Spec, current
 from shardlint.evaluation.outside import provide
@@ -242,6 +243,17 @@ def _refuse_other(path: str, before: Layout | None, wanted: Layout) -> None:
 
 
 setattr(Jitted, MARK, True)
+
+
+def register(resolver: Resolver) -> None:
+    """Attributes of functions under ``jit``: those of the functions, and none of what is compiled."""
+
+    def of_jitted(jitted: Jitted, name: str) -> Any:
+        if name in functools.WRAPPER_ASSIGNMENTS or name == "__wrapped__":
+            return getattr(jitted, name)
+        raise NotEvaluable(f"the attribute {name} of a function under jit")
+
+    resolver.of_type[Jitted] = of_jitted
 
 
 @provide("jax.jit")

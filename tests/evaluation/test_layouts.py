@@ -279,3 +279,11 @@ def test_the_command_says_where_the_state_is_placed(tmp_path: Path) -> None:
 def test_what_is_known_without_running_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(REPLICATED["results"])
     assert run_linter("train.py", cwd=tmp_path).stdout.count("ST317") == 1
+
+
+def test_what_is_compiled_is_not_evaluated() -> None:
+    text = PLACES.replace(
+        "{statement}", "jax.jit(jnp.sin).lower(jnp.ones(3)).compile()"
+    )
+    outcome = program(text).run(8)
+    assert outcome.reason == "the attribute lower of a function under jit"
