@@ -16,7 +16,9 @@ from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 #: Codes of findings that the command itself makes.
 UNUSED, UNPARSABLE, UNKNOWN = "ST901", "ST902", "ST903"
 #: Codes that running a program reports, of the files that it imports too.
-REPORTED_BY_RUNS = frozenset({"ST204", "ST301", "ST305", "ST316"})
+REPORTED_BY_RUNS = frozenset(
+    "ST104 ST204 ST210 ST301 ST303 ST305 ST306 ST308 ST316 ST317 ST318 ST319".split()
+)
 _OWN = {
     UNUSED: "unused-suppression",
     UNPARSABLE: "unparsable-file",

@@ -138,3 +138,13 @@ def test_the_command_warns_of_it(tmp_path: Path) -> None:
     )
     assert "reduced here" in ended.stdout
     assert ended.stdout.count("ST303") == 1
+
+
+def test_a_comment_that_silences_it_is_used_where_nothing_runs(tmp_path: Path) -> None:
+    body = IDLE[0][0]
+    (tmp_path / "train.py").write_text(
+        PROGRAM.replace("{body}", f"{body}  # shardlint: ignore[ST303] to be sure")
+    )
+    for arguments in ((), ("--no-evaluate",)):
+        ended = run_linter("train.py", *arguments, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stdout
