@@ -12,6 +12,7 @@ import pytest
 
 from pytest_shardtypes.coverage import Coverage
 from pytest_shardtypes.sources import shown
+from shardtypes.sharding_check import NO_MESH
 from shardtypes.switches import switched_off
 
 LISTED = 20
@@ -87,7 +88,21 @@ def lines(
     if coverage.dimensions:
         verified = len(coverage.dimensions) - len(coverage.unverified)
         yield f"sharded dimensions verified where their axis is larger than 1: {verified} of {len(coverage.dimensions)}"
+    if coverage.dimensions and not any(coverage.dimensions.values()):
+        if NO_MESH in coverage.not_possible:
+            yield _without_mesh(coverage)
+            return
     yield from _listed("sharding never verified", list(_by_function(coverage)))
+
+
+def _without_mesh(coverage: Coverage) -> str:
+    """Where nothing is verified since no test has a mesh, each function would be told for one reason."""
+    axes = dict.fromkeys(axis for _, _, _, axis in coverage.unverified)
+    sizes = ", ".join(f"{axis}=2" for axis in axes)
+    return (
+        "sharding never verified: no annotated function was called on a mesh; mark tests, as in "
+        f"@pytest.mark.mesh({sizes})"
+    )
 
 
 def _by_function(coverage: Coverage) -> Iterator[str]:

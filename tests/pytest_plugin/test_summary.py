@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
 from pytest_shardtypes.summary import lines
+from shardtypes.sharding_check import NO_MESH
 
 
 def test_a_function_with_unverified_dimensions_is_one_line() -> None:
@@ -39,4 +41,35 @@ def test_a_function_with_unverified_dimensions_is_one_line() -> None:
         "sharding never verified:",
         "  m.Layer: field 'w', dimension 1 over t",
         "  m.mlp: parameter 'w', dimension 0 over d, dimension 1 over t; the result, dimension 0 over d",
+    ]
+
+
+def test_tests_without_a_mesh_have_one_line() -> None:
+    """Not one for each function, as all have the same reason."""
+    coverage = Coverage(
+        checks={"shape": 7},
+        not_possible={NO_MESH: 2},
+        functions={"m.mlp": 4, "m.norm": 1},
+        declared={"m.mlp": "m.py:3", "m.norm": "m.py:8"},
+        dimensions={
+            ("m.mlp", "parameter 'x'", 0, "d"): False,
+            ("m.mlp", "parameter 'w'", 1, "t"): False,
+            ("m.norm", "the result", 0, "d"): False,
+        },
+        layouts=(),
+        too_early=(),
+        never_imported=(),
+    )
+    assert list(lines(coverage, ["m"], Path()))[-2:] == [
+        "sharded dimensions verified where their axis is larger than 1: 0 of 3",
+        "sharding never verified: no annotated function was called on a mesh; mark tests, as in "
+        "@pytest.mark.mesh(t=2, d=2)",
+    ]
+    some = replace(
+        coverage,
+        dimensions={**coverage.dimensions, ("m.mlp", "the result", 0, "d"): True},
+    )
+    assert list(lines(some, ["m"], Path()))[-2:] == [
+        "  m.mlp: parameter 'w', dimension 1 over t; parameter 'x', dimension 0 over d",
+        "  m.norm: the result, dimension 0 over d",
     ]
