@@ -35,7 +35,8 @@ class Revision:
 
     @classmethod
     def of(cls, name: str) -> Revision:
-        """The commit that a name stands for in the repository of the current folder.
+        """Where what is checked out left the commit that a name stands for, in the repository of the current folder:
+        what was mended there since is not the branch's. The commit itself where they have nothing in common.
 
         Raises:
             ConfigError: no git, no repository, or no such commit.
@@ -50,7 +51,7 @@ class Revision:
             lambda _: messages.no_revision(name),
         )
         top = Path(os.path.abspath(up.rstrip("\n")))
-        return cls(top, name, commit.strip())
+        return cls(top, name, _left(commit.strip(), here))
 
     @property
     def shown(self) -> str:
@@ -237,6 +238,16 @@ def _names_before(old: Revision) -> Mapping[Path, Path | None]:
         elif status != "D":
             found[then] = then
     return found
+
+
+def _left(commit: str, folder: Path) -> str:
+    """The last commit that another and what is checked out have in common; the other itself if git knows none, as in a
+    shallow clone."""
+    try:
+        found = _git(["merge-base", commit, "HEAD"], folder, messages.git_failed)
+    except ConfigError:
+        return commit
+    return found.strip()
 
 
 def _git(

@@ -62,6 +62,22 @@ def test_what_is_new_is_shown(folder: Path) -> None:
     assert git("worktree", "list", cwd=folder).count("\n") == 0
 
 
+def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
+    """A branch is compared with where it began."""
+    git("checkout", "--quiet", "-b", "topic", cwd=folder)
+    (folder / "own.py").write_text(f"{HEAD}{NORM}")
+    commit_all(folder)
+    git("checkout", "--quiet", "-b", "other", "HEAD~1", cwd=folder)
+    (folder / "pkg" / "model.py").write_text(f"{HEAD}{RIGHT}")
+    git("commit", "--quiet", "--all", "--message=Mended", cwd=folder)
+    git("checkout", "--quiet", "topic", cwd=folder)
+    assert concise(folder, "--since", "other") == ["own.py:6:12 ST204"]
+    # nothing in common
+    git("checkout", "--quiet", "--orphan", "alone", cwd=folder)
+    git("commit", "--quiet", "--message=Alone", cwd=folder)
+    assert "pkg/model.py" in "".join(concise(folder, "--since", "other"))
+
+
 def test_a_file_that_was_renamed(folder: Path) -> None:
     git("mv", "pkg/model.py", "pkg/other.py", cwd=folder)
     assert concise(folder, "--since", "HEAD") == []
