@@ -12,6 +12,10 @@ WORKERS ?= 4
 # Of one test the other release of JAX gets so many cases: what differs between releases shows in few.
 SECOND_CASES ?= 12
 TESTS ?= tests
+# Folders of tests: each has a target, as in `make test-lint`.
+AREAS := costing engine evaluation global_view lang laws lint logical models mypy_plugin ops proving pytest_plugin \
+    runtime semantics sharding
+.PHONY: $(addprefix test-,$(AREAS))
 CASES ?= 5000
 PROGRAMS ?= 600
 # Hundreds of tests start processes, and compiling would take most of the time that these take to start.
@@ -22,6 +26,7 @@ help:
 	@echo 'make check    for every day: lint, types, and the tests of what changed since the main branch'
 	@echo 'make test     lint, types, and of each test a few cases, on the default Python and on a second one if there is one'
 	@echo 'make test-all all tests: what continuous integration runs'
+	@echo 'make test-lint  the tests of one area; the others are: $(filter-out lint,$(AREAS))'
 	@echo 'make lint     ruff and strict mypy over the sources'
 	@echo 'make test-sdist  the tests, from an unpacked source distribution in an empty folder'
 	@echo 'make first-hour  what a newcomer does in the first hour, from the wheel in an empty environment'
@@ -64,6 +69,9 @@ test-all: env
 # Of each test a few cases, and none of the tests that take long.
 test: export FEW := --cases 4
 test: test-all
+
+$(addprefix test-,$(AREAS)): test-%: env
+	@$(BIN)/python -m pytest -q -n $(WORKERS) $(FEW) tests/$*
 
 test-default: env
 	@$(BIN)/python $(COMPILED)

@@ -186,8 +186,13 @@ def bad_code(code: str, where: str) -> str:
 
 
 def gone(path: str) -> str:
-    first = f"; a command stands first: shardlint {path} …" if path in COMMANDS else ""
-    return f"{path}: no such file or directory{first}"
+    text = f"{path}: no such file or directory"
+    if path in COMMANDS:
+        return f"{text}; a command stands first: shardlint {path} …"
+    close = get_close_matches(path, COMMANDS, n=1, cutoff=0.8)
+    if close:
+        return f"{text}; did you mean the command {close[0]!r}?"
+    return text
 
 
 def no_notebook(reason: str) -> str:

@@ -119,6 +119,16 @@ def test_a_command_that_does_not_stand_first(
     )
 
 
+def test_a_command_that_is_misspelt(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, "--no-cache", "baselin")
+    assert status == 2
+    assert err.startswith(
+        "shardlint: baselin: no such file or directory; did you mean the command 'baseline'?\n"
+    )
+
+
 def test_what_is_no_file_at_all(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
