@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
@@ -21,6 +22,8 @@ COULD_NOT_TELL = "could not tell"  # how such a verdict begins
 # how that of a function that may depend on the mesh begins
 NOT_COMPARED = "not compared"
 NOT_TOLD = (COULD_NOT_TELL, NOT_COMPARED)
+_OF_FIELD = re.compile(r"(?P<owner>[^:]+): field '(?P<name>[^']+)' (?P<rest>.+)")
+_NAMED = 3  # fields of one class
 
 
 class Ran(Enum):
@@ -55,7 +58,7 @@ def lines(
     yield f"checks run: {checks or _none(coverage, packages, ran)}"
     if ran is Ran.PART:
         yield "the run ended early: what is missing here may be in tests that did not run"
-    for reason, count in sorted(coverage.not_possible.items()):
+    for reason, count in _joined(coverage.not_possible):
         times = "once" if count == 1 else f"{count} times"
         yield f"not possible, {times}: {reason}"
     if coverage.traced:
@@ -93,6 +96,27 @@ def lines(
             yield _without_mesh(coverage)
             return
     yield from _listed("sharding never verified", list(_by_function(coverage)))
+
+
+def _joined(reasons: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """Reasons with their counts, in order; those of the fields of one class that are alike as one."""
+    alike: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for reason, count in sorted(reasons.items()):
+        found = _OF_FIELD.fullmatch(reason)
+        key = (reason, "") if found is None else (found["owner"], found["rest"])
+        name = "" if found is None else found["name"]
+        alike.setdefault(key, []).append((name, count))
+    for (owner, rest), fields in alike.items():
+        total = sum(count for _, count in fields)
+        names = [repr(name) for name, _ in fields]
+        if not rest:
+            yield owner, total
+        elif len(names) == 1:
+            yield f"{owner}: field {names[0]} {rest}", total
+        else:
+            more = ", …" if len(names) > _NAMED else ""
+            some = f"{', '.join(names[:_NAMED])}{more}"
+            yield f"{owner}: of {len(names)} fields ({some}), each {rest}", total
 
 
 def _without_mesh(coverage: Coverage) -> str:

@@ -73,3 +73,28 @@ def test_tests_without_a_mesh_have_one_line() -> None:
         "  m.mlp: parameter 'w', dimension 1 over t; parameter 'x', dimension 0 over d",
         "  m.norm: the result, dimension 0 over d",
     ]
+
+
+def test_fields_of_one_class_are_one_line() -> None:
+    fitted = "was made of what does not fit its annotation"
+    reasons = {f"Model: field '{name}' {fitted}": 33 for name in "abcde"}
+    reasons |= {
+        f"Head: field 'w' {fitted}": 2,
+        "block: parameter 'x', once it is assigned to": 1,
+    }
+    coverage = Coverage(
+        checks={"shape": 7},
+        not_possible=reasons,
+        functions={},
+        declared={},
+        dimensions={},
+        layouts=(),
+        too_early=(),
+        never_imported=(),
+    )
+    assert list(lines(coverage, ["m"], Path())) == [
+        "checks run: 7 shape",
+        f"not possible, 2 times: Head: field 'w' {fitted}",
+        f"not possible, 165 times: Model: of 5 fields ('a', 'b', 'c', …), each {fitted}",
+        "not possible, once: block: parameter 'x', once it is assigned to",
+    ]
