@@ -57,10 +57,9 @@ def run_cost(arguments: Sequence[str]) -> int:
 
 def _check_sizes(cost: Cost) -> None:
     """Raises ConfigError for a size that names nothing, or that the mesh does not divide."""
-    named = set(cost.missing([*cost.held, *cost.sent])) | cost.used
     for name in cost.sizes:
-        if name not in named:
-            raise ConfigError("--sizes", messages.no_such_size(name, sorted(named)))
+        if name not in cost.named:
+            raise ConfigError("--sizes", messages.no_such_size(name, cost.named))
     for row in (*cost.arguments, *cost.results):
         for cut in row.cuts:
             number = cut.value(cost.sizes, cost.mesh)

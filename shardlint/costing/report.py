@@ -76,18 +76,12 @@ class Cost:
 
     def missing(self, formulas: Iterable[Formula]) -> list[str]:
         """The sizes that are named there and not given."""
-        named: set[str] = set()
-        for one in formulas:
-            named |= one.symbols
-        return sorted(named - self.sizes.keys())
+        return sorted(_symbols(formulas) - self.sizes.keys())
 
     @property
-    def used(self) -> set[str]:
-        """The sizes that are given and named."""
-        named: set[str] = set()
-        for one in (*self.held, *self.sent):
-            named |= one.symbols
-        return named & self.sizes.keys()
+    def named(self) -> list[str]:
+        """The sizes that are named, given or not."""
+        return sorted(_symbols([*self.held, *self.sent]))
 
     def bytes_of(self, formula: Formula | None) -> int | None:
         """In bytes; None where that takes a size that is not given."""
@@ -224,3 +218,10 @@ class Cost:
         if row.at_least:
             return f"{text}, a round"
         return text
+
+
+def _symbols(formulas: Iterable[Formula]) -> set[str]:
+    named: set[str] = set()
+    for one in formulas:
+        named |= one.symbols
+    return named

@@ -29,7 +29,7 @@ from shardlint.evaluation.excuses import (
 from shardlint.evaluation.guards import TOO_MANY_STEPS
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
-from shardlint.evaluation.parting import OWN, Parting, result_of, trace_of
+from shardlint.evaluation.parting import OWN, Parting, result_of
 from shardlint.evaluation.recording import Where
 from shardlint.evaluation.rings import left_behind
 from shardlint.evaluation.row_groups import groups_of
@@ -239,7 +239,7 @@ def _with_the_same_groups(
     if by_row is None:
         return None
     again = replace(parting, few=few)
-    beside = trace_of(parting.many, few, parting.axis)
+    beside = again.trace
     for difference in _apart(again, apart[0]):
         if difference.path in by_row:
             continue

@@ -82,7 +82,7 @@ class Run:
 
     def tell_reduction(self, operand: Array, axes: Axes) -> None:
         """Remember whether a reduction changes nothing."""
-        is_idle = _is_alike(operand, axes)
+        is_idle = _is_idle(operand, axes)
         self.idles |= is_idle
         if self.recorder is not None:
             self.recorder.tell_reduction(is_idle)
@@ -97,9 +97,9 @@ class Run:
             self.recorder.tell_draw(draw)
 
 
-def _is_alike(array: Array, axes: Axes) -> bool:
-    """Whether all devices along mesh axes hold the same by what it is computed from, and its type says so too where
-    types keep track."""
+def _is_idle(array: Array, axes: Axes) -> bool:
+    """Whether it changes nothing to reduce an array over mesh axes: all devices along them hold the same by what it is
+    computed from, and its type says so too where types keep track."""
     several = {axis for axis in axes if axis[1] > 1}
     if not several or any(map(is_of_examples, several)) or array.value is None:
         return False
@@ -436,9 +436,7 @@ def _noted_call(
     if run is None or run.recorder is None or code is None:
         return nullcontext()
     inner = getattr(function, "__wrapped__", function)
-    if not isinstance(function, functools.partial) and not isinstance(
-        inner, functools.partial
-    ):
+    if not isinstance(inner, functools.partial):
         run.recorder.note_parameters(code, args, kwargs)
     return run.recorder.called(where)
 

@@ -38,32 +38,28 @@ def idle_reductions(run: Outcome) -> Iterator[IdleReduction]:
             found.setdefault(value.where, []).append(value)
     for where, values in found.items():
         axes = tuple(sorted(values[0].given.names & several))
-        before: dict[Where, None] = {}
-        for value in values:
-            reductions = [_reduced(recorder, value, axis) for axis in axes]
-            if None in reductions:
-                break
-            before.update(dict.fromkeys(filter(None, reductions)))
-        else:
-            if axes:
-                yield IdleReduction(values[0].what, axes, where, tuple(before))
+        before = [_reduced(recorder, one, axis) for one in values for axis in axes]
+        known = tuple(dict.fromkeys(one for one in before if one is not None))
+        if known and None not in before:
+            yield IdleReduction(values[0].what, axes, where, known)
 
 
 def _reduced(recorder: Recorder, value: Recorded, axis: str) -> Where | None:
-    """The reduction over an axis, in the same call of a mapped function, that a value was computed from by way of what
-    all devices along it hold alike; None where there is none."""
-    waiting = sorted(value.sources)
-    seen = set(waiting)
-    while waiting:
-        one = recorder.values[waiting.pop()]
+    """The last reduction over an axis, in the same call of a mapped function, that a value was computed from by way of
+    what all devices along it hold alike; None where there is none."""
+
+    def is_alike(one: Recorded) -> bool:
         numbers = one.array.value
-        if one.is_argument or not one.is_inside or numbers is None:
-            continue
-        if numbers.varies_along(axis):
-            continue
-        if one.name in _UNIFYING and axis in one.given.names:
+        if numbers is None or one.is_argument or not one.is_inside:
+            return False
+        return not numbers.varies_along(axis)
+
+    def unifies(one: Recorded) -> bool:
+        return one.name in _UNIFYING and axis in one.given.names
+
+    led = recorder.led(value.sources, lambda one: is_alike(one) and not unifies(one))
+    for number in sorted(led, reverse=True):
+        one = recorder.values[number]
+        if is_alike(one) and unifies(one):
             return one.where
-        fresh = one.sources - seen
-        seen |= fresh
-        waiting += sorted(fresh)
     return None

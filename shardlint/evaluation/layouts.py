@@ -18,8 +18,8 @@ _MOST = 20_000
 @dataclass(frozen=True)
 class Layout:
     """The mesh ``axes`` of each dimension, those with several devices, and the axes of the mesh with their sizes. The
-    ``spec`` is made at one expression, and what places the array by it at another, ``by``. What is
-    ``constrained`` inside of ``jit`` is not certain to leave it like that."""
+    ``spec`` is made at one expression, and what places the array by it at another, ``by``. What ``is_constrained``
+    inside of ``jit`` is not certain to leave it like that."""
 
     axes: tuple[tuple[str, ...], ...]
     mesh: tuple[tuple[str, int], ...]
@@ -71,12 +71,12 @@ class Layouts:
 
     depth: int = 0
     differentiated: set[int] = field(default_factory=set)
-    _outside: dict[int, tuple[Simulated, int]] = field(default_factory=dict)
-    """What mapped functions are given, by what these see of it."""
     states: dict[tuple[Where | None, str], ReplicatedState] = field(
         default_factory=dict
     )
     _of: dict[int, tuple[Simulated, Layout]] = field(default_factory=dict)
+    _outside: dict[int, tuple[Simulated, int]] = field(default_factory=dict)
+    """What mapped functions are given, by what these see of it."""
 
     def of(self, leaf: Any) -> Layout | None:
         """How an array lies; None where that is not known."""

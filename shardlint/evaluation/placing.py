@@ -66,14 +66,10 @@ def _refuse_indivisible(leaf: Array, layout: Layout | None, what: str) -> None:
     sizes = dict(layout.mesh)
     for dimension, axes in enumerate(layout.axes):
         size = int(leaf.dims[dimension])  # type: ignore[arg-type]  # a number
-        if axes and size % math.prod(sizes[axis] for axis in axes):
+        devices = math.prod(sizes[axis] for axis in axes)
+        if size % devices:
             raise refusals.does_not_divide(
-                what,
-                dimension,
-                size,
-                axes,
-                math.prod(sizes[axis] for axis in axes),
-                layout.spec,
+                what, dimension, size, axes, devices, layout.spec
             )
 
 
@@ -108,17 +104,25 @@ def _placed(x: Any, placements: Any, is_constrained: bool) -> Any:
     leaves = [_array(leaf) for leaf in leaves]
     if found is None or bound().axes:
         return unflatten(structure, leaves)
-    made = []
-    for leaf, placement in zip(leaves, found, strict=True):
-        if not isinstance(leaf, Array) or placement is None:
-            made.append(leaf)
-            continue
-        _refuse_longer(leaf, placement, "")
-        layout = _layout(placement, leaf.rank, is_constrained=is_constrained)
-        if not is_constrained:
-            _refuse_indivisible(leaf, layout, "the argument")
-        made.append(leaf if layout is None else layouts().placed(leaf, layout))
+    what = None if is_constrained else "the argument"
+    made = [
+        _lying(leaf, placement, "", what)
+        for leaf, placement in zip(leaves, found, strict=True)
+    ]
     return unflatten(structure, made)
+
+
+def _lying(
+    leaf: Any, placement: Any, path: str, what: str | None, by: Where | None = None
+) -> Any:
+    """An array as a placement says; without ``what`` to call it, a constraint, which need not divide it."""
+    if not isinstance(leaf, Array) or placement is None:
+        return leaf
+    _refuse_longer(leaf, placement, path)
+    layout = _layout(placement, leaf.rank, by, is_constrained=what is None)
+    if what is not None:
+        _refuse_indivisible(leaf, layout, what)
+    return leaf if layout is None else layouts().placed(leaf, layout)
 
 
 provide("jax.device_put")(_device_put)
@@ -213,17 +217,15 @@ class Jitted:
         about.forget(self.given)
         placements = _each(results, self.out_shardings)
         leaves, structure = flatten(results)
-        made = []
-        for path, leaf, placement in zip(
-            paths_of(structure), leaves, placements or [None] * len(leaves), strict=True
-        ):
-            if not isinstance(leaf, Array) or placement is None:
-                made.append(leaf)
-                continue
-            layout = _layout(placement, leaf.rank, self.where)
-            _refuse_longer(leaf, placement, path)
-            _refuse_indivisible(leaf, layout, f"result {path}".rstrip())
-            made.append(leaf if layout is None else about.placed(leaf, layout))
+        made = [
+            _lying(leaf, placement, path, f"result {path}".rstrip(), self.where)
+            for path, leaf, placement in zip(
+                paths_of(structure),
+                leaves,
+                placements or [None] * len(leaves),
+                strict=True,
+            )
+        ]
         self.given = [
             leaf.value
             for leaf in made

@@ -53,10 +53,8 @@ def parts(value: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
         return [(key, value[key]) for key in sorted(value)], type(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=True)), type(value)
-    if type(value) in (
-        tuple,
-        list,
-    ):  # JAX takes other subclasses, such as PartitionSpec, for leaves
+    # JAX takes subclasses, such as PartitionSpec, for leaves
+    if type(value) in (tuple, list):
         return list(enumerate(value)), type(value)
     return None
 

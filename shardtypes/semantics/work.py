@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from shardtypes.semantics.telling import Telling
 
 #: Of one primitive on small arrays; a leaf of a tree that is taken apart is one.
 OF_PRIMITIVE = 10
 
-_told: ContextVar[Callable[[int], object] | None] = ContextVar(
-    "shardtypes_work", default=None
-)
-
-
-@contextmanager
-def telling(listener: Callable[[int], object]) -> Iterator[None]:
-    """In the block, ``listener`` is told of all work, in units of about ten microseconds."""
-    token = _told.set(listener)
-    try:
-        yield
-    finally:
-        _told.reset(token)
-
-
-def tell(work: int) -> None:
-    """So much is about to be computed."""
-    listener = _told.get()
-    if listener is not None:
-        listener(work)
+tell = Telling[[int]]("shardtypes_work")
+"""So much is about to be computed, in units of about ten microseconds."""
+telling = tell.to

@@ -16,6 +16,7 @@ from shardtypes.semantics.primitives import collectives as p
 from shardtypes.semantics.primitives import structure as s
 from shardtypes.semantics.registry import Lowering, Unsupported, lowering
 from shardtypes.semantics.simulated import Axis
+from shardtypes.semantics.telling import Telling
 
 _F = TypeVar("_F", bound=Lowering)
 Kind: TypeAlias = Literal["combines", "exchanges", "asks", "casts"]
@@ -60,29 +61,20 @@ def bound() -> Bound:
     return _bound.get()
 
 
-Tell: TypeAlias = Callable[[Array, tuple[Axis, ...]], None]
-_telling: ContextVar[Tell | None] = ContextVar(
-    "shardtypes_telling_reductions", default=None
-)
+_tell = Telling[[Array, tuple[Axis, ...]]]("shardtypes_telling_reductions")
+"""Each array that ``pmean``, ``pmax`` or ``pmin`` is given, and the axes: these change nothing of what all devices
+along the axes hold alike."""
+telling_reductions = _tell.to
 
 
-@contextmanager
-def telling_reductions(tell: Tell) -> Iterator[None]:
-    """In the block, call a function with each array that ``pmean``, ``pmax`` or ``pmin`` is given, and the axes: these
-    change nothing of what all devices along the axes hold alike."""
-    token = _telling.set(tell)
-    try:
-        yield
-    finally:
-        _telling.reset(token)
-
-
-def _tell(x: Any, axis_name: Any, groups: Any) -> None:
-    tell = _telling.get()
-    if tell is None or groups is not None:
+def _tell_arrays(x: Any, axis_name: Any, groups: Any) -> None:
+    if not _tell.is_heard or groups is not None:
         return
+    from shardtypes.semantics.trees import flatten
+
     axes = axes_named(axis_name)
-    _mapped(x, lambda leaf: tell(leaf, axes))
+    for leaf in flatten(x)[0]:
+        _tell(asarray(leaf), axes)
 
 
 @contextmanager
@@ -118,7 +110,7 @@ def _groups(given: Any) -> Any:
     return tuple(tuple(int(i) for i in group) for group in given)
 
 
-def _mapped(tree: Any, function: Callable[[Array], Any]) -> Any:
+def _mapped(tree: Any, function: Callable[[Array], Array]) -> Any:
     """A function of every array of a tree: collectives take trees."""
     from shardtypes.semantics.trees import map_leaves
 
@@ -145,7 +137,7 @@ def _reduction(primitive: Callable[..., Array]) -> Callable[..., Any]:
             # a constant, as in JAX
             return x * (size_of(axis_name) if groups is None else len(groups[0]))
         if primitive is not p.psum:
-            _tell(x, axis_name, groups)
+            _tell_arrays(x, axis_name, groups)
         return _mapped(x, lambda leaf: primitive(leaf, axes=axes, groups=groups))
 
     return function
@@ -162,7 +154,7 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         count = size_of(axis_name)
     else:
         count = len(axis_index_groups[0])
-    _tell(x, axis_name, axis_index_groups)
+    _tell_arrays(x, axis_name, axis_index_groups)
     total = psum(
         _mapped(x, lambda leaf: leaf), axis_name, axis_index_groups=axis_index_groups
     )

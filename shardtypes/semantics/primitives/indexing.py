@@ -309,8 +309,11 @@ def _write(
     shape: Sequence[int],
     kind: str,
 ) -> Any:
+    return _written(x, _positions(index, arrays), new, kind)
+
+
+def _written(x: Any, places: tuple[Any, ...], new: Any, kind: str) -> Any:
     out = np.array(x)
-    places = _positions(index, arrays)
     if kind == "set":
         out[places] = new
     else:
@@ -327,19 +330,13 @@ def _write_on_devices(
     shape: Sequence[int],
     kind: str,
 ) -> Any:
-    out = np.array(x)
-    count = len(out)
+    count = len(x)
     missing = (1,) * (len(shape) + 1 - new.ndim)
     whole = new.reshape(count, *missing, *new.shape[1:])
     whole = np.broadcast_to(whole, (count, *shape))
     rank = _rank_of_places(arrays)
     whole = np.moveaxis(whole, range(1 + at, 1 + at + rank), range(1, 1 + rank))
-    places = _positions_on_devices(index, arrays, count)
-    if kind == "set":
-        out[places] = whole
-    else:
-        getattr(np, _UFUNCS[kind]).at(out, places, whole)
-    return out
+    return _written(x, _positions_on_devices(index, arrays, count), whole, kind)
 
 
 def _pull_write(

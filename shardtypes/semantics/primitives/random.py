@@ -22,6 +22,7 @@ from shardtypes.semantics.primitive import declare
 from shardtypes.semantics.primitives.structure import plain
 from shardtypes.semantics.simulated import Simulated
 from shardtypes.semantics.sizes import known
+from shardtypes.semantics.telling import Telling
 from shardtypes.semantics.values import Values
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -166,24 +167,9 @@ _bits_of_key = declare(
     evaluate=_bits,
     own=_of_each,
 )
-Tell = Callable[[Array, Shape], None]
-_telling: ContextVar[Tell | None] = ContextVar("shardtypes_telling_draws", default=None)
-
-
-@contextmanager
-def telling_draws(tell: Tell) -> Iterator[None]:
-    """In the block, call a function with the key and the shape of what is drawn, and of keys that are split."""
-    token = _telling.set(tell)
-    try:
-        yield
-    finally:
-        _telling.reset(token)
-
-
-def _tell(key: Array, shape: Shape) -> None:
-    tell = _telling.get()
-    if tell is not None:
-        tell(key, shape)
+_tell = Telling[[Array, Shape]]("shardtypes_telling_draws")
+"""The key and the shape of what is drawn, and of keys that are split."""
+telling_draws = _tell.to
 
 
 _MIDDLE = 1 << 31
