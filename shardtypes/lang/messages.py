@@ -136,6 +136,11 @@ def reduce_first(collective: str, axis: str) -> str:
     return f"call lax.{collective}(…, {axis!r}) first"
 
 
+def reordered_rows(axis: str) -> str:
+    """What an ``all_gather`` over a major axis makes of a dimension."""
+    return f"it is gathered over {axis!r} before the minor axes"
+
+
 def applied_to(operation: str, values: Sequence[str], remedy: str = "") -> str:
     """``jnp.tanh is applied to a partial sum over 't': call lax.psum(…, 't') first``."""
     is_name = any(letter.isalpha() or letter == "`" for letter in operation)

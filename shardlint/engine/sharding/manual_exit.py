@@ -37,6 +37,7 @@ from shardtypes.lang.messages import (
     made_of_parts,
     partial_sum,
     reduce_first,
+    reordered_rows,
     returned_as_replicated,
     spec_too_long,
     undeclared_sum,
@@ -251,6 +252,7 @@ def _of_region(
                 declared = {axis for dim in type_.shape.dims for axis in dim.axes}
                 yield from judge(leaf, declared, set(type_.shape.pending), path)
                 yield from _miscounted(leaf, path)
+                yield from _reordered(leaf, path)
     elif region.mapped is not None:
         for path, leaf, one in _with_specs(value, region.results, ()):
             if one is not None and is_none(one):
@@ -303,6 +305,21 @@ def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding
                 path,
                 place,
             )
+
+
+def _reordered(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding]:
+    """A dimension that is declared, and whose rows are in another order than in the whole array."""
+    for axis, mark in sorted(value.marks):
+        notes = [
+            one
+            for one in value.notes
+            if one.axis == axis and one.text == reordered_rows(axis)
+        ]
+        if mark == "reordered" and notes:
+            place = (notes[0].module, notes[0].at)
+            text = f"has its rows out of order: {reordered_rows(axis)}, gather over those first"
+            yield Finding("ST304", text, (), path, place)
+            return
 
 
 def judge(

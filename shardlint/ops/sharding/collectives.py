@@ -27,7 +27,13 @@ from shardlint.ops.sharding.state import (
 from shardlint.ops.sharding.view import View
 from shardlint.values import ArrayValue, Dimension, Note
 from shardtypes.lang import Size
-from shardtypes.lang.messages import axes_text, device_mean, partial_sum, reduce_first
+from shardtypes.lang.messages import (
+    axes_text,
+    device_mean,
+    partial_sum,
+    reduce_first,
+    reordered_rows,
+)
 
 _SUMS = ("lax.psum", "lax.psum_scatter")
 #: Marks of values that are where they were made.
@@ -306,12 +312,24 @@ def gathered(value: ArrayValue, one: Collective, dim: int, tiled: bool) -> Array
     kept = result.dims[dim].axes
     if not whole and set(old.axes or ()) & set(one.axes):
         kept = None  # no shard over the minor axes: its rows are not next to each other
+        result = _reordered(result, one)
     new = Dimension(one.view.global_size(old.size, one.axes), kept)
     odd = not whole or not all(clean(value, axis) for axis in one.axes)
     result = scaled(result, one.axes if odd else ())
     assert result.dims is not None
     return replace(
         result, dims=(*result.dims[:dim], new, *result.dims[dim + 1 :]), constant=False
+    )
+
+
+def _reordered(result: ArrayValue, one: Collective) -> ArrayValue:
+    """What was gathered over a major axis: every so many rows, as a matrix in blocks has them along its columns. It is
+    a mistake only where the dimension is declared to be in order."""
+    notes = [Note(axis, reordered_rows(axis), *one.place) for axis in one.axes]
+    return replace(
+        result,
+        marks=result.marks | {(axis, "reordered") for axis in one.axes},
+        notes=kept_notes((*result.notes, *notes)),
     )
 
 
@@ -337,7 +355,7 @@ def _check_gathered(value: ArrayValue, one: Collective, dim: int) -> None:
         message = f"{over} along dimension {dim} of {shape}, which is sharded along {elsewhere[0]}: gather that"
         raise ShardingError("ST304", message, 0, related)
     if set(one.axes) & set(axes):
-        return  # every so many rows, as a matrix in blocks has them along its columns
+        return  # see _reordered
     if same_everywhere(value, one) == list(one.axes):
         message = f"{over} of {shape}, which is replicated: remove it"
         raise ShardingError("ST304", message, 0, related)

@@ -31,6 +31,8 @@ Marks refine the state over an axis:
 - ``bent``, ``measured``: how large a partial sum is, or a number for it; a note says what is wrong with adding that up;
 - ``rescaled``, ``rounded``, ``bounded``: a partial sum that was multiplied by what is the same on all devices, and then
   rounded; or divided by what a collective made, such as the largest of all entries;
+- ``reordered``: gathered over this axis before the minor axes of the dimension, with nothing since: its rows are not in
+  order;
 - ``flipped``: nothing but a ``flip`` of every device's part, which another one undoes.
 
 - ``shifted``: a miscounted value that a term may make right again;
