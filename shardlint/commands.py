@@ -53,6 +53,8 @@ def _run(command: str, arguments: list[str]) -> int:
         return _completion(arguments)
     if command == "cost":
         return _cost(arguments)
+    if command == "annotate":
+        return _annotate(arguments)
     if command == "baseline":
         return _baseline(baseline_options(arguments))
     return _check(check_options(arguments))
@@ -100,6 +102,13 @@ def _cost(arguments: list[str]) -> int:
     from shardlint.costing.command import run_cost
 
     return run_cost(arguments)
+
+
+def _annotate(arguments: Sequence[str]) -> int:
+    # takes its time to import
+    from shardlint.annotating.command import run_annotate
+
+    return run_annotate(arguments)
 
 
 def _explain(arguments: Sequence[str]) -> int:

@@ -46,7 +46,7 @@ def chosen(
         fix = diagnostic.fix
         if fix is None or (fix.applicability == "unsafe" and not unsafe):
             continue
-        spans = [_span(edit, starts) for edit in fix.edits]
+        spans = [span_of(edit, starts) for edit in fix.edits]
         if any(
             (a < end and start < b) or (a, b) == (start, end)
             for a, b, _ in spans
@@ -69,7 +69,8 @@ def _tidied(text: str, span: tuple[int, int, str]) -> tuple[int, int, str]:
     return start, end, replacement
 
 
-def _span(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
+def span_of(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
+    """Where an edit begins and ends in the text, in characters, and what it puts there."""
     place = edit.place
     return (
         starts[place.line - 1] + place.column - 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shardlint.knowledge import NOTHING_MET, Knowledge
 from shardlint.project import Fact
-from shardtypes.lang.diagnostics import Diagnostic, Place
+from shardtypes.lang.diagnostics import Diagnostic, Edit, Place
 from shardtypes.lang.frozen import frozen
 
 
@@ -24,6 +24,18 @@ class ShownType:
 
 
 @frozen
+class Proposal:
+    """Annotations that a function lacks: ``edits`` write them, for which ``dtypes`` have to be imported. ``why`` says
+    what is not known of it; ``place`` is its name."""
+
+    name: str
+    place: Place
+    edits: tuple[Edit, ...]
+    dtypes: tuple[str, ...]
+    why: str | None
+
+
+@frozen
 class Way:
     """How a program comes to a result that depends on the number of devices along an axis: the finding (by its code and
     place), and the lines (file, number) that lead to where it begins and from there to the result."""
@@ -40,7 +52,8 @@ class Found:
     ``known`` is how much is known of what is or may be an array; ``ways`` lead to what running the
     file finds; ``results`` are those of the findings, by code and place, that are of what a called function gives,
     where no place in the function is known; ``types`` and ``uses`` are what is known of names where they are assigned
-    and used, if somebody asks; ``read`` is what the analysis asked of the project."""
+    and used, ``proposals`` what functions lack in annotations, if somebody asks; ``read`` is what the analysis asked of
+    the project."""
 
     raw: tuple[Diagnostic, ...] = ()
     anchors: tuple[tuple[int, ...], ...] = ()
@@ -50,6 +63,7 @@ class Found:
     results: tuple[tuple[str, Place], ...] = ()
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     crash: tuple[str, str] | None = None
     read: tuple[Fact, ...] = ()
 

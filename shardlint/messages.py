@@ -9,6 +9,7 @@ from shardtypes.lang.messages import sizes_text
 
 COMMANDS = (
     "check",
+    "annotate",
     "baseline",
     "completion",
     "cost",
@@ -583,3 +584,60 @@ def cost_changed(function: str, place: str) -> str:
 
 def cost_not_compared(reason: str) -> str:
     return f"costs are not compared: {reason}"
+
+
+# --- shardlint annotate ---------------------------------------------------------------------------------------------
+
+
+def in_manual_code() -> str:
+    return "it runs on every device, where annotations are of local shapes"
+
+
+def not_followed_to_its_end() -> str:
+    return "it is too long to follow"
+
+
+def never_returns() -> str:
+    return "it never returns"
+
+
+def result_not_of_its_body() -> str:
+    return "what it gives is not what its body returns"
+
+
+def result_not_known(reason: str) -> str:
+    return f"its result is not known: {reason}"
+
+
+def several_not_annotated(reasons: Mapping[str, int]) -> str:
+    ordered = sorted(reasons.items(), key=lambda one: -one[1])
+    total = sum(reasons.values())
+    most = "; ".join(f"{count}: {reason}" for reason, count in ordered[:3])
+    return f"{total} functions are not annotated, most of them because ({most}); name one as FILE::FUNCTION to see why"
+
+
+def name_in_use(name: str) -> str:
+    return f"{name!r} means something else in this file: import it from shardtypes by another name"
+
+
+def nothing_lacks(name: str, known: Sequence[str]) -> str:
+    text = f"no function {name!r} lacks an annotation"
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"{text}: did you mean {close[0]!r}?"
+    return text
+
+
+def not_annotated(path: str, function: str, why: str) -> str:
+    return f"{path}::{function} is not annotated: {why}"
+
+
+def annotated(count: int, files: int, is_difference: bool) -> str:
+    if not count:
+        return "nothing to annotate"
+    what = f"{count} function{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
+    return f"would annotate {what}" if is_difference else f"annotated {what}"
+
+
+def found_by_annotations(count: int) -> str:
+    return f"{count} finding{'s' * (count != 1)} that the annotations make: each is a mistake, or an annotation to mend"

@@ -11,9 +11,10 @@ from shardlint.config import Config
 from shardlint.engine import run
 from shardlint.engine.shown import Key, knowledge, rows
 from shardlint.events import Event, EventFix
-from shardlint.found import Found, ShownType
+from shardlint.found import Found, Proposal, ShownType
 from shardlint.project import Project
 from shardlint.rules import rule
+from shardlint.signatures import Signatures
 from shardlint.syntax import UnparsableFile
 from shardlint.values import Value
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
@@ -51,6 +52,10 @@ class Places:
                 self._built[module] = TreePositions(text, path)
         return self._built[module]
 
+    def text(self, module: str) -> bytes:
+        """The text of a file, of which the places are."""
+        return self._sources[module][0]
+
     def event(self, module: str, at: int, span: tuple[int, int] | None) -> Place:
         return (
             self.of(module).within(at, *span)
@@ -67,7 +72,8 @@ def found_in(
     show_types: bool = False,
 ) -> Found:
     """All that is found in one file."""
-    analysis = run(project, module, config, uses=show_types)
+    signatures = Signatures() if show_types else None
+    analysis = run(project, module, config, uses=show_types, signatures=signatures)
     found = placed(analysis, Places(project, sources), show_types)
     return replace(found, read=tuple(sorted(project.read)))
 
@@ -109,7 +115,18 @@ def placed(
         results=tuple(results),
         types=_shown(places, module.name, seen) if show_types else (),
         uses=_shown(places, module.name, uses),
+        proposals=_proposed(analysis, places),
     )
+
+
+def _proposed(analysis: run, places: Places) -> tuple[Proposal, ...]:
+    """What functions lack in annotations, if somebody asks."""
+    if analysis.it.signatures is None:
+        return ()
+    # takes its time to import
+    from shardlint.annotating.editing import proposals
+
+    return proposals(analysis, places)
 
 
 def _shown(

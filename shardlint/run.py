@@ -21,7 +21,7 @@ from shardlint.cache import Cache, digest
 from shardlint.config import Config, ConfigError, find
 from shardlint.discovery import Discovery, Skipped
 from shardlint.fingerprints import Identities
-from shardlint.found import Found, ShownType
+from shardlint.found import Found, Proposal, ShownType
 from shardlint.knowledge import Knowledge
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, source_file
@@ -64,6 +64,7 @@ class Report:
     tracebacks: list[str] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     notebooks: dict[str, Notebook] = field(default_factory=dict)
     checked: int = 0
@@ -309,6 +310,8 @@ class _Run:
         )
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
+        if source.notebook is None:
+            report.proposals += found.proposals
         report.gaps.update(dict(found.gaps))
         report.knowledge.append(found.known)
 

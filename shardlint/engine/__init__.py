@@ -26,6 +26,7 @@ from shardlint.engine.arguments import parameter_value
 from shardlint.engine.evaluator import Evaluator
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
+from shardlint.engine.plain import constant
 from shardlint.engine.regions import Region, Regions
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
@@ -33,7 +34,7 @@ from shardlint.engine.sharding.manual import annotated_axes, configured, own_vie
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.manual_exit import Change, certain
 from shardlint.engine.sharding.signatures import says_axes
-from shardlint.engine.shown import rows
+from shardlint.engine.shown import rows, see_result
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -49,6 +50,7 @@ from shardlint.logical_rules import RuleList
 from shardlint.ops.sharding import View
 from shardlint.project import Project
 from shardlint.sent import Recorder
+from shardlint.signatures import Signatures
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -119,7 +121,8 @@ class Part:
 
 class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
-    they are used as well; of a ``part`` of it, if one is given. ``sends`` keeps what its collectives send."""
+    they are used as well; of a ``part`` of it, if one is given. ``sends`` keeps what its collectives send,
+    ``signatures`` what its functions return."""
 
     def __init__(
         self,
@@ -129,6 +132,7 @@ class run:
         uses: bool = False,
         part: Part | None = None,
         sends: Recorder | None = None,
+        signatures: Signatures | None = None,
     ) -> None:
         self.it: Interpreter = Evaluator(project, target=module.name)
         if config is not None:
@@ -142,6 +146,7 @@ class run:
             )
         self.it.uses = {} if uses else None
         self.it.sends = sends
+        self.it.signatures = signatures
         self.module = module
         checked = module.body if part is None else part.body
         self._expects_errors = (
@@ -423,7 +428,11 @@ class run:
         _promise(it, frame, node)
         it.stack.append((module, -1, node))
         try:
-            statements.block(it, frame, node.body)
+            ends = statements.block(it, frame, node.body)
+            if not ends:
+                see_result(it, frame, constant(None))
+            if it.signatures is not None:
+                it.signatures.finished.add(node.at)
             stale_states.check(it, frame, node.body)
         finally:
             it.stack.pop()

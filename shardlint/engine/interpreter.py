@@ -32,6 +32,7 @@ from shardlint.project import (
     canonical,
 )
 from shardlint.sent import Recorder
+from shardlint.signatures import Signatures
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -162,6 +163,7 @@ class Interpreter(ABC):
         self.regions = Regions(project, target)
         # what collectives send, if somebody asks
         self.sends: Recorder | None = None
+        self.signatures: Signatures | None = None
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
 

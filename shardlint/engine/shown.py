@@ -160,6 +160,19 @@ def see_use(
         _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
 
 
+def see_result(it: Interpreter, frame: Frame, value: Value) -> None:
+    """Keep what a function that is checked returns, for those who ask for signatures."""
+    func = frame.function
+    if it.signatures is None or not frame.checking or func is None:
+        return
+    if not isinstance(func.node, ir.Function):
+        return
+    if frame.inside:
+        it.signatures.manual.add(func.node.at)
+    else:
+        it.signatures.keep(func.node, value, frame.variables, frame.named)
+
+
 def rows(
     seen: Mapping[Key, tuple[str, Value]],
 ) -> list[tuple[int, str, str, str | None]]:

@@ -27,7 +27,7 @@ from shardlint.engine.joining import join, join_variables
 from shardlint.engine.narrowing import expand_shape, narrow
 from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import boundaries, manual_exit, placements
-from shardlint.engine.shown import see
+from shardlint.engine.shown import see, see_result
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import AnyType, ArrayType, ScalarType, Type
 from shardlint.values import (
@@ -383,6 +383,7 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     value = constant(None) if node.value is None else evaluate(it, frame, node.value)
     frame.returned.append(value)
     frame.leave(value)
+    see_result(it, frame, value)
     if frame.view is not None and node.value is not None:
         manual_exit.leave(it, frame, node.value, value)
     boundaries.leave(

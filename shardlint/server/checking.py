@@ -11,7 +11,7 @@ from pathlib import Path
 from shardlint import decoding, options
 from shardlint.config import Config, ConfigError
 from shardlint.discovery import shown
-from shardlint.found import ShownType
+from shardlint.found import Proposal, ShownType
 from shardlint.rules import RuleError
 from shardlint.run import check
 from shardtypes.lang.diagnostics import Diagnostic
@@ -33,6 +33,7 @@ class Answer:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     failed: bool = False
 
@@ -61,6 +62,7 @@ def answer(request: Request) -> Answer:
         [one for one in report.diagnostics if one.place.path in paths],
         [one for one in report.types if one.place.path in paths],
         [one for one in report.uses if one.place.path in paths],
+        [one for one in report.proposals if one.place.path in paths],
         report.problems,
     )
 

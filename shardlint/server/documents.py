@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from shardlint import decoding
 from shardlint.discovery import shown
-from shardlint.found import ShownType
+from shardlint.found import Proposal, ShownType
 from shardlint.server.units import (
     Lines,
     Unit,
@@ -69,6 +69,7 @@ class Known:
     evaluated: list[Diagnostic] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Results:
     diagnostics: Sequence[Diagnostic]
     types: Sequence[ShownType] = ()
     uses: Sequence[ShownType] = ()
+    proposals: Sequence[Proposal] = ()
     evaluated: bool = False
 
 
@@ -160,6 +162,10 @@ class Document:
             known = known_at(use.place)
             if known is not None:
                 known.uses.append(use)
+        for proposal in results.proposals:
+            known = known_at(proposal.place)
+            if known is not None:
+                known.proposals.append(proposal)
         for number, known in fresh.items():
             self._keep(number, known, results.evaluated)
         for number in self.known.keys() - self._units.keys():
@@ -211,6 +217,15 @@ class Document:
         """What names are where they are used."""
         for known in self._between(first, last):
             yield from self._placed(known, known.uses)
+
+    def proposals(self, first: int, last: int) -> Iterator[Proposal]:
+        """The annotations that functions lack, in units that have one of these lines (from 0)."""
+        for known in self._between(first, last):
+            for one in known.proposals:
+                place = self.now(known, one.place)
+                edits = _edits(one.edits, partial(self.now, known))
+                if place is not None and edits:
+                    yield replace(one, place=place, edits=edits)
 
     def _between(self, first: int, last: int) -> Iterator[Known]:
         for unit in self.units:
@@ -317,10 +332,18 @@ def _with_places(found: Diagnostic, place: _Moving) -> Diagnostic | None:
 def _fix(fix: Fix | None, place: _Moving) -> Fix | None:
     if fix is None:
         return None
-    edits = []
-    for edit in fix.edits:
+    edits = _edits(fix.edits, place)
+    if edits is None:
+        return None
+    return replace(fix, edits=edits)
+
+
+def _edits(edits: Sequence[Edit], place: _Moving) -> tuple[Edit, ...] | None:
+    """Changes where they are now; None if one of them is gone."""
+    found = []
+    for edit in edits:
         at = place(edit.place)
         if at is None:
             return None
-        edits.append(Edit(at, edit.replacement))
-    return replace(fix, edits=tuple(edits))
+        found.append(Edit(at, edit.replacement))
+    return tuple(found)

@@ -8,16 +8,21 @@ from collections.abc import Iterable, Iterator
 
 from lsprotocol import types as lsp
 
-from shardlint.fixing import chosen, line_starts
+from shardlint.annotating.importing import importing
+from shardlint.fixing import chosen, line_starts, span_of
 from shardlint.rules import rule
 from shardlint.server.device_arrays import local_shape
 from shardlint.server.documents import Document
 from shardlint.server.known_names import known_at
 from shardlint.server.serving import Server
+from shardlint.syntax import UnparsableFile
 from shardtypes.lang.diagnostics import Diagnostic
 
 #: All fixes of a file at once, which editors may run when it is saved.
 FIX_ALL = "source.fixAll.shardlint"
+
+#: The annotations that a function lacks.
+ANNOTATE = "refactor.rewrite.annotate"
 
 #: Of a page's sections, which would be larger than anything else that an editor shows.
 _HEADING = re.compile(r"^## ", re.MULTILINE)
@@ -55,7 +60,9 @@ def register(server: Server) -> None:
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION,
-        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix, FIX_ALL]),
+        lsp.CodeActionOptions(
+            code_action_kinds=[lsp.CodeActionKind.QuickFix, FIX_ALL, ANNOTATE]
+        ),
     )
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         uri = params.text_document.uri
@@ -71,6 +78,8 @@ def register(server: Server) -> None:
                     found += _actions(server, document, diagnostic, uri)
         if _wanted(FIX_ALL, params.context):
             found += _fix_all(server, document, uri)
+        if _wanted(ANNOTATE, params.context):
+            found += _annotations(server, document, uri, params.range)
         return found
 
     @server.feature(
@@ -141,12 +150,44 @@ def _fix_all(server: Server, document: Document, uri: str) -> Iterator[lsp.CodeA
         yield _action(title, FIX_ALL, uri, edits, None, preferred=False)
 
 
+def _annotations(
+    server: Server, document: Document, uri: str, within: lsp.Range
+) -> Iterator[lsp.CodeAction]:
+    """What ``shardlint annotate`` writes into the functions whose heads are in a range."""
+    first = within.start.line
+    last = within.end.line
+    for one in document.proposals(first, last):
+        at = server.range(document.lines, one.place)
+        if not first <= at.start.line <= last:
+            continue
+        text = "".join(document.lines)
+        try:
+            imports = importing(text.encode(), one.place.path, one.dtypes)
+        except UnparsableFile:  # of which the parser says so
+            continue
+        starts = line_starts(text)
+        spans = sorted(span_of(edit, starts) for edit in (*one.edits, *imports))
+        edits = _text_edits(server, document, text, spans)
+        title = f"Annotate {one.name} with what is inferred"
+        yield _action(title, ANNOTATE, uri, edits, None, preferred=False)
+
+
 def _edits(
     server: Server, document: Document, found: Iterable[Diagnostic], unsafe: bool
 ) -> tuple[list[lsp.TextEdit], int]:
     """What the fixes of findings change, and how many are applied."""
     text = "".join(document.lines)
     replacements, count = chosen(text, found, unsafe)
+    return _text_edits(server, document, text, replacements), count
+
+
+def _text_edits(
+    server: Server,
+    document: Document,
+    text: str,
+    replacements: Iterable[tuple[int, int, str]],
+) -> list[lsp.TextEdit]:
+    """Changes of the text, from where to where in characters, as the editor counts."""
     starts = line_starts(text)
     if not text.endswith(("\n", "\r")):
         starts.pop()  # no line begins behind the last one
@@ -162,7 +203,7 @@ def _edits(
         between = lsp.Range(position(start), position(end))
         edit = lsp.TextEdit(between, replacement)
         edits.append(edit)
-    return edits, count
+    return edits
 
 
 def _contains(outer: lsp.Range, at: lsp.Position) -> bool:

@@ -187,6 +187,7 @@ class Server(LanguageServer):
                 [one for one in found.diagnostics if one.place.path == own],
                 [one for one in found.types if one.place.path == own],
                 [one for one in found.uses if one.place.path == own],
+                [one for one in found.proposals if one.place.path == own],
                 evaluated,
             )
             document.take(snapshot, results)

@@ -1,0 +1,126 @@
+"""What the functions of a file lack in annotations, and what they are known to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from shardlint import ir, messages
+from shardlint.annotating.spelling import Spelling
+from shardlint.engine import run
+from shardlint.engine.annotations import resolve
+from shardlint.engine.conditions import bound_in
+from shardlint.engine.joining import join
+from shardlint.engine.strings import names_in
+from shardlint.signatures import Returned, Signatures
+from shardlint.values import Unknown, Value
+from shardlint.walking import nodes_of
+
+_UNLIKE_OTHERS = frozenset({"overload", "abstractmethod", "contextmanager"})
+"""Decorators of functions whose bodies do not say what they give."""
+
+
+@dataclass
+class Lacking:
+    """What one function lacks: annotations of parameters, and of its result. ``dtypes`` are the names that have to be
+    imported for them. ``why`` says what is not known."""
+
+    name: str
+    node: ir.Function
+    parameters: dict[str, str] = field(default_factory=dict)
+    result: str | None = None
+    dtypes: frozenset[str] = frozenset()
+    why: str | None = None
+
+
+def lacking(analysis: run) -> Iterator[Lacking]:
+    """What each function of a file lacks, methods included, in order."""
+    seen = analysis.it.signatures
+    assert seen is not None
+    for name, node in _functions(analysis.module.body):
+        if node.returns is not None and not any(_open_parameters(node)):
+            continue
+        found = Lacking(name, node)
+        found.why = _why_not(node, seen)
+        if found.why is None:
+            _infer(analysis, found, seen.returned[node.at])
+        yield found
+
+
+def _functions(
+    body: tuple[ir.Stmt, ...], around: str = ""
+) -> Iterator[tuple[str, ir.Function]]:
+    """Every function with its name, which begins with those of the classes and functions around it."""
+    for node in ir.statements(body):
+        if isinstance(node, ir.Function):
+            yield f"{around}{node.name}", node
+        if isinstance(node, (ir.Function, ir.Class)):
+            yield from _functions(node.body, f"{around}{node.name}.")
+
+
+def _open_parameters(node: ir.Function) -> Iterator[ir.Param]:
+    for number, param in enumerate(node.params):
+        is_receiver = number == 0 and param.name in ("self", "cls")
+        if param.annotation is None and not is_receiver and "*" not in param.kind:
+            yield param
+
+
+def _why_not(node: ir.Function, seen: Signatures) -> str | None:
+    """Why nothing can be said of a function."""
+    if node.at not in seen.finished:
+        return messages.not_followed_to_its_end()
+    if node.at not in seen.returned:
+        is_manual = node.at in seen.manual
+        return messages.in_manual_code() if is_manual else messages.never_returns()
+    if node.is_generator or node.is_async or _is_unlike_others(node):
+        return messages.result_not_of_its_body()
+    return None
+
+
+def _is_unlike_others(node: ir.Function) -> bool:
+    for one in node.decorators:
+        last = one.name if isinstance(one, ir.Attr) else getattr(one, "id", "")
+        if last in _UNLIKE_OTHERS:
+            return True
+    return False
+
+
+def _infer(analysis: run, found: Lacking, returned: list[Returned]) -> None:
+    it = analysis.it
+    node = found.node
+    names: set[str] = set()
+    for param in node.params:
+        names |= names_in(it, resolve(it, param.annotation, analysis.module.name))
+    fields = returned[0].names - names
+    spelling = Spelling(frozenset(names), fields, _numbers(node))
+    assigned = frozenset(bound_in(node.body))
+    for param in _open_parameters(node):
+        if param.name in assigned:  # it may hold something else by then
+            continue
+        value = _joined([one.parameters.get(param.name) for one in returned])
+        text = None if value is None else spelling.parameter(value)
+        if text is not None:
+            found.parameters[param.name] = text
+    if node.returns is None:
+        result = _joined([one.result for one in returned])
+        if result is not None:
+            found.result = spelling.result(result)
+        if isinstance(result, Unknown):
+            found.why = messages.result_not_known(result.reason or "unknown")
+    found.dtypes = frozenset(spelling.used)
+
+
+def _numbers(node: ir.Function) -> frozenset[int]:
+    """Those that a function writes out itself: others come from settings, and may be changed there."""
+    found = [one.value for one in nodes_of(node.body, ir.Const)]
+    return frozenset(one for one in found if isinstance(one, int))
+
+
+def _joined(values: list[Value | None]) -> Value | None:
+    """What holds of all of them; None where one is not known."""
+    found: Value | None = None
+    for value in values:
+        if value is None:
+            return None
+        found = value if found is None else join(found, value)
+    return found
