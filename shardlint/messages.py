@@ -7,17 +7,65 @@ from difflib import get_close_matches
 
 from shardtypes.lang.messages import sizes_text
 
-COMMANDS = (
-    "check",
-    "baseline",
-    "completion",
-    "cost",
-    "explain",
-    "mcp",
-    "rules",
-    "schema",
-    "server",
-)
+#: The commands, each with what it does.
+COMMANDS = {
+    "check": "Check files and folders: what runs where no command is named.",
+    "baseline": "Write the findings of now to a file, which hides them from then on.",
+    "completion": "Print the script that makes a shell complete commands and options.",
+    "cost": "Print how many bytes each device holds and sends of a function.",
+    "explain": "Print the documentation of rules.",
+    "mcp": "Serve a coding agent: the Model Context Protocol on standard input and output.",
+    "rules": "List all rules.",
+    "schema": "Print the JSON schema of the findings, the settings or a baseline.",
+    "server": "Serve an editor: the language server protocol on standard input and output.",
+}
+
+
+def commands_of_help() -> str:
+    """The commands as ``shardlint --help`` lists them, a line each."""
+    width = max(map(len, COMMANDS))
+    lines = [f"{name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(lines)
+
+
+def end_of_help() -> str:
+    return (
+        "`shardlint COMMAND --help` lists the options of a command.\n"
+        "Exit status: 0 nothing found, 1 findings, 2 the work could not be done, 130 interrupted."
+    )
+
+
+def unknown_option(option: str, known: Iterable[str], command: str) -> str:
+    # the dashes would be alike in any case
+    names = {one.lstrip("-"): one for one in sorted(known)}
+    close = get_close_matches(option.lstrip("-"), names, n=1)
+    if close:
+        return f"unknown option {option}: did you mean {names[close[0]]}?"
+    return f"unknown option {option}; {_help_lists(command)}"
+
+
+def unexpected_argument(argument: str, command: str) -> str:
+    return (
+        f"{command} takes no further argument, got {argument!r}; {_help_lists(command)}"
+    )
+
+
+def unknown_choice(text: str, choices: Sequence[str]) -> str:
+    close = get_close_matches(text, choices, n=1)
+    if close:
+        return f"there is no {text!r}; did you mean {close[0]!r}?"
+    return f"there is no {text!r}; the choices are {', '.join(choices)}"
+
+
+def bad_arguments(said: str, command: str) -> str:
+    """What argparse says of a command line, and where its options are listed; a question is enough alone."""
+    if said.endswith("?"):
+        return said
+    return f"{said}; {_help_lists(command)}"
+
+
+def _help_lists(command: str) -> str:
+    return f"`{command} --help` lists the options"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
