@@ -68,6 +68,10 @@ def _help_lists(command: str) -> str:
     return f"`{command} --help` lists the options"
 
 
+NOT_DONE = "shardlint: not done"
+"""The title of a problem, for services that show titles."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?``, or the choices when nothing is near."""
     choices = sorted(known)

@@ -15,6 +15,7 @@ from shardlint import messages
 from shardlint.config import Config, ConfigError
 from shardlint.discovery import SUFFIXES
 from shardlint.fingerprints import Identities
+from shardlint.problems import Problem
 from shardlint.run import Report, Settings, Tell, check
 from shardtypes.lang.diagnostics import Diagnostic
 from shardtypes.lang.frozen import frozen
@@ -111,7 +112,7 @@ class Revision:
 
     def _known(
         self, settings: Settings, paths: Sequence[str], progress: Tell | None
-    ) -> tuple[Counter[tuple[Path, str, str]], list[str]]:
+    ) -> tuple[Counter[tuple[Path, str, str]], list[Problem]]:
         """How often the revision has each finding, by its path there, code and fingerprint; and problems."""
         with self.files(paths) as there:
             asked = list(filter(os.path.lexists, map(there.path, paths)))
@@ -123,7 +124,9 @@ class Revision:
             for one, identity in _identified(found)
         )
         problems = [
-            messages.in_revision(self.shown, there.without_folder(problem))
+            Problem(
+                messages.in_revision(self.shown, there.without_folder(problem.text))
+            )
             for problem in found.problems
         ]
         return known, problems

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import tomllib
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -67,7 +68,7 @@ def test_json_has_a_schema(folder: Path) -> None:
     assert all(one["url"] == rule_page(one["code"]) for one in findings)
     valid(findings, schema("findings"))
     with_types = json.loads(output(folder, "json", "--show-types"))
-    assert with_types["findings"] == findings
+    assert (with_types["findings"], with_types["problems"]) == (findings, [])
     valid(with_types, schema("findings"))
     counted = json.loads(output(folder, "json", "--statistics"))
     valid(counted, schema("findings"))
@@ -168,12 +169,20 @@ RULE = only(
         "defaultConfiguration": only({"enabled": {"type": "boolean"}, "level": LEVEL}),
     }
 )
+NOTIFICATION = only(
+    {
+        "level": LEVEL,
+        "message": MESSAGE,
+        "locations": several(only({"physicalLocation": PHYSICAL}), 1),
+    },
+    "level",
+    "message",
+)
 INVOCATION = only(
     {
         "executionSuccessful": {"type": "boolean"},
-        "toolExecutionNotifications": several(
-            only({"level": LEVEL, "message": MESSAGE})
-        ),
+        "toolExecutionNotifications": several(NOTIFICATION, 1),
+        "toolConfigurationNotifications": several(NOTIFICATION, 1),
     },
     "executionSuccessful",
 )
@@ -319,27 +328,130 @@ def test_what_xml_cannot_write(tmp_path: Path) -> None:
     assert suites.attrib["failures"] != "0"
 
 
-@pytest.mark.parametrize("broken", ["a missing file", "the settings"])
-def test_a_run_that_fails_says_so(tmp_path: Path, broken: str) -> None:
-    """No finding does not mean that there is none: in the report, and by the exit status."""
-    project(tmp_path, {"a.py": "x = 1\n"})
-    paths = ["a.py"]
-    if broken == "the settings":
-        (tmp_path / "shardlint.toml").write_text("mehs = {}\n")
-        message = "unknown key 'mehs' in the shardlint configuration"
-    else:
-        paths.append("gone.py")
-        message = "gone.py: no such file or directory"
-    document = json.loads(output(tmp_path, "sarif", *paths, status=2))
+@dataclass(frozen=True)
+class Broken:
+    """A run that could not do its work: what is asked for, what is said, and of which file."""
+
+    arguments: tuple[str, ...]
+    message: str
+    path: str | None
+    is_setting: bool = False
+
+
+BROKEN = {
+    "a missing file": Broken(
+        ("a.py", "gone.py"), "gone.py: no such file or directory", "gone.py"
+    ),
+    "a file that cannot be read": Broken(
+        ("a.py", "deep/link.py"),
+        "deep/link.py: cannot be read: No such file or directory; the other files were checked",
+        "deep/link.py",
+    ),
+    "the settings": Broken(
+        ("a.py", "other/b.py"),
+        "{folder}/other/shardlint.toml: unknown key 'mehs' in the shardlint configuration; did you mean 'mesh'?",
+        "other/shardlint.toml",
+        is_setting=True,
+    ),
+    "a missing baseline": Broken(
+        ("--baseline", "no.json", "a.py"),
+        "no.json: there is no such baseline; `shardlint baseline` writes one",
+        "no.json",
+        is_setting=True,
+    ),
+    "an option": Broken(
+        ("--mesh", "d=0", "a.py"),
+        "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'",
+        None,
+        is_setting=True,
+    ),
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
+    """In a folder with a finding in ``a.py``, which all that is no setting leaves in the report."""
+    found = BROKEN[request.param]
+    project(tmp_path, {"a.py": UNUSED, "other/b.py": ""})
+    if found.path == "other/shardlint.toml":
+        (tmp_path / found.path).write_text("mehs = {}\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "link.py").symlink_to("nowhere.py")
+    return replace(found, message=found.message.format(folder=tmp_path))
+
+
+def report_of(folder: Path, kind: str, broken: Broken) -> str:
+    """What is printed; the exit status and what is said of the run are the same in all formats."""
+    done = lint(folder, "--format", kind, *broken.arguments)
+    assert done.returncode == 2, done.stdout
+    assert f"shardlint: {broken.message}\n" in done.stderr
+    return done.stdout
+
+
+def test_problems_in_json(tmp_path: Path, broken: Broken) -> None:
+    document = json.loads(report_of(tmp_path, "json", broken))
+    valid(document, schema("findings"))
+    problem = {"message": broken.message, "path": broken.path}
+    assert document["problems"] == [problem]
+    expected = [] if broken.is_setting else ["ST901"]
+    assert [one["code"] for one in document["findings"]] == expected
+
+
+def test_problems_in_sarif(tmp_path: Path, broken: Broken) -> None:
+    document = json.loads(report_of(tmp_path, "sarif", broken))
     valid(document, SARIF)
     (invocation,) = document["runs"][0]["invocations"]
     assert invocation["executionSuccessful"] is False
-    (notification,) = invocation["toolExecutionNotifications"]
-    assert message in notification["message"]["text"]
-    suites = ElementTree.fromstring(output(tmp_path, "junit", *paths, status=2))
+    kind = "Configuration" if broken.is_setting else "Execution"
+    assert set(invocation) == {"executionSuccessful", f"tool{kind}Notifications"}
+    (notification,) = invocation[f"tool{kind}Notifications"]
+    assert notification["message"]["text"] == broken.message
+    uris = [
+        location["physicalLocation"]["artifactLocation"]["uri"]
+        for location in notification.get("locations", [])
+    ]
+    assert uris == ([] if broken.path is None else [broken.path])
+
+
+def test_problems_in_junit(tmp_path: Path, broken: Broken) -> None:
+    suites = ElementTree.fromstring(report_of(tmp_path, "junit", broken))
     assert suites.attrib["errors"] == "1"
-    (error,) = suites.iter("error")
-    assert message in error.attrib["message"]
+    (case,) = [
+        case for case in suites.iter("testcase") if case.find("error") is not None
+    ]
+    (error,) = case
+    assert error.attrib["message"] == broken.message
+    assert case.attrib.get("file") == broken.path
+
+
+def test_problems_in_github(tmp_path: Path, broken: Broken) -> None:
+    lines = report_of(tmp_path, "github", broken).splitlines()
+    file = "" if broken.path is None else f"file={broken.path},"
+    assert lines[-1] == f"::error {file}title=shardlint%3A not done::{broken.message}"
+    assert len(lines) == (1 if broken.is_setting else 2)
+
+
+def test_problems_in_gitlab(tmp_path: Path, broken: Broken) -> None:
+    """An issue has a file. Without one there is no report: an empty one would say that all is well."""
+    printed = report_of(tmp_path, "gitlab", broken)
+    if broken.path is None:
+        assert printed == ""
+        return
+    issue = json.loads(printed)[-1]
+    assert issue["description"] == broken.message
+    lines = {"begin": 1, "end": 1}
+    assert issue["location"] == {"path": broken.path, "lines": lines}
+    again = json.loads(report_of(tmp_path, "gitlab", broken))
+    fingerprints = [one["fingerprint"] for one in again]
+    assert issue["fingerprint"] == fingerprints[-1]
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
+def test_a_file_that_is_no_python_is_a_finding(tmp_path: Path) -> None:
+    """It is in each report anyway, and the exit status says 1."""
+    project(tmp_path, {"a.py": "x = (\n"})
+    (finding,) = json.loads(output(tmp_path, "json"))
+    assert finding["code"] == "ST902"
 
 
 @pytest.mark.parametrize("kind", FORMATS)
