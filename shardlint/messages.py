@@ -499,6 +499,32 @@ def no_completion(module: str) -> str:
     return f"completion in shells needs {module}, which is not installed: pip install 'shardtypes[completion]'"
 
 
+def unknown_tool(name: str, known: Iterable[str]) -> str:
+    choices = ", ".join(known)
+    return f"there is no tool {name!r}: the tools are {choices}"
+
+
+def unknown_argument(tool: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    asked = f": did you mean {close[0]!r}?" if close else "."
+    return (
+        f"{tool} has no argument {name!r}{asked} Its arguments are {', '.join(names)}"
+    )
+
+
+def missing_argument(tool: str, name: str, about: str) -> str:
+    return f"{tool} needs {name!r}: {about}"
+
+
+def wrong_argument(name: str, wanted: str, got: object) -> str:
+    return f"{name!r} must be {wanted}, got {got!r}"
+
+
+def text_and_paths() -> str:
+    return "'text' is that of one file: give 'path' beside it, not 'paths'"
+
+
 def not_started(command: str, reason: str) -> str:
     return f"{command} cannot be started: {reason}"
 
