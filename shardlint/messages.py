@@ -631,6 +631,13 @@ def no_revision(name: str) -> str:
     return f"{name!r} is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"
 
 
+def ends_elsewhere(start: str, dots: str, end: str) -> str:
+    return (
+        f"{start}{dots}{end} ends at {end}, and the files that are checked are those of what is checked out: "
+        f"git switch {end} first, or leave the end out (--since {start}{dots})"
+    )
+
+
 def outside_repository(path: str) -> str:
     return f"{path} is outside of the repository of the current folder"
 

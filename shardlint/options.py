@@ -52,7 +52,7 @@ def check_parser() -> OptionParser:
     add(
         "--since",
         metavar="REV",
-        help="only findings that this revision, such as origin/main, has not",
+        help="only findings that this revision, such as origin/main, has not; also A...HEAD, A..HEAD",
     )
     parser.add_argument_group("commands", messages.commands_of_help())
     return parser

@@ -37,22 +37,22 @@ class Revision:
     @classmethod
     def of(cls, name: str) -> Revision:
         """Where what is checked out left the commit that a name stands for, in the repository of the current folder:
-        what was mended there since is not the branch's. The commit itself where they have nothing in common.
+        what was mended there since is not the branch's. The commit itself where they have nothing in common, and of
+        ``A..``, as for git. ``A...`` is ``A``. A range may end at what is checked out, which is what is compared.
 
         Raises:
-            ConfigError: no git, no repository, or no such commit.
+            ConfigError: no git, no repository, no such commit, or a range that ends elsewhere.
         """
         here = Path.cwd()
         up = _git(["rev-parse", "--show-cdup"], here, messages.no_repository)
-        # no name is taken for an option
-        verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
-        commit = _git(
-            [*verify, f"{name}^{{commit}}"],
-            here,
-            lambda _: messages.no_revision(name),
-        )
         top = Path(os.path.abspath(up.rstrip("\n")))
-        return cls(top, name, _left(commit.strip(), here))
+        start, dots, end = _range(name)
+        commit = _commit(start, here)
+        if end and _commit(end, here) != _commit("HEAD", here):
+            raise ConfigError("--since", messages.ends_elsewhere(start, dots, end))
+        if dots != "..":
+            commit = _left(commit, here)
+        return cls(top, start, commit)
 
     @property
     def shown(self) -> str:
@@ -241,6 +241,28 @@ def _names_before(old: Revision) -> Mapping[Path, Path | None]:
         elif status != "D":
             found[then] = then
     return found
+
+
+def _range(name: str) -> tuple[str, str, str]:
+    """The start, the dots and the end of ``A..B`` and ``A...B``; of another name the name alone."""
+    for dots in ("...", ".."):
+        start, found, end = name.partition(dots)
+        if found:
+            # git's own default
+            return start or "HEAD", dots, end
+    return name, "", ""
+
+
+def _commit(name: str, folder: Path) -> str:
+    """The commit that a name stands for. Raises ``ConfigError``."""
+    # no name is taken for an option
+    verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
+    found = _git(
+        [*verify, f"{name}^{{commit}}"],
+        folder,
+        lambda _: messages.no_revision(name),
+    )
+    return found.strip()
 
 
 def _left(commit: str, folder: Path) -> str:
