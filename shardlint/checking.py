@@ -230,7 +230,7 @@ def _rewritten(
 ) -> Report:
     """Fix findings, or write comments that silence them; then write the files, or print the difference."""
     from shardlint.fixing import fixing
-    from shardlint.ignoring import ignoring
+    from shardlint.ignoring import ignoring, left
     from shardlint.rewriting import rewrite
 
     is_ignoring = _is_ignoring(options)
@@ -252,7 +252,7 @@ def _rewritten(
         done = messages.ignored if is_ignoring else messages.fixed
         lines.append(done(made.counts.total(), len(made.counts)))
     if is_ignoring and report.diagnostics:
-        lines.append(messages.not_ignored(len(report.diagnostics)))
+        lines += left(report)
     elif not is_ignoring and report.fixable_notebooks:
         notebooks = sorted(report.fixable_notebooks)
         lines.append(messages.not_fixed_notebooks(notebooks))

@@ -286,12 +286,24 @@ def ignored(count: int, files: int) -> str:
     return f"comments were written for {_findings(count)} in {_files(files)}"
 
 
-def not_ignored(count: int) -> str:
-    """Said of findings for which no comment could be written."""
-    return (
-        f"no comment could be written for {_findings(count)}: of a notebook, of a file that was not asked for, "
-        "in a string, or of the settings"
-    )
+def not_ignored(places: Sequence[str], why: str) -> str:
+    """``nothing written for a.py:1:5: …``, of all findings that stay for one of the reasons below."""
+    shown = ", ".join(places[:3])
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    return f"nothing written for {shown}{more}: {why}"
+
+
+NOT_IGNORED = {
+    "ST901": "no comment silences ST901; remove the comment that silences nothing, as --fix does",
+    "ST902": "no comment silences ST902; mend the file, or leave it out with `exclude` in the settings",
+    "ST903": "no comment silences ST903; write a code that exists (`shardlint rules` lists them), or remove it",
+}
+NOT_IN_NOTEBOOKS = "notebooks are not changed; write `# shardlint: ignore[CODE]` into the cell in the editor"
+NOT_ASKED_FOR = "the file was not asked for; name it, too"
+NO_ROOM = (
+    "the line has no room for one, as in a string; write the statement in another way, or hide the finding with "
+    "`per-file-ignores` or `shardlint baseline`"
+)
 
 
 def reason_of_lines() -> str:
