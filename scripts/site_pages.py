@@ -2,6 +2,7 @@
 
 - addresses from ``pyproject.toml``;
 - a page for each rule, with the text that ``shardlint explain`` prints, and their table in place of the long page;
+- the JSON schemas, at the addresses that are their ``$id``;
 - the changelog, the page for contributors, and the front page's part of the README;
 - names above the files of examples, and links wherever a rule is named.
 """
@@ -21,9 +22,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from shardlint.addresses import DOCUMENTATION, schema_at
 from shardlint.rules import all_rules
 from shardlint.rules.base import Rule
 from shardlint.rules.pages import anchor, families, index, page
+from shardlint.schemas import NAMES, schema_text
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Files of the repository that are pages of the site.
@@ -58,13 +61,16 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """The pages that are no files of docs/."""
+    """The pages, and the schemas, that are no files of docs/."""
     for rule in all_rules():
         name = f"rules/{rule.code}.md"
         files.append(File.generated(config, name, content=page(rule)))
     for name, target in PAGES.items():
         text = _of_repository((ROOT / name).read_text("utf-8"))
         files.append(File.generated(config, target, content=text))
+    for name in NAMES:
+        path = schema_at(name).removeprefix(DOCUMENTATION)
+        files.append(File.generated(config, path, content=schema_text(name)))
     return files
 
 

@@ -7,6 +7,11 @@ DOCUMENTATION = "https://shardtypes.github.io/shardtypes/"
 as its own distribution, links there as well."""
 
 
+def schema_at(name: str) -> str:
+    """The address of a JSON schema, which is its ``$id``; the site has it there."""
+    return f"{DOCUMENTATION}schemas/{name}.json"
+
+
 def rule_page(code: str) -> str:
     """The address of a rule's page: every output that leads there has it from here."""
     return f"{DOCUMENTATION}rules/{code}/"

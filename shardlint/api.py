@@ -166,7 +166,7 @@ def _result(report: Report) -> CheckResult:
     identified = unique(report.diagnostics, Identities(report.lines))
     return CheckResult(
         tuple(_finding(one, fingerprint) for one, fingerprint in identified),
-        tuple(report.problems),
+        tuple(map(str, report.problems)),
         report.checked,
         tuple(str(one.path) for one in report.skipped),
     )

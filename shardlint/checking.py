@@ -16,11 +16,12 @@ from shardlint import messages
 from shardlint.config import ConfigError
 from shardlint.discovery import shown
 from shardlint.options import settings_of, without_baseline
+from shardlint.problems import Problem
 from shardlint.progress import Progress
+from shardlint.render import FOR_READING
 from shardlint.rules import RuleError
 from shardlint.run import Report, Settings, check
 from shardlint.writing import (
-    TELL_OF_FAILURE,
     WITH_COSTS,
     about_the_run,
     say,
@@ -43,9 +44,24 @@ def check_and_show(options: argparse.Namespace) -> int:
     try:
         return _checked(options)
     except (ConfigError, RuleError) as error:
-        if options.format in TELL_OF_FAILURE:
-            write_findings(Report(problems=[str(error)]), options)
+        problem = _problem_of(error)
+        if _tells_of(problem, options.format):
+            write_findings(Report(problems=[problem]), options)
         raise
+
+
+def _problem_of(error: ConfigError | RuleError) -> Problem:
+    file = error.file if isinstance(error, ConfigError) else None
+    path = shown(file) if file is not None else None
+    return Problem(str(error), path, is_setting=True)
+
+
+def _tells_of(problem: Problem, kind: str) -> bool:
+    """Whether a format says itself that nothing was checked. Services take an empty report of GitLab's for the news
+    that all findings were mended."""
+    if kind == "gitlab":
+        return problem.path is not None
+    return kind not in FOR_READING
 
 
 def check_and_watch(options: argparse.Namespace) -> int:
@@ -214,7 +230,7 @@ def _rewritten(
 ) -> Report:
     """Fix findings, or write comments that silence them; then write the files, or print the difference."""
     from shardlint.fixing import fixing
-    from shardlint.ignoring import ignoring
+    from shardlint.ignoring import ignoring, left
     from shardlint.rewriting import rewrite
 
     is_ignoring = _is_ignoring(options)
@@ -236,7 +252,7 @@ def _rewritten(
         done = messages.ignored if is_ignoring else messages.fixed
         lines.append(done(made.counts.total(), len(made.counts)))
     if is_ignoring and report.diagnostics:
-        lines.append(messages.not_ignored(len(report.diagnostics)))
+        lines += left(report)
     elif not is_ignoring and report.fixable_notebooks:
         notebooks = sorted(report.fixable_notebooks)
         lines.append(messages.not_fixed_notebooks(notebooks))

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from shardlint import messages
 from shardlint.addresses import rule_page
 from shardlint.config import ConfigError
+from shardlint.option_parser import parsed
 from shardlint.options import (
     baseline_options,
     check_options,
@@ -112,7 +113,7 @@ def _annotate(arguments: Sequence[str]) -> int:
 
 
 def _explain(arguments: Sequence[str]) -> int:
-    for wanted in explain_parser().parse_args(arguments).codes:
+    for wanted in parsed(explain_parser(), arguments).codes:
         found = rule(wanted.upper()) or next(
             (r for r in all_rules() if r.name == wanted), None
         )
@@ -123,7 +124,7 @@ def _explain(arguments: Sequence[str]) -> int:
 
 
 def _rules(arguments: Sequence[str]) -> int:
-    rules_parser().parse_args(arguments)
+    parsed(rules_parser(), arguments)
     for found in all_rules():
         off = "" if found.default else " (off by default)"
         sys.stdout.write(f"{found.code} {found.name:<24} {found.summary()}{off}\n")
@@ -133,7 +134,7 @@ def _rules(arguments: Sequence[str]) -> int:
 def _schema(arguments: Sequence[str]) -> int:
     from shardlint.schemas import schema_text
 
-    sys.stdout.write(schema_text(schema_parser().parse_args(arguments).name))
+    sys.stdout.write(schema_text(parsed(schema_parser(), arguments).name))
     return 0
 
 
@@ -151,7 +152,7 @@ def _server(arguments: Sequence[str]) -> int:
 
 
 def _completion(arguments: Sequence[str]) -> int:
-    shell = completion_parser().parse_args(arguments).shell
+    shell = parsed(completion_parser(), arguments).shell
     try:
         from shardlint.completion import script
     except ModuleNotFoundError as error:

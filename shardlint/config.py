@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -49,6 +50,13 @@ class ConfigError(Exception):
         self.where = where
         self.message = message
         super().__init__(f"{where}: {message}" if where else message)
+
+    @property
+    def file(self) -> Path | None:
+        """The file that cannot be used; None where it is an option."""
+        if not self.where or self.where.startswith("--"):
+            return None
+        return Path(os.path.abspath(self.where))
 
 
 @dataclass(frozen=True, slots=True)

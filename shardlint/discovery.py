@@ -15,6 +15,7 @@ from pathlib import Path
 from shardlint import messages
 from shardlint.config import DEFAULT_EXCLUDE, Config, find
 from shardlint.patterns import Ignored, matches
+from shardlint.problems import Problem
 
 #: What is checked in a folder, besides scripts that name Python on their first line; anything at all can be named
 #: itself.
@@ -39,7 +40,7 @@ class Discovery:
 
     settings: Callable[[Path], Config] = find
     skipped: list[Skipped] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     _known: dict[Path, Config] = field(default_factory=dict)
     _ignored: Ignored = field(default_factory=Ignored)
     _entered: set[tuple[int, int]] = field(default_factory=set)
@@ -64,7 +65,7 @@ class Discovery:
         if path.is_dir():
             return self.walk(path)
         if not os.path.lexists(path):
-            self.problems.append(messages.gone(text))
+            self.problems.append(Problem(messages.gone(text), shown(path)))
             return ()
         return [path] if self.admits(path) else ()
 
@@ -96,9 +97,9 @@ class Discovery:
                 entries = sorted(found, key=lambda entry: entry.name)
             about = os.stat(folder)
         except OSError as error:
-            self.problems.append(
-                messages.unreadable(shown(folder), error.strerror or str(error))
-            )
+            reason = error.strerror or str(error)
+            text = messages.unreadable(shown(folder), reason)
+            self.problems.append(Problem(text, shown(folder)))
             return
         if (about.st_dev, about.st_ino) in self._entered:
             return

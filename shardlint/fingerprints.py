@@ -44,11 +44,17 @@ class Identities:
         scope = _around(scopes, place.line)
         text = lines[place.line - 1] if place.line <= len(lines) else ""
         message = _one_line(found.message.removesuffix(fails_for(dict(found.witness))))
-        state = hashlib.blake2b(digest_size=16)
-        for part in (found.code, scope, _one_line(text), message):
-            state.update(part.encode("utf-8", "surrogatepass"))
-            state.update(b"\0")
-        return Identity(state.hexdigest(), scope, message)
+        fingerprint = fingerprint_of(found.code, scope, _one_line(text), message)
+        return Identity(fingerprint, scope, message)
+
+
+def fingerprint_of(*parts: str) -> str:
+    """Of several texts: equal where all of them are."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        state.update(part.encode("utf-8", "surrogatepass"))
+        state.update(b"\0")
+    return state.hexdigest()
 
 
 def unique(

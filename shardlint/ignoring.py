@@ -7,7 +7,7 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from shardlint import decoding, ir
+from shardlint import decoding, ir, messages
 from shardlint.rewriting import Change
 from shardlint.run import Report
 from shardlint.selection import is_own
@@ -47,6 +47,24 @@ class _Spot:
 def ignoring(reason: str) -> Change:
     """Adds comments for findings, each with this reason ('' for none)."""
     return partial(_with_comments, reason)
+
+
+def left(report: Report) -> list[str]:
+    """What there is to do about the findings that stay, for which no comment was written: a line for each reason."""
+    places: dict[str, list[str]] = {}
+    for one in report.diagnostics:
+        places.setdefault(_why_left(one, report), []).append(str(one.place))
+    return [messages.not_ignored(found, why) for why, found in places.items()]
+
+
+def _why_left(found: Diagnostic, report: Report) -> str:
+    if is_own(found.code):
+        return messages.NOT_IGNORED[found.code]
+    if found.place.cell:
+        return messages.NOT_IN_NOTEBOOKS
+    if found.place.path not in report.judged:
+        return messages.NOT_ASKED_FOR
+    return messages.NO_ROOM
 
 
 def _with_comments(

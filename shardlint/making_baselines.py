@@ -9,6 +9,7 @@ from pathlib import Path
 from shardlint import baseline, messages
 from shardlint.discovery import shown
 from shardlint.fingerprints import Identities
+from shardlint.problems import Problem
 from shardlint.run import Report, Settings
 from shardtypes.lang.diagnostics import Diagnostic
 
@@ -42,8 +43,8 @@ def write_baselines(report: Report, settings: Settings) -> list[str]:
             baseline.write(target, entries)
         except OSError as error:
             reason = error.strerror or str(error)
-            problem = f"{shown(target)}: {messages.unwritable_baseline(reason)}"
-            report.problems.append(problem)
+            text = f"{shown(target)}: {messages.unwritable_baseline(reason)}"
+            report.problems.append(Problem(text, shown(target)))
             continue
         count = sum(entry.count for entry in entries)
         files = len({entry.path for entry in entries})

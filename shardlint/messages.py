@@ -7,18 +7,70 @@ from difflib import get_close_matches
 
 from shardtypes.lang.messages import sizes_text
 
-COMMANDS = (
-    "check",
-    "annotate",
-    "baseline",
-    "completion",
-    "cost",
-    "explain",
-    "mcp",
-    "rules",
-    "schema",
-    "server",
-)
+#: The commands, each with what it does.
+COMMANDS = {
+    "check": "Check files and folders: what runs where no command is named.",
+    "annotate": "Write the annotations that functions lack.",
+    "baseline": "Write the findings of now to a file, which hides them from then on.",
+    "completion": "Print the script that makes a shell complete commands and options.",
+    "cost": "Print how many bytes each device holds and sends of a function.",
+    "explain": "Print the documentation of rules.",
+    "mcp": "Serve a coding agent: the Model Context Protocol on standard input and output.",
+    "rules": "List all rules.",
+    "schema": "Print the JSON schema of the findings, the settings or a baseline.",
+    "server": "Serve an editor: the language server protocol on standard input and output.",
+}
+
+
+def commands_of_help() -> str:
+    """The commands as ``shardlint --help`` lists them, a line each."""
+    width = max(map(len, COMMANDS))
+    lines = [f"{name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    return "\n".join(lines)
+
+
+def end_of_help() -> str:
+    return (
+        "`shardlint COMMAND --help` lists the options of a command.\n"
+        "Exit status: 0 nothing found, 1 findings, 2 the work could not be done, 130 interrupted."
+    )
+
+
+def unknown_option(option: str, known: Iterable[str], command: str) -> str:
+    # the dashes would be alike in any case
+    names = {one.lstrip("-"): one for one in sorted(known)}
+    close = get_close_matches(option.lstrip("-"), names, n=1)
+    if close:
+        return f"unknown option {option}: did you mean {names[close[0]]}?"
+    return f"unknown option {option}; {_help_lists(command)}"
+
+
+def unexpected_argument(argument: str, command: str) -> str:
+    return (
+        f"{command} takes no further argument, got {argument!r}; {_help_lists(command)}"
+    )
+
+
+def unknown_choice(text: str, choices: Sequence[str]) -> str:
+    close = get_close_matches(text, choices, n=1)
+    if close:
+        return f"there is no {text!r}; did you mean {close[0]!r}?"
+    return f"there is no {text!r}; the choices are {', '.join(choices)}"
+
+
+def bad_arguments(said: str, command: str) -> str:
+    """What argparse says of a command line, and where its options are listed; a question is enough alone."""
+    if said.endswith("?"):
+        return said
+    return f"{said}; {_help_lists(command)}"
+
+
+def _help_lists(command: str) -> str:
+    return f"`{command} --help` lists the options"
+
+
+NOT_DONE = "shardlint: not done"
+"""The title of a problem, for services that show titles."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -235,12 +287,24 @@ def ignored(count: int, files: int) -> str:
     return f"comments were written for {_findings(count)} in {_files(files)}"
 
 
-def not_ignored(count: int) -> str:
-    """Said of findings for which no comment could be written."""
-    return (
-        f"no comment could be written for {_findings(count)}: of a notebook, of a file that was not asked for, "
-        "in a string, or of the settings"
-    )
+def not_ignored(places: Sequence[str], why: str) -> str:
+    """``nothing written for a.py:1:5: …``, of all findings that stay for one of the reasons below."""
+    shown = ", ".join(places[:3])
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    return f"nothing written for {shown}{more}: {why}"
+
+
+NOT_IGNORED = {
+    "ST901": "no comment silences ST901; remove the comment that silences nothing, as --fix does",
+    "ST902": "no comment silences ST902; mend the file, or leave it out with `exclude` in the settings",
+    "ST903": "no comment silences ST903; write a code that exists (`shardlint rules` lists them), or remove it",
+}
+NOT_IN_NOTEBOOKS = "notebooks are not changed; write `# shardlint: ignore[CODE]` into the cell in the editor"
+NOT_ASKED_FOR = "the file was not asked for; name it, too"
+NO_ROOM = (
+    "the line has no room for one, as in a string; write the statement in another way, or hide the finding with "
+    "`per-file-ignores` or `shardlint baseline`"
+)
 
 
 def reason_of_lines() -> str:
@@ -448,6 +512,32 @@ def no_completion(module: str) -> str:
     return f"completion in shells needs {module}, which is not installed: pip install 'shardtypes[completion]'"
 
 
+def unknown_tool(name: str, known: Iterable[str]) -> str:
+    choices = ", ".join(known)
+    return f"there is no tool {name!r}: the tools are {choices}"
+
+
+def unknown_argument(tool: str, name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    asked = f": did you mean {close[0]!r}?" if close else "."
+    return (
+        f"{tool} has no argument {name!r}{asked} Its arguments are {', '.join(names)}"
+    )
+
+
+def missing_argument(tool: str, name: str, about: str) -> str:
+    return f"{tool} needs {name!r}: {about}"
+
+
+def wrong_argument(name: str, wanted: str, got: object) -> str:
+    return f"{name!r} must be {wanted}, got {got!r}"
+
+
+def text_and_paths() -> str:
+    return "'text' is that of one file: give 'path' beside it, not 'paths'"
+
+
 def not_started(command: str, reason: str) -> str:
     return f"{command} cannot be started: {reason}"
 
@@ -552,6 +642,13 @@ def no_repository(said: str) -> str:
 
 def no_revision(name: str) -> str:
     return f"{name!r} is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"
+
+
+def ends_elsewhere(start: str, dots: str, end: str) -> str:
+    return (
+        f"{start}{dots}{end} ends at {end}, and the files that are checked are those of what is checked out: "
+        f"git switch {end} first, or leave the end out (--since {start}{dots})"
+    )
 
 
 def outside_repository(path: str) -> str:

@@ -10,32 +10,28 @@ from functools import cache
 from pathlib import Path
 
 from shardlint import config as configuration
+from shardlint import messages
 from shardlint.config import Config, ConfigError
 from shardlint.jax_version import Version, parse_version
+from shardlint.option_parser import OptionParser, one_of, parsed
 from shardlint.render import FORMATS
 from shardlint.render.style import CHOICES
 from shardlint.selection import require_known
 
-_COMMANDS = (
-    "Other commands: `shardlint baseline`, `shardlint completion SHELL`, `shardlint cost`, "
-    "`shardlint explain CODE`, `shardlint rules`, `shardlint schema`, `shardlint server`, "
-    "`shardlint mcp`. "
-    "Exit status: 0 nothing found, 1 findings, "
-    "2 the work could not be done, 130 interrupted."
-)
-
 
 def check_options(arguments: list[str]) -> argparse.Namespace:
     """The options of a check."""
-    return check_parser().parse_args(list(map(_with_value, arguments)))
+    return parsed(check_parser(), list(map(_with_value, arguments)))
 
 
-def check_parser() -> argparse.ArgumentParser:
+def check_parser() -> OptionParser:
     """What reads the options of a check."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint",
+        usage="shardlint [COMMAND] [OPTION ...] [PATH ...]",
         description="Check shapes, dtypes and shardings of JAX code without running it.",
-        epilog=_COMMANDS,
+        epilog=messages.end_of_help(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--version", action="store_true", help="print the version, and check nothing")
@@ -56,21 +52,25 @@ def check_parser() -> argparse.ArgumentParser:
     add(
         "--since",
         metavar="REV",
-        help="only findings that this revision, such as origin/main, has not",
+        help="only findings that this revision, such as origin/main, has not; also A...HEAD, A..HEAD",
     )
+    parser.add_argument_group("commands", messages.commands_of_help())
     return parser
+
+
+_COST_FORMATS = ("text", "json")
 
 
 def baseline_options(arguments: list[str]) -> argparse.Namespace:
     """The options of ``shardlint baseline``."""
-    return baseline_parser().parse_args(arguments)
+    return parsed(baseline_parser(), arguments)
 
 
-def baseline_parser() -> argparse.ArgumentParser:
+def baseline_parser() -> OptionParser:
     """What reads the options of ``shardlint baseline``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint baseline",
-        description="Write the findings of now to a file, which hides them from then on.",
+        description=messages.COMMANDS["baseline"],
     )
     _add_what_is_checked(parser)
     return parser
@@ -81,9 +81,9 @@ def annotate_options(arguments: Sequence[str]) -> argparse.Namespace:
     return annotate_parser().parse_args(arguments)
 
 
-def annotate_parser() -> argparse.ArgumentParser:
+def annotate_parser() -> OptionParser:
     """What reads the options of ``shardlint annotate``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint annotate",
         description="Write the annotations that functions lack, as far as what they do proves them.",
         epilog="A PATH is a file, a folder, or FILE::FUNCTION. Exit status: 0; 1 where annotated code has findings "
@@ -107,12 +107,12 @@ def annotate_parser() -> argparse.ArgumentParser:
 
 def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint cost``."""
-    return cost_parser().parse_args(arguments)
+    return parsed(cost_parser(), arguments)
 
 
-def cost_parser() -> argparse.ArgumentParser:
+def cost_parser() -> OptionParser:
     """What reads the options of ``shardlint cost``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint cost",
         description="Print how many bytes each device holds of a function's arguments and results, and how many its "
         "collectives send, by its annotations. Nothing is run.",
@@ -137,7 +137,8 @@ def cost_parser() -> argparse.ArgumentParser:
     )
     add(
         "--format",
-        choices=("text", "json"),
+        type=one_of(_COST_FORMATS),
+        choices=_COST_FORMATS,
         default="text",
         help="how it is printed (default: text)",
     )
@@ -182,14 +183,14 @@ def _with_value(argument: str) -> str:
 def server_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint server``: those that are settings. An open file is left out where the settings exclude
     it. One process: what is open is small, and it is waited for by one user."""
-    return server_parser().parse_args(arguments)
+    return parsed(server_parser(), arguments)
 
 
-def server_parser() -> argparse.ArgumentParser:
+def server_parser() -> OptionParser:
     """What reads the options of ``shardlint server``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint server",
-        description="Serve an editor: the language server protocol on standard input and output.",
+        description=messages.COMMANDS["server"],
     )
     _add_version_of_server(parser)
     _add_settings(parser)
@@ -197,20 +198,20 @@ def server_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def completion_parser() -> argparse.ArgumentParser:
+def completion_parser() -> OptionParser:
     """What reads the options of ``shardlint completion``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint completion",
-        description="Print the script that makes a shell complete shardlint's commands and options.",
+        description=messages.COMMANDS["completion"],
     )
-    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("shell", type=one_of(SHELLS), choices=SHELLS, help="the shell")
     return parser
 
 
-def explain_parser() -> argparse.ArgumentParser:
+def explain_parser() -> OptionParser:
     """What reads the options of ``shardlint explain``."""
-    parser = argparse.ArgumentParser(
-        prog="shardlint explain", description="Print the documentation of rules."
+    parser = OptionParser(
+        prog="shardlint explain", description=messages.COMMANDS["explain"]
     )
     parser.add_argument(
         "codes", nargs="+", metavar="CODE", help="a code such as ST301, or a name"
@@ -218,35 +219,40 @@ def explain_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def rules_parser() -> argparse.ArgumentParser:
+def rules_parser() -> OptionParser:
     """What reads the options of ``shardlint rules``."""
-    return argparse.ArgumentParser(
-        prog="shardlint rules", description="List all rules."
-    )
+    return OptionParser(prog="shardlint rules", description=messages.COMMANDS["rules"])
 
 
-def schema_parser() -> argparse.ArgumentParser:
+def schema_parser() -> OptionParser:
     """What reads the options of ``shardlint schema``."""
     from shardlint.schemas import NAMES
 
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint schema",
-        description="Print the JSON schema of what --format json prints, of the settings, or of a baseline.",
+        description=messages.COMMANDS["schema"],
     )
-    parser.add_argument("name", choices=NAMES, nargs="?", default="findings")
+    parser.add_argument(
+        "name",
+        type=one_of(NAMES),
+        choices=NAMES,
+        nargs="?",
+        default="findings",
+        help="what it is the schema of: of what --format json prints (default), of the settings, of a baseline",
+    )
     return parser
 
 
 def mcp_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint mcp``."""
-    return mcp_parser().parse_args(arguments)
+    return parsed(mcp_parser(), arguments)
 
 
-def mcp_parser() -> argparse.ArgumentParser:
+def mcp_parser() -> OptionParser:
     """What reads the options of ``shardlint mcp``."""
-    parser = argparse.ArgumentParser(
+    parser = OptionParser(
         prog="shardlint mcp",
-        description="Serve a coding agent: the Model Context Protocol on standard input and output.",
+        description=messages.COMMANDS["mcp"],
     )
     _add_version_of_server(parser)
     parser.add_argument(
@@ -257,7 +263,7 @@ def mcp_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_version_of_server(parser: argparse.ArgumentParser) -> None:
+def _add_version_of_server(parser: OptionParser) -> None:
     parser.add_argument(
         "--version",
         action="store_true",
@@ -265,7 +271,7 @@ def _add_version_of_server(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
+def _add_what_is_checked(parser: OptionParser) -> None:
     add = parser.add_argument
     add(
         "paths",
@@ -295,13 +301,13 @@ def _add_what_is_checked(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_config(parser: argparse.ArgumentParser) -> None:
+def _add_config(parser: OptionParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help="a pyproject.toml or shardlint.toml to use"
     )
 
 
-def _add_release(parser: argparse.ArgumentParser) -> None:
+def _add_release(parser: OptionParser) -> None:
     parser.add_argument(
         "--jax-version",
         type=_release,
@@ -310,7 +316,7 @@ def _add_release(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: OptionParser) -> None:
     add = parser.add_argument
     _add_config(parser)
     add(
@@ -343,10 +349,11 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_how_it_is_shown(parser: argparse.ArgumentParser) -> None:
+def _add_how_it_is_shown(parser: OptionParser) -> None:
     add = parser.add_argument
     add(
         "--format",
+        type=one_of(FORMATS),
         choices=FORMATS,
         default="full",
         help="how findings are printed (default: full)",
@@ -358,6 +365,7 @@ def _add_how_it_is_shown(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--color",
+        type=one_of(CHOICES),
         choices=CHOICES,
         default="auto",
         help="colours and links: on a terminal (default), always, never",
@@ -389,7 +397,7 @@ def _add_how_it_is_shown(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_what_is_changed(parser: argparse.ArgumentParser) -> None:
+def _add_what_is_changed(parser: OptionParser) -> None:
     add = parser.add_argument
     add("--fix", action="store_true", help="apply safe fixes to the files")
     add("--unsafe-fixes", action="store_true", help="apply all fixes to the files")

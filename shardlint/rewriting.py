@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from shardlint import decoding, messages
+from shardlint.problems import Problem
 from shardlint.run import Report
 from shardlint.whole_files import write_whole
 from shardtypes.lang.diagnostics import Diagnostic
@@ -51,7 +52,8 @@ class Rewriting:
                 write_whole(Path(path), self.report.texts[path])
             except OSError as error:
                 reason = error.strerror or str(error)
-                self.report.problems.append(messages.not_written(path, reason))
+                text = messages.not_written(path, reason)
+                self.report.problems.append(Problem(text, path))
                 del self.counts[path]
 
 
@@ -95,7 +97,8 @@ def _pass(
         try:
             encoded = new.encode(encoding)
         except UnicodeEncodeError:
-            report.problems.append(messages.not_encodable(path, encoding))
+            problem = messages.not_encodable(path, encoding)
+            report.problems.append(Problem(problem, path))
             continue
         made.before.setdefault(path, old)
         overlay[Path(os.path.abspath(path))] = encoded

@@ -26,6 +26,7 @@ from shardlint.knowledge import Knowledge
 from shardlint.made_axes import made_axes
 from shardlint.module_names import folder_name, source_file
 from shardlint.notebooks import Notebook, OtherLanguage, in_cells
+from shardlint.problems import Problem
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
 from shardlint.repeats import without_repeats
@@ -56,11 +57,11 @@ MAX_FILES = 5_000
 
 @dataclass(slots=True)
 class Report:
-    """What a run found. ``problems`` are lines for stderr about work that could not be done, ``skipped`` what was not
+    """What a run found. ``problems`` are about work that could not be done, ``skipped`` what was not
     checked on purpose."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     tracebacks: list[str] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
@@ -181,7 +182,7 @@ def opened(path: str, settings: Settings) -> Opened:
     run = _Run(config, Cache(None), {}, report)
     source = run.read_alone(file, settings)
     if source is None:
-        reasons = [*report.problems, *(one.reason for one in report.skipped)]
+        reasons = [*map(str, report.problems), *(one.reason for one in report.skipped)]
         raise ConfigError(path, "; ".join(reasons))
     if source.failure is not None:
         where = f"{source.failure.path}:{source.failure.line}"
@@ -298,8 +299,9 @@ class _Run:
         wrong = [_unparsable(failure) for failure in failures]
         if source.failure is None:
             if found.crash is not None:
-                report.problems.append(found.crash[0])
-                report.tracebacks.append(found.crash[1])
+                text, trace = found.crash
+                report.problems.append(Problem(text, source.file.shown))
+                report.tracebacks.append(trace)
             judged = partial(self._is_judged, source, found, selection)
             wrong += wrong_comments(source.comments, used, source.file.shown, judged)
         report.diagnostics += [
@@ -395,9 +397,9 @@ class _Run:
             text = self.overlay[path] if path in self.overlay else path.read_bytes()
         except OSError as error:
             if required:
-                self.report.problems.append(
-                    messages.unreadable(file.shown, error.strerror or str(error))
-                )
+                reason = error.strerror or str(error)
+                problem = messages.unreadable(file.shown, reason)
+                self.report.problems.append(Problem(problem, file.shown))
             return None
         source = Source(file, text, "")
         if path.suffix == ".ipynb" and not self._open_notebook(source, required):
@@ -506,7 +508,7 @@ class _Run:
             if isinstance(result, UnparsableFile):
                 source.failure = result
             elif result is None:
-                self.report.problems.append(messages.worker_died())
+                self.report.problems.append(Problem(messages.worker_died()))
             else:
                 source.module, source.summary = result
                 self.cache.put(source.key, source.module)

@@ -15,6 +15,7 @@ from shardlint import messages
 from shardlint.config import Config, ConfigError
 from shardlint.discovery import SUFFIXES
 from shardlint.fingerprints import Identities
+from shardlint.problems import Problem
 from shardlint.run import Report, Settings, Tell, check
 from shardtypes.lang.diagnostics import Diagnostic
 from shardtypes.lang.frozen import frozen
@@ -36,22 +37,22 @@ class Revision:
     @classmethod
     def of(cls, name: str) -> Revision:
         """Where what is checked out left the commit that a name stands for, in the repository of the current folder:
-        what was mended there since is not the branch's. The commit itself where they have nothing in common.
+        what was mended there since is not the branch's. The commit itself where they have nothing in common, and of
+        ``A..``, as for git. ``A...`` is ``A``. A range may end at what is checked out, which is what is compared.
 
         Raises:
-            ConfigError: no git, no repository, or no such commit.
+            ConfigError: no git, no repository, no such commit, or a range that ends elsewhere.
         """
         here = Path.cwd()
         up = _git(["rev-parse", "--show-cdup"], here, messages.no_repository)
-        # no name is taken for an option
-        verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
-        commit = _git(
-            [*verify, f"{name}^{{commit}}"],
-            here,
-            lambda _: messages.no_revision(name),
-        )
         top = Path(os.path.abspath(up.rstrip("\n")))
-        return cls(top, name, _left(commit.strip(), here))
+        start, dots, end = _range(name)
+        commit = _commit(start, here)
+        if end and _commit(end, here) != _commit("HEAD", here):
+            raise ConfigError("--since", messages.ends_elsewhere(start, dots, end))
+        if dots != "..":
+            commit = _left(commit, here)
+        return cls(top, start, commit)
 
     @property
     def shown(self) -> str:
@@ -111,7 +112,7 @@ class Revision:
 
     def _known(
         self, settings: Settings, paths: Sequence[str], progress: Tell | None
-    ) -> tuple[Counter[tuple[Path, str, str]], list[str]]:
+    ) -> tuple[Counter[tuple[Path, str, str]], list[Problem]]:
         """How often the revision has each finding, by its path there, code and fingerprint; and problems."""
         with self.files(paths) as there:
             asked = list(filter(os.path.lexists, map(there.path, paths)))
@@ -123,7 +124,9 @@ class Revision:
             for one, identity in _identified(found)
         )
         problems = [
-            messages.in_revision(self.shown, there.without_folder(problem))
+            Problem(
+                messages.in_revision(self.shown, there.without_folder(problem.text))
+            )
             for problem in found.problems
         ]
         return known, problems
@@ -238,6 +241,28 @@ def _names_before(old: Revision) -> Mapping[Path, Path | None]:
         elif status != "D":
             found[then] = then
     return found
+
+
+def _range(name: str) -> tuple[str, str, str]:
+    """The start, the dots and the end of ``A..B`` and ``A...B``; of another name the name alone."""
+    for dots in ("...", ".."):
+        start, found, end = name.partition(dots)
+        if found:
+            # git's own default
+            return start or "HEAD", dots, end
+    return name, "", ""
+
+
+def _commit(name: str, folder: Path) -> str:
+    """The commit that a name stands for. Raises ``ConfigError``."""
+    # no name is taken for an option
+    verify = ["rev-parse", "--verify", "--quiet", "--end-of-options"]
+    found = _git(
+        [*verify, f"{name}^{{commit}}"],
+        folder,
+        lambda _: messages.no_revision(name),
+    )
+    return found.strip()
 
 
 def _left(commit: str, folder: Path) -> str:

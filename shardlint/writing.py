@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import messages
 from shardlint.discovery import shown
+from shardlint.problems import Problem
 from shardlint.render import FOR_READING, Outcome, github, json, renderer
 from shardlint.render.style import PLAIN, Style, style_of
 from shardlint.render.types import render_types
@@ -21,8 +22,6 @@ from shardlint.whole_files import write_whole
 if TYPE_CHECKING:
     from shardlint.costing.changes import CostChanges
 
-#: Formats that say so themselves where the work could not be done.
-TELL_OF_FAILURE = ("junit", "sarif")
 #: Formats that have the changes of costs.
 WITH_COSTS = ("json", "github")
 
@@ -54,7 +53,8 @@ def write_findings(
         _write_file(Path(options.output_file), text.encode("utf-8", "surrogateescape"))
     except OSError as error:
         reason = error.strerror or str(error)
-        report.problems.append(messages.no_output_file(options.output_file, reason))
+        problem = messages.no_output_file(options.output_file, reason)
+        report.problems.append(Problem(problem, options.output_file))
 
 
 def _rendered(
@@ -66,12 +66,12 @@ def _rendered(
     more: dict[str, object] = {}
     if options.format == "json":
         more = _more_in_json(report, options, costs)
+    outcome = Outcome(report.diagnostics, report.lines, report.problems, style)
     if more:
-        return json.render_with(report.diagnostics, more)
+        return json.render_with(outcome, more)
     text = ""
     if options.show_types:
         text += render_types(report.types, options.format)
-    outcome = Outcome(report.diagnostics, report.lines, report.problems, style)
     text += renderer(options.format)(outcome)
     if costs is not None and options.format == "github":
         text += "".join(map(github.notice_of_cost, costs.changed))
@@ -141,7 +141,7 @@ def _ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def say(lines: Iterable[str]) -> None:
+def say(lines: Iterable[object]) -> None:
     """Lines about the run, to standard error."""
     sys.stderr.writelines(f"shardlint: {line}\n" for line in lines)
 

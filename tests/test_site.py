@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import re
 import sys
@@ -15,9 +16,10 @@ import shardlint
 import shardtypes.laws
 from pytest_shardtypes import fixtures
 from scripts.check_site import Links, broken
-from shardlint.addresses import DOCUMENTATION, rule_page
+from shardlint.addresses import DOCUMENTATION, rule_page, schema_at
 from shardlint.rules import all_rules
 from shardlint.rules.pages import FAMILIES, anchor
+from shardlint.schemas import NAMES, schema_text
 from shardtypes import _DTYPES
 from tests.support import ROOT, run
 
@@ -78,6 +80,17 @@ def test_every_rule_has_its_page(site: Path) -> None:
             assert title in text, rule.code
         for title in ("Example", "Use instead"):
             assert " ".join(docs.program(title).split()) in text, rule.code
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_schema_is_at_its_address(site: Path, name: str) -> None:
+    """What its ``$id`` says, where editors and validators look for it."""
+    text = schema_text(name)
+    address = json.loads(text)["$id"]
+    assert address == schema_at(name)
+    assert address.startswith(DOCUMENTATION)
+    published = site / address.removeprefix(DOCUMENTATION)
+    assert published.read_text("utf-8") == text
 
 
 def test_the_index_has_the_rules_by_family_and_their_old_places(site: Path) -> None:

@@ -58,7 +58,7 @@ def _check(question: Mapping[str, Any]) -> Checked:
     if text is None:
         result = check_paths(question["paths"], settings, jobs=0)
     else:
-        result = check_source(text, question["filename"], settings)
+        result = check_source(text, question["path"], settings)
     return Checked(
         result.findings[:most],
         max(0, len(result.findings) - most),
@@ -69,9 +69,9 @@ def _check(question: Mapping[str, Any]) -> Checked:
 
 
 def _types(question: Mapping[str, Any]) -> Typed:
-    path = Path(os.path.abspath(question["file"]))
+    path = Path(os.path.abspath(question["path"]))
     if path.suffix not in _PYTHON:
-        raise CannotTell(messages.no_python(question["file"]))
+        raise CannotTell(messages.no_python(question["path"]))
     text = question["text"]
     document = Document(path, _text(path) if text is None else text, None)
     document.repair()

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field, TypeAdapter
@@ -17,6 +16,7 @@ from pydantic import Field, TypeAdapter
 from shardlint import messages
 from shardlint.addresses import DOCUMENTATION, rule_page
 from shardlint.mcp_server.answers import Checked, Explained, Proved, Typed
+from shardlint.mcp_server.arguments import Server
 from shardlint.mcp_server.processes import NoAnswer, ask, with_this_program
 from shardlint.rules import all_rules, rule
 from shardlint.rules.pages import page
@@ -40,15 +40,18 @@ _DEVICES_FLAG = "--xla_force_host_platform_device_count"
 
 _Paths: TypeAlias = Annotated[
     list[str] | None,
-    Field(description="files and folders; by default all of the working folder"),
+    Field(
+        description="files and folders; without `paths`, `path` and `text` all of the working folder"
+    ),
 ]
 _Text: TypeAlias = Annotated[
     str | None, Field(description="the text of the file, where it is not saved yet")
 ]
-_Filename: TypeAlias = Annotated[
-    str,
+_OnePath: TypeAlias = Annotated[
+    str | None,
     Field(
-        description="the path of the text, which decides on settings and imports; it need not exist"
+        description="one file or folder; with `text` the path of that, which decides on settings and imports and need "
+        "not exist"
     ),
 ]
 _Settings: TypeAlias = Annotated[
@@ -64,7 +67,7 @@ _Most: TypeAlias = Annotated[
 _Code: TypeAlias = Annotated[
     str, Field(description="a code such as ST301, or a name such as pending-sum-used")
 ]
-_File: TypeAlias = Annotated[
+_Path: TypeAlias = Annotated[
     str, Field(description="a Python file; with `text` it need not exist")
 ]
 _Line: TypeAlias = Annotated[int, Field(description="from 1 on", ge=1)]
@@ -114,9 +117,9 @@ def serve(interpreter: str | None) -> None:
     make_server(interpreter or sys.executable).run("stdio")
 
 
-def make_server(interpreter: str) -> MCPServer[Any]:
+def make_server(interpreter: str) -> Server:
     """The server with its tools."""
-    server: MCPServer[Any] = MCPServer(
+    server = Server(
         "shardlint",
         instructions=_INSTRUCTIONS,
         website_url=DOCUMENTATION,
@@ -164,7 +167,7 @@ def make_server(interpreter: str) -> MCPServer[Any]:
 
 
 def _add(
-    server: MCPServer[Any],
+    server: Server,
     tool: Callable[..., Awaitable[object]],
     answer: type[object],
     hints: ToolAnnotations,
@@ -179,7 +182,7 @@ def _add(
 async def check(
     paths: _Paths = None,
     text: _Text = None,
-    filename: _Filename = "source.py",
+    path: _OnePath = None,
     settings: _Settings = None,
     most: _Most = 50,
 ) -> Checked:
@@ -189,11 +192,16 @@ async def check(
     Each finding has its code, message, place, the address of the rule's page, and a fix where there is one. What could
     not be read is in `not_read`.
     """
+    asked = list(paths or ())
+    if text is not None and asked:
+        raise ToolError(messages.text_and_paths())
+    if path is not None:
+        asked.append(path)
     question = {
         "about": "check",
-        "paths": paths or ["."],
+        "paths": asked or ["."],
         "text": text,
-        "filename": filename,
+        "path": path or "source.py",
         "settings": settings,
         "most": most,
     }
@@ -213,13 +221,13 @@ async def explain(code: _Code) -> Explained:
 
 
 async def types_at(
-    file: _File, line: _Line, column: _Column = None, text: _Text = None
+    path: _Path, line: _Line, column: _Column = None, text: _Text = None
 ) -> Typed:
     """What is known of the names on a line, or of the one at a column, without running the file: the shape with its
     sharding over mesh axes, what one device has of it, its bytes, or why nothing is known."""
     question = {
         "about": "types",
-        "file": file,
+        "path": path,
         "line": line,
         "column": column,
         "text": text,

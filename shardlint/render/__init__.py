@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from shardlint.problems import Problem
 from shardlint.render.style import PLAIN, Style
 from shardtypes.lang.diagnostics import Diagnostic, Place
 from shardtypes.lang.frozen import frozen
@@ -17,12 +18,11 @@ Lines: TypeAlias = Callable[[Place], Sequence[str]]
 
 @frozen
 class Outcome:
-    """What a run has to show. ``lines`` gives the source lines that a place counts; ``problems`` are sentences about
-    work that could not be done."""
+    """What a run has to show. ``lines`` gives the source lines that a place counts."""
 
     diagnostics: Sequence[Diagnostic]
     lines: Lines
-    problems: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
     style: Style = PLAIN
 
 

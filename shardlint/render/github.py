@@ -7,13 +7,16 @@ from typing import Protocol
 
 from shardlint import messages
 from shardlint.addresses import rule_page
+from shardlint.problems import Problem
 from shardlint.render import Outcome, from_repository, in_cell
 from shardtypes.lang.diagnostics import Diagnostic
 
 
 def render(outcome: Outcome) -> str:
     """See the package."""
-    return "".join(map(_one, outcome.diagnostics))
+    found = [_one(diagnostic) for diagnostic in outcome.diagnostics]
+    problems = [_problem(problem) for problem in outcome.problems]
+    return "".join([*found, *problems])
 
 
 def _one(diagnostic: Diagnostic) -> str:
@@ -33,6 +36,14 @@ def _one(diagnostic: Diagnostic) -> str:
         fields |= {"col": place.column, "endColumn": place.end_column}
     fields["title"] = f"{diagnostic.code} {diagnostic.name}"
     return _command(level, fields, f"{message}\n{rule_page(diagnostic.code)}")
+
+
+def _problem(problem: Problem) -> str:
+    fields: dict[str, object] = {}
+    if problem.path is not None:
+        fields["file"] = from_repository(problem.path)
+    fields["title"] = messages.NOT_DONE
+    return _command("error", fields, problem.text)
 
 
 def notice_of_cost(change: Change) -> str:

@@ -1,4 +1,4 @@
-"""One array of objects; see the documentation of the command line for the keys."""
+"""One array of objects, or an object where there is more to say: `shardlint schema` has the keys."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from shardtypes.lang.diagnostics import Diagnostic
 
 def render(outcome: Outcome) -> str:
     """See the package."""
-    found = [_finding(one) for one in outcome.diagnostics]
-    return _text(found)
+    if outcome.problems:
+        return render_with(outcome, {})
+    return _text(_findings(outcome))
 
 
-def render_with(diagnostics: Sequence[Diagnostic], more: Mapping[str, object]) -> str:
-    """One object: the array as ``findings``, and what else was asked for."""
-    found = [_finding(one) for one in diagnostics]
-    return _text({"findings": found, **more})
+def render_with(outcome: Outcome, more: Mapping[str, object]) -> str:
+    """One object: the array as ``findings``, what could not be done, and what else was asked for."""
+    problems = [{"message": one.text, "path": one.path} for one in outcome.problems]
+    return _text({"findings": _findings(outcome), "problems": problems, **more})
+
+
+def _findings(outcome: Outcome) -> list[dict[str, object]]:
+    return [_finding(one) for one in outcome.diagnostics]
 
 
 def types(types: Sequence[Shown]) -> list[dict[str, object]]:

@@ -8,6 +8,7 @@ from itertools import groupby
 from xml.sax.saxutils import escape, quoteattr
 
 from shardlint.addresses import rule_page
+from shardlint.problems import Problem
 from shardlint.render import Outcome
 from shardtypes.lang.diagnostics import Diagnostic
 
@@ -64,12 +65,15 @@ def _failure(found: Diagnostic) -> Iterator[str]:
     yield "    </testcase>"
 
 
-def _problems(problems: Sequence[str]) -> Iterator[str]:
+def _problems(problems: Sequence[Problem]) -> Iterator[str]:
     counts = _counts(0, len(problems))
     yield f'  <testsuite name="shardlint" {counts}>'
     for number, problem in enumerate(problems, 1):
-        message = _quoted(problem)
-        yield f'    <testcase name="problem {number}" classname="shardlint">'
+        message = _quoted(problem.text)
+        file = ""
+        if problem.path is not None:
+            file = f" file={_quoted(problem.path)}"
+        yield f'    <testcase name="problem {number}" classname="shardlint"{file}>'
         yield f"      <error message={message}/>"
         yield "    </testcase>"
     yield "  </testsuite>"

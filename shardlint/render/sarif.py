@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from shardlint.addresses import DOCUMENTATION, rule_page
 from shardlint.fingerprints import Identities, unique
+from shardlint.problems import Problem
 from shardlint.render import Outcome, from_repository
 from shardlint.rules import all_rules
 from shardlint.rules.base import Rule
@@ -68,14 +69,35 @@ def _level(severity: str) -> str:
     return "warning" if severity == "warning" else "error"
 
 
-def _invocation(problems: Sequence[str]) -> dict[str, object]:
+def _invocation(problems: Sequence[Problem]) -> dict[str, object]:
     """Whether the work was done: without that, no finding does not mean that there is none."""
     found: dict[str, object] = {"executionSuccessful": not problems}
-    if problems:
-        found["toolExecutionNotifications"] = [
-            {"level": "error", "message": {"text": problem}} for problem in problems
-        ]
+    of_settings = [_notification(one) for one in problems if one.is_setting]
+    of_run = [_notification(one) for one in problems if not one.is_setting]
+    if of_settings:
+        found["toolConfigurationNotifications"] = of_settings
+    if of_run:
+        found["toolExecutionNotifications"] = of_run
     return found
+
+
+def _notification(problem: Problem) -> dict[str, object]:
+    found: dict[str, object] = {
+        "level": "error",
+        "message": {"text": problem.text},
+    }
+    if problem.path is not None:
+        found["locations"] = [_whole_file(problem.path)]
+    return found
+
+
+def _whole_file(path: str) -> dict[str, object]:
+    file = {"uri": _uri(path)}
+    return {
+        "physicalLocation": {
+            "artifactLocation": file,
+        }
+    }
 
 
 def _result(diagnostic: Diagnostic, rule: int, fingerprint: str) -> dict[str, object]:
@@ -105,8 +127,10 @@ def _location(place: Place) -> dict[str, object]:
             "fullyQualifiedName": f"{name}:{place.line}:{place.column}",
             "kind": "element",
         }
-        physical = {"artifactLocation": {"uri": _uri(place.path)}}
-        return {"physicalLocation": physical, "logicalLocations": [logical]}
+        return {
+            **_whole_file(place.path),
+            "logicalLocations": [logical],
+        }
     return {"physicalLocation": _in_file(place)}
 
 

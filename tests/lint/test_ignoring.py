@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from shardlint import messages
+from shardlint.ignoring import left
+from shardlint.run import Report
+from shardtypes.lang.diagnostics import Diagnostic, Place
 from tests.lint.adopting import HEAD, MODEL, NORM, SWAPPED, concise, lint, project
 
 pytestmark = pytest.mark.once  # JAX has no part in it
@@ -117,12 +122,86 @@ def test_a_difference_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "a.py").read_text() == f"{HEAD}{NORM}"
 
 
-def test_what_no_comment_silences_is_said(tmp_path: Path) -> None:
-    project(tmp_path, {"a.py": "x = (\n"})
+CELL = {
+    "cell_type": "code",
+    "metadata": {},
+    "outputs": [],
+    "execution_count": None,
+    "source": f"{HEAD}{NORM}",
+}
+NOTEBOOK = {"cells": [CELL], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+#: A program, and what is said of the finding that stays in it.
+LEFT = {
+    "a comment that silences nothing": (
+        {"a.py": "x = 1  # shardlint: ignore[ST201]\n"},
+        "a.py:1:8: no comment silences ST901; remove the comment that silences nothing, as --fix does",
+    ),
+    "no Python": (
+        {"a.py": "x = (\n"},
+        "a.py:1:5: no comment silences ST902; mend the file, or leave it out with `exclude` in the settings",
+    ),
+    "a code that there is not": (
+        {"a.py": "x = 1  # shardlint: ignore[ST299]\n"},
+        "a.py:1:8: no comment silences ST903; write a code that exists (`shardlint rules` lists them), or remove it",
+    ),
+    "a code in the settings": (
+        {"a.py": "", "shardlint.toml": 'ignore = ["ST299"]\n'},
+        "shardlint.toml:1:11: no comment silences ST903; write a code that exists (`shardlint rules` lists them), or "
+        "remove it",
+    ),
+    "a notebook": (
+        {"a.ipynb": json.dumps(NOTEBOOK)},
+        "a.ipynb:cell 1:6:12: notebooks are not changed; write `# shardlint: ignore[CODE]` into the cell in the editor",
+    ),
+    "no room": (
+        {"a.py": f'{HEAD}text = """\n"""; x = jnp.ones(2) @ jnp.ones(3)  # one\n'},
+        "a.py:6:10: the line has no room for one, as in a string; write the statement in another way, or hide the "
+        "finding with `per-file-ignores` or `shardlint baseline`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_no_comment_silences_is_said(tmp_path: Path, name: str) -> None:
+    """With what to do instead; the files stay, and it is no success."""
+    files, message = LEFT[name]
+    project(tmp_path, files)
     done = lint(tmp_path, "--add-ignore")
     assert done.returncode == 1
-    assert "no comment could be written for 1 finding" in done.stderr
-    assert (tmp_path / "a.py").read_text() == "x = (\n"
+    assert done.stderr.splitlines()[0] == f"shardlint: nothing written for {message}"
+    for path, text in files.items():
+        assert (tmp_path / path).read_text() == text
+    # a comment beside it is no reason to say less
+    (tmp_path / "other.py").write_text(f"{HEAD}{NORM}")
+    again = lint(tmp_path, "--add-ignore")
+    assert again.returncode == 1
+    assert again.stderr.splitlines()[:2] == [
+        "shardlint: comments were written for 1 finding in 1 file",
+        f"shardlint: nothing written for {message}",
+    ]
+
+
+def test_what_stays_is_told_by_reason(tmp_path: Path) -> None:
+    files = {f"{name}.py": "x = (\n" for name in "abcde"}
+    project(tmp_path, {**files, "f.py": "x = 1  # shardlint: ignore[ST201]\n"})
+    done = lint(tmp_path, "--add-ignore")
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith(
+        "shardlint: nothing written for a.py:1:5, b.py:1:5, c.py:1:5 and 2 more: no comment silences ST902; "
+    )
+    assert second.startswith(
+        "shardlint: nothing written for f.py:1:8: no comment silences ST901;"
+    )
+
+
+def test_a_finding_in_a_file_that_was_not_asked_for() -> None:
+    """As running a program that imports it finds them."""
+    found = Diagnostic(
+        "ST316", "device-count-dependence", "…", Place("b.py", 3, 5, 3, 6)
+    )
+    report = Report([found], judged={"a.py": lambda _: True})
+    (line,) = left(report)
+    assert line == f"nothing written for b.py:3:5: {messages.NOT_ASKED_FOR}"
 
 
 def test_a_file_that_was_not_asked_for_stays(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from mcp.types import TextContent
 
 import shardlint
 from shardlint import messages
+from shardlint.mcp_server.serving import make_server
 from shardlint.rules import rule
 from shardlint.rules.pages import page
 from tests.support import run, run_python
@@ -126,6 +127,7 @@ def test_the_tools_say_what_they_do(folder: Path) -> None:
             assert (tool.description or "").startswith("RUNS CODE: ") is runs
             assert tool.output_schema is not None
             assert tool.output_schema["type"] == "object"
+            assert tool.input_schema["additionalProperties"] is False
             for about in tool.input_schema["properties"].values():
                 assert about["description"]
         assert "ended\nafter `seconds`" in (tools["prove"].description or "")
@@ -154,7 +156,7 @@ def test_a_check_finds_what_the_linter_does(folder: Path) -> None:
         assert first["more"] == len(plain) - 1
         assert first["not_read"] == [messages.gone("gone.py")]
 
-        unsaved = await agent.told("check", text=text, filename="new.py")
+        unsaved = await agent.told("check", text=text, path="new.py")
         (found,) = unsaved["findings"]
         place = (found["path"], found["line"], found["column"])
         assert (found["code"], *place) == ("ST902", "new.py", 4, 5)
@@ -166,6 +168,92 @@ def test_a_check_finds_what_the_linter_does(folder: Path) -> None:
         assert "did you mean 'select'?" in said
 
     ask(folder, script)
+
+
+def test_one_file_is_named_as_a_list_of_them_is(folder: Path) -> None:
+    (folder / "other.py").write_text("x = (\n")
+
+    async def script(agent: Agent) -> None:
+        one = await agent.told("check", path="other.py")
+        assert one == await agent.told("check", paths=["other.py"])
+        assert [found["code"] for found in one["findings"]] == ["ST902"]
+        both = await agent.told("check", path="other.py", paths=["model.py"])
+        assert both["files"] == 2
+        said = await agent.refused("check", text="x = 1\n", paths=["model.py"])
+        assert said == messages.text_and_paths()
+
+    ask(folder, script)
+
+
+def test_arguments_for_the_same_have_one_name(folder: Path) -> None:
+    """A file is a path, in all tools; of a function it is named before it, as on the command line."""
+    tools = asyncio.run(make_server(sys.executable).list_tools())
+    names = {tool.name: list(tool.input_schema["properties"]) for tool in tools}
+    assert names == {
+        "check": ["paths", "text", "path", "settings", "most"],
+        "explain": ["code"],
+        "types_at": ["path", "line", "column", "text"],
+        "prove": ["function", "mesh", "examples", "sizes", "grad", "moves", "seconds"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        (
+            "check",
+            {"pths": ["model.py"]},
+            "check has no argument 'pths': did you mean 'paths'? Its arguments are paths, text, path, settings, most",
+        ),
+        (
+            "explain",
+            {"code": "ST301", "verbose": True},
+            "explain has no argument 'verbose'. Its arguments are code",
+        ),
+        (
+            "types_at",
+            {"path": "model.py"},
+            "types_at needs 'line': from 1 on",
+        ),
+        (
+            "types_at",
+            {"path": ["model.py"], "line": 0, "column": "x"},
+            "'path' must be a text, got ['model.py']; 'line' must be a whole number from 1 on, got 0; "
+            "'column' must be a whole number from 1 on, got 'x'",
+        ),
+        (
+            "check",
+            {"paths": "model.py", "settings": 3},
+            "'paths' must be a list, each a text, got 'model.py'; 'settings' must be an object, got 3",
+        ),
+        (
+            "prove",
+            {"function": "model.py::right", "sizes": {"B": "x"}, "seconds": 4000},
+            "'sizes' must be an object, each a whole number, got {'B': 'x'}; "
+            "'seconds' must be a whole number from 1 to 3600, got 4000",
+        ),
+        (
+            "prove",
+            {"function": "model.py::right", "grad": "perhaps"},
+            "'grad' must be true or false, got 'perhaps'",
+        ),
+        (
+            "lint",
+            {},
+            "there is no tool 'lint': the tools are check, explain, types_at, prove",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    folder: Path, tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    """In our words; nothing is checked, and no program runs."""
+
+    async def session() -> str:
+        async with Client(make_server(sys.executable)) as client:
+            return await Agent(client).refused(tool, **arguments)
+
+    assert asyncio.run(session()) == said
 
 
 def replaced(found: shardlint.Finding) -> Any:
@@ -229,7 +317,7 @@ def test_what_is_known_at_a_place(folder: Path) -> None:
     async def script(agent: Agent) -> None:
         line = line_of(folder, "return jnp.tanh(out)")
         column = len("    return jnp.tanh(o")
-        found = await agent.told("types_at", file="model.py", line=line, column=column)
+        found = await agent.told("types_at", path="model.py", line=line, column=column)
         (out,) = found["names"]
         assert out == {
             "name": "out",
@@ -247,7 +335,7 @@ def test_what_is_known_at_a_place(folder: Path) -> None:
         assert found["note"] is None
 
         def at(line: int, column: int | None = None) -> Awaitable[dict[str, Any]]:
-            given = {"file": "new.py", "line": line, "text": ARRAYS}
+            given = {"path": "new.py", "line": line, "text": ARRAYS}
             if column is not None:
                 given["column"] = column
             return agent.told("types_at", **given)
@@ -264,15 +352,15 @@ def test_what_is_known_at_a_place(folder: Path) -> None:
         assert empty["note"] == messages.nothing_there([])
 
         half_typed = ARRAYS + "\n\ndef later(:\n    pass\n"
-        found = await agent.told("types_at", file="new.py", line=8, text=half_typed)
+        found = await agent.told("types_at", path="new.py", line=8, text=half_typed)
         assert [one["name"] for one in found["names"]] == ["out", "x", "y"]
         assert "line 12 does not parse" in found["note"]
 
         assert (
             "no such file"
-            in (await agent.refused("types_at", file="gone.py", line=1)).lower()
+            in (await agent.refused("types_at", path="gone.py", line=1)).lower()
         )
-        notebook = await agent.refused("types_at", file="a.ipynb", line=1)
+        notebook = await agent.refused("types_at", path="a.ipynb", line=1)
         assert notebook == messages.no_python("a.ipynb")
 
     ask(folder, script)

@@ -70,7 +70,7 @@ def test_options_go_before_the_settings_of_every_folder(tmp_path: Path) -> None:
         (["--select", "NO1"], "'NO1' in --select is not a rule code"),
         (["--mesh", "d=0"], "a mesh is written like d=2,t=4"),
         (["--config", "gone.toml"], "gone.toml"),
-        (["--wrong"], "unrecognized arguments: --wrong"),
+        (["--wrong"], "unknown option --wrong"),
     ],
 )
 def test_an_option_that_cannot_be_used_ends_the_server(

@@ -78,6 +78,44 @@ def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
     assert "pkg/model.py" in "".join(concise(folder, "--since", "other"))
 
 
+def test_ranges_are_those_of_git(folder: Path) -> None:
+    """Three dots compare with where the branch began, two with the commit itself, as in `git diff`."""
+    git("checkout", "--quiet", "-b", "topic", cwd=folder)
+    (folder / "own.py").write_text(f"{HEAD}{NORM}")
+    commit_all(folder)
+    git("checkout", "--quiet", "-b", "other", "HEAD~1", cwd=folder)
+    (folder / "pkg" / "model.py").write_text(f"{HEAD}{RIGHT}")
+    git("commit", "--quiet", "--all", "--message=Mended", cwd=folder)
+    git("checkout", "--quiet", "topic", cwd=folder)
+    own = ["own.py:6:12 ST204"]
+    for since in ("other...", "other...HEAD", "other...topic"):
+        assert concise(folder, "--since", since) == own, since
+    mended = concise(folder, "pkg")
+    assert len(mended) == 2
+    for since in ("other..", "other..HEAD", "other..topic"):
+        assert concise(folder, "--since", since) == [*own, *mended], since
+    for since in ("..", "...", "..HEAD", "...topic"):
+        assert concise(folder, "--since", since) == [], since
+    done = lint(folder, "--since", "other...HEAD")
+    base = git("rev-parse", "HEAD~1", cwd=folder)[:10]
+    line = f"shardlint: 2 findings were there in other ({base}) already"
+    assert done.stderr.splitlines()[0] == line
+
+
+@pytest.mark.parametrize("dots", ["..", "..."])
+def test_a_range_that_ends_elsewhere(folder: Path, dots: str) -> None:
+    """Its files are not there to be checked."""
+    (folder / "own.py").write_text(f"{HEAD}{NORM}")
+    commit_all(folder)
+    git("branch", "other", "HEAD~1", cwd=folder)
+    done = lint(folder, "--since", f"HEAD{dots}other")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"shardlint: --since: HEAD{dots}other ends at other, and the files that are checked are those of what is "
+        f"checked out: git switch other first, or leave the end out (--since HEAD{dots})\n"
+    )
+
+
 def test_a_file_that_was_renamed(folder: Path) -> None:
     git("mv", "pkg/model.py", "pkg/other.py", cwd=folder)
     assert concise(folder, "--since", "HEAD") == []
@@ -157,6 +195,8 @@ def test_standard_input_has_no_place_in_a_revision(folder: Path) -> None:
     ("name", "message"),
     [
         ("no-such", "'no-such' is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"),
+        ("HEAD...gone", "'gone' is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"),
+        ("gone..HEAD", "'gone' is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"),
         ("--help", "'--help' is no commit of this repository; a shallow clone lacks old ones (git fetch gets them)"),
     ],
 )  # fmt: skip

@@ -122,7 +122,7 @@ test("options that the server does not take are said before it starts", async (t
   assert.equal(
     await refusal(server.command, ["--mush", "d=2"], folder),
     "the server does not take shardlint.args, --mush d=2: " +
-      "shardlint server: error: unrecognized arguments: --mush d=2",
+      "shardlint: unknown option --mush: did you mean --mesh?",
   );
   assert.match(String(await refusal(server.command, ["--select", "X1"], folder)), /'X1' in --select is not a rule/);
 });
