@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from shardlint import decoding
+from shardlint.edits import line_starts, replaced, span_of
 from shardlint.rewriting import Change
 from shardlint.run import Report
-from shardtypes.lang.diagnostics import Diagnostic, Edit
+from shardtypes.lang.diagnostics import Diagnostic
 
 
 def fixing(unsafe: bool) -> Change:
@@ -29,9 +29,7 @@ def apply(
     A fix whose edits touch those of an earlier one is left for the next pass.
     """
     replacements, count = chosen(text, diagnostics, unsafe)
-    for start, end, replacement in reversed(replacements):
-        text = text[:start] + replacement + text[end:]
-    return text, count
+    return replaced(text, replacements), count
 
 
 def chosen(
@@ -67,21 +65,3 @@ def _tidied(text: str, span: tuple[int, int, str]) -> tuple[int, int, str]:
     if not text[end : line_end if line_end >= 0 else len(text)].strip():
         start = len(text[:start].rstrip(" \t"))
     return start, end, replacement
-
-
-def span_of(edit: Edit, starts: Sequence[int]) -> tuple[int, int, str]:
-    """Where an edit begins and ends in the text, in characters, and what it puts there."""
-    place = edit.place
-    return (
-        starts[place.line - 1] + place.column - 1,
-        starts[place.end_line - 1] + place.end_column - 1,
-        edit.replacement,
-    )
-
-
-def line_starts(text: str) -> list[int]:
-    """Where each line begins, in characters."""
-    starts = [0]
-    for line in decoding.lines(text, keepends=True):
-        starts.append(starts[-1] + len(line))
-    return starts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from shardlint import ir
 from shardlint.config import Config
+from shardlint.edits import HasPlaces
 from shardlint.engine import run
 from shardlint.engine.shown import Key, knowledge, rows
 from shardlint.events import Event, EventFix
@@ -20,14 +20,6 @@ from shardlint.values import Value
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 
 Sources = Mapping[str, tuple[bytes, bool]]
-
-
-class HasPlaces(Protocol):
-    """Where the nodes of a file are, by number."""
-
-    def place(self, at: int) -> Place: ...
-
-    def within(self, at: int, start: int, end: int) -> Place: ...
 
 
 class Places:
@@ -126,7 +118,8 @@ def _proposed(analysis: run, places: Places) -> tuple[Proposal, ...]:
     # takes its time to import
     from shardlint.annotating.editing import proposals
 
-    return proposals(analysis, places)
+    name = analysis.module.name
+    return proposals(analysis, places.text(name), places.of(name))
 
 
 def _shown(

@@ -22,7 +22,7 @@ from shardlint.options import annotate_options, settings_of
 from shardlint.rewriting import Rewriting
 from shardlint.run import Report, check
 from shardlint.writing import say, write_findings
-from shardtypes.lang.diagnostics import Diagnostic
+from shardtypes.lang.diagnostics import Diagnostic, Edit
 
 #: What one function is known to give may tell of another; annotations that do not settle contradict each other.
 _PASSES = 10
@@ -49,9 +49,10 @@ class Annotating:
         for path, found in by_path.items():
             old = report.texts[path]
             self.before.setdefault(path, old)
-            self.overlay[Path(os.path.abspath(path))] = _annotated(old, path, found)
-            names = {one.name for one in found}
-            self.written.setdefault(path, set()).update(names)
+            absolute = Path(os.path.abspath(path))
+            self.overlay[absolute] = _annotated(old, path, found)
+            written = self.written.setdefault(path, set())
+            written.update(one.name for one in found)
         return bool(by_path)
 
     def open(self, report: Report) -> list[str]:
@@ -60,9 +61,11 @@ class Annotating:
         reasons: Counter[str] = Counter()
         for one in report.proposals:
             is_written = one.name in self.written.get(one.place.path, ())
-            if one.why is not None and not is_written and self._is_wanted(one):
-                found.append(messages.not_annotated(one.place.path, one.name, one.why))
-                reasons[one.why] += 1
+            if one.why is None or is_written or not self._is_wanted(one):
+                continue
+            line = messages.not_annotated(one.place.path, one.name, one.why)
+            found.append(line)
+            reasons[one.why] += 1
         if len(found) > _MANY:
             return [messages.several_not_annotated(reasons)]
         return found
@@ -125,11 +128,14 @@ def _require_functions(wanted: Mapping[str, Sequence[str]], report: Report) -> N
 
 def _annotated(text: bytes, path: str, found: Sequence[Proposal]) -> bytes:
     encoding = decoding.encoding_of(text)
-    edits = [edit for one in found for edit in one.edits]
-    new = applied(text.decode(encoding), edits).encode(encoding)
-    dtypes = {dtype for one in found for dtype in one.dtypes}
-    imports = importing(new, path, dtypes)
-    return applied(new.decode(encoding), imports).encode(encoding)
+    edits: list[Edit] = []
+    dtypes: set[str] = set()
+    for one in found:
+        edits += one.edits
+        dtypes.update(one.dtypes)
+    decoded = applied(text.decode(encoding), edits)
+    imports = importing(decoded.encode(encoding), path, dtypes)
+    return applied(decoded, imports).encode(encoding)
 
 
 def _show(
@@ -140,7 +146,6 @@ def _show(
     if options.diff:
         sys.stdout.writelines(made.difference())
     else:
-        made.counts = Counter(dict.fromkeys(annotating.before, 1))
         made.write()
     after.diagnostics = _new(before.diagnostics, after.diagnostics)
     if after.diagnostics:

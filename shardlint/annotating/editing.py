@@ -10,28 +10,31 @@ from dataclasses import dataclass
 from shardlint import decoding, ir, messages
 from shardlint.annotating.importing import Imports, NameInUse
 from shardlint.annotating.inferring import Lacking, lacking
+from shardlint.edits import HasPlaces, insertion, line_starts, replaced, span_of
 from shardlint.engine import run
-from shardlint.fixing import line_starts, span_of
 from shardlint.found import Proposal
-from shardlint.placing import HasPlaces, Places
 from shardtypes.lang.diagnostics import Edit, Place
 
+_OPENING = frozenset("([{")
+_CLOSING = frozenset(")]}")
 
-def proposals(analysis: run, places: Places) -> tuple[Proposal, ...]:
+
+def proposals(analysis: run, text: bytes, places: HasPlaces) -> tuple[Proposal, ...]:
     """The annotations that the functions of a file lack, as far as what they do proves them; else why not."""
-    module = analysis.module
-    text = decoding.decoded(places.text(module.name))
-    editor = _Editor(text, places.of(module.name), Imports.of(module.body))
-    return tuple(editor.proposal(one) for one in lacking(analysis))
+    imports = Imports.of(analysis.module.body)
+    decoded = decoding.decoded(text)
+    editor = _Editor(decoded, places, imports)
+    found = []
+    for one in lacking(analysis):
+        proposal = editor.proposal(one)
+        found.append(proposal)
+    return tuple(found)
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
     """The text with edits that do not touch each other."""
     starts = line_starts(text)
-    spans = sorted((span_of(edit, starts) for edit in edits), reverse=True)
-    for start, end, replacement in spans:
-        text = text[:start] + replacement + text[end:]
-    return text
+    return replaced(text, [span_of(edit, starts) for edit in edits])
 
 
 @dataclass
@@ -53,64 +56,73 @@ class _Editor:
             edits = self._edits(found)
         except NameInUse as error:
             why = messages.name_in_use(str(error))
-        place = self.places.place(found.node.name_at)
         return Proposal(
-            found.name, place, tuple(edits), tuple(sorted(found.dtypes)), why
+            name=found.name,
+            place=self.places.place(found.node.name_at),
+            edits=tuple(edits),
+            dtypes=tuple(sorted(found.dtypes)),
+            why=why,
         )
 
     def _edits(self, found: Lacking) -> list[Edit]:
         made = []
         for param in found.node.params:
             text = found.parameters.get(param.name)
-            if text is not None:
-                made.append(self._of_parameter(param, self._spelled(text, found)))
+            if text is None:
+                continue
+            spelled = self._spelled(text, found)
+            edit = self._of_parameter(param, spelled)
+            made.append(edit)
         if found.result is not None:
-            text = self._spelled(found.result, found)
-            end = self._end_of_parameters(found.node)
-            made.append(Edit(end, f" -> {text}"))
+            spelled = self._spelled(found.result, found)
+            edit = self._of_result(found.node, spelled)
+            made.append(edit)
         return made
 
     def _spelled(self, text: str, found: Lacking) -> str:
         for dtype in found.dtypes:
-            text = text.replace(f"{dtype}[", f"{self.imports.spelled(dtype)}[")
-        if self.text.count('"') >= self.text.count("'"):
+            name = self.imports.spelled(dtype)
+            text = text.replace(f"{dtype}[", f"{name}[")
+        single = self.text.count("'")
+        double = self.text.count('"')
+        if double >= single:
             text = text.replace("'", '"')
         return text
 
     def _of_parameter(self, param: ir.Param, text: str) -> Edit:
         """Behind the name; a default that follows gets the blanks that it has behind an annotation."""
-        whole = self.places.place(param.at)
-        start = whole.column - 1 + len(param.name)
-        rest = self._lines[whole.line - 1][start:]
-        default = rest.lstrip()
+        place = self.places.place(param.at)
+        column = place.column + len(param.name)
+        line = self._lines[place.line - 1]
+        behind = line[column - 1 :]
+        default = behind.lstrip()
         if param.default is None or not default.startswith("="):
-            return Edit(_between(whole, start, start), f": {text}")
+            return insertion(place.path, place.line, column, f": {text}")
         value = default[1:].lstrip()
-        end = start + len(rest) - len(value)
-        return Edit(_between(whole, start, end), f": {text} = ")
+        end = column + len(behind) - len(value)
+        blanks = Place(place.path, place.line, column, place.line, end)
+        return Edit(blanks, f": {text} = ")
 
-    def _end_of_parameters(self, node: ir.Function) -> Place:
-        """Behind the parenthesis that closes them."""
+    def _of_result(self, node: ir.Function, text: str) -> Edit:
+        """Behind the parenthesis that closes the parameters."""
         name = self.places.place(node.name_at)
-        first = self._lines[name.line - 1][name.end_column - 1 :]
-        text = "".join([first, *self._lines[name.line :]])
-        depth = 0
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.string in ("(", "["):
-                depth += 1
-            if token.string in (")", "]"):
-                depth -= 1
-            if token.string == ")" and not depth:
-                line, column = token.end
-                if line == 1:
-                    column += name.end_column - 1
-                return _at(name.path, name.line + line - 1, column + 1)
-        raise LookupError(f"{node.name} has no end of its parameters")
+        lines = self._lines[name.line - 1 :]
+        lines[0] = lines[0][name.end_column - 1 :]
+        line, column = _closed("".join(lines))
+        if line == 1:
+            column += name.end_column - 1
+        return insertion(name.path, name.line + line - 1, column + 1, f" -> {text}")
 
 
-def _at(path: str, line: int, column: int) -> Place:
-    return Place(path, line, column, line, column)
-
-
-def _between(place: Place, start: int, end: int) -> Place:
-    return Place(place.path, place.line, start + 1, place.line, end + 1)
+def _closed(text: str) -> tuple[int, int]:
+    """Where the first parenthesis closes: the line, from 1, and the column behind it, from 0."""
+    depth = 0
+    reader = io.StringIO(text)
+    for token in tokenize.generate_tokens(reader.readline):
+        if token.string in _OPENING:
+            depth += 1
+        elif token.string in _CLOSING:
+            depth -= 1
+        if token.string == ")" and not depth:
+            return token.end
+    raise LookupError(f"no parenthesis closes in {text[:80]!r}")

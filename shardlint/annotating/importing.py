@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shardlint import decoding, ir
+from shardlint.edits import insertion
+from shardlint.engine.conditions import bound_in
 from shardlint.lower import lower
 from shardlint.positions import Positions
 from shardtypes.lang.diagnostics import Edit, Place
@@ -19,28 +21,42 @@ class NameInUse(Exception):
 
 @dataclass(frozen=True)
 class Imports:
-    """What a file imports of ``shardtypes``: names, by what they are called in it, with the ``last`` statement that
-    does; or the package, as ``module``."""
+    """What a file imports at its top level: names of ``shardtypes``, by what they are called in it, with the ``last``
+    statement that does, or the package, as ``module``; ``others`` are the names from elsewhere."""
 
     body: tuple[ir.Stmt, ...]
     bound: Mapping[str, str]
     last: ir.ImportFrom | None
     module: str | None
+    others: frozenset[str]
 
     @classmethod
     def of(cls, body: tuple[ir.Stmt, ...]) -> Imports:
-        """Those at the top level of a file."""
+        """Those of a file."""
         bound: dict[str, str] = {}
+        others: set[str] = set()
         last = None
         package = None
         for node in body:
-            if isinstance(node, ir.ImportFrom) and node.module == _HOME and node.names:
-                bound.update(node.names)
-                last = node
             if isinstance(node, ir.Import):
-                homes = [own for own, target in node.bindings if target == _HOME]
-                package = homes[-1] if homes else package
-        return cls(body, bound, last, package)
+                modules = dict(node.bindings)
+                others |= modules.keys()
+                for name, module in modules.items():
+                    package = name if module == _HOME else package
+            elif isinstance(node, ir.ImportFrom) and node.names:
+                names = dict(node.names)
+                if node.module == _HOME:
+                    bound.update(names)
+                    last = node
+                else:
+                    others |= set(names.values())
+        return cls(
+            body=body,
+            bound=bound,
+            last=last,
+            module=package,
+            others=frozenset(others),
+        )
 
     def spelled(self, dtype: str) -> str:
         """How the file writes the name of a dtype.
@@ -52,7 +68,7 @@ class Imports:
             return self.bound[dtype]
         if self._uses_package:
             return f"{self.module}.{dtype}"
-        if dtype in self._others():
+        if dtype in self.others or dtype in bound_in(self.body):
             raise NameInUse(dtype)
         return dtype
 
@@ -65,21 +81,6 @@ class Imports:
     @property
     def _uses_package(self) -> bool:
         return self.module is not None and self.last is None
-
-    def _others(self) -> Iterator[str]:
-        """What the file binds at its top level."""
-        for node in ir.statements(self.body):
-            match node:
-                case ir.Function(name=name) | ir.Class(name=name):
-                    yield name
-                case ir.Import(bindings=pairs):
-                    yield from (own for own, _ in pairs)
-                case ir.ImportFrom(names=names):
-                    yield from (own for _, own in names or ())
-                case ir.Assign(targets=targets):
-                    yield from (one.id for one in targets if isinstance(one, ir.Name))
-                case _:
-                    pass
 
 
 def importing(text: bytes, path: str, dtypes: Iterable[str]) -> list[Edit]:
@@ -95,35 +96,44 @@ def importing(text: bytes, path: str, dtypes: Iterable[str]) -> list[Edit]:
         return []
     places = Positions.of(lowered, path)
     if imports.last is not None:
-        lines = decoding.lines(decoding.decoded(text), keepends=True)
-        return [_added(lines, places.place(imports.last.at), missing)]
-    line = f"from {_HOME} import {', '.join(missing)}"
+        place = places.place(imports.last.at)
+        decoded = decoding.decoded(text)
+        lines = decoding.lines(decoded, keepends=True)
+        edit = _added(lines, place, missing)
+        return [edit]
+    names = ", ".join(missing)
+    line = f"from {_HOME} import {names}"
     before, after = _around(imports.body)
     if before is None:
         place = places.place(after.at)
-        return [Edit(_at(path, place.line, place.column), f"{line}\n\n")]
-    place = places.place(before.at)
-    return [Edit(_at(path, place.end_line, place.end_column), f"\n{line}")]
+        edit = insertion(path, place.line, place.column, f"{line}\n\n")
+    else:
+        place = places.place(before.at)
+        edit = insertion(path, place.end_line, place.end_column, f"\n{line}")
+    return [edit]
 
 
 def _added(lines: Sequence[str], place: Place, missing: Sequence[str]) -> Edit:
     """Names at the end of an import, which may be in parentheses, with a name on each line."""
     names = ", ".join(missing)
-    last = lines[place.end_line - 1][: place.end_column - 1]
+    last = lines[place.end_line - 1]
+    last = last[: place.end_column - 1]
     if not last.endswith(")"):
-        end = _at(place.path, place.end_line, place.end_column)
-        return Edit(end, f", {names}")
-    whole = "".join([*lines[: place.end_line - 1], last[:-1]])
-    before = whole.rstrip()
-    name_line = before.count("\n")
-    name_text = before.rpartition("\n")[2]
-    end = _at(place.path, name_line + 1, len(name_text) + 1)
+        return insertion(place.path, place.end_line, place.end_column, f", {names}")
+    whole = [*lines[: place.end_line - 1], last[:-1]]
+    joined = "".join(whole)
+    before = joined.rstrip()
+    line = before.count("\n") + 1
+    _, _, behind = before.rpartition("\n")
     comma = "" if before.endswith(",") else ","
-    if name_line + 1 == place.end_line:
-        return Edit(end, f"{comma} {names}")
-    indent = name_text[: len(name_text) - len(name_text.lstrip())]
-    each = "".join(f"\n{indent}{name}," for name in missing)
-    return Edit(end, f"{comma}{each}")
+    if line == place.end_line:
+        text = f"{comma} {names}"
+    else:
+        blanks = len(behind) - len(behind.lstrip())
+        indent = behind[:blanks]
+        rows = [f"\n{indent}{name}," for name in missing]
+        text = comma + "".join(rows)
+    return insertion(place.path, line, len(behind) + 1, text)
 
 
 def _around(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt | None, ir.Stmt]:
@@ -133,12 +143,6 @@ def _around(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt | None, ir.Stmt]:
     for node in body:
         if isinstance(node, (ir.Import, ir.ImportFrom)):
             last = node
-            continue
-        if isinstance(node, ir.ExprStmt) and isinstance(node.value, ir.Const):
-            continue
-        return last, node
+        elif not isinstance(node, ir.ExprStmt):
+            return last, node
     return last, body[-1]
-
-
-def _at(path: str, line: int, column: int) -> Place:
-    return Place(path, line, column, line, column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 
 from shardlint import ir, messages
 from shardlint.annotating.spelling import Spelling
@@ -88,26 +89,40 @@ def _is_unlike_others(node: ir.Function) -> bool:
 def _infer(analysis: run, found: Lacking, returned: list[Returned]) -> None:
     it = analysis.it
     node = found.node
+    module = analysis.module.name
     names: set[str] = set()
     for param in node.params:
-        names |= names_in(it, resolve(it, param.annotation, analysis.module.name))
+        type_ = resolve(it, param.annotation, module)
+        names |= names_in(it, type_)
     fields = returned[0].names - names
-    spelling = Spelling(frozenset(names), fields, _numbers(node))
+    spelling = Spelling(
+        names=frozenset(names),
+        fields=fields,
+        numbers=_numbers(node),
+    )
     assigned = frozenset(bound_in(node.body))
     for param in _open_parameters(node):
         if param.name in assigned:  # it may hold something else by then
             continue
-        value = _joined([one.parameters.get(param.name) for one in returned])
-        text = None if value is None else spelling.parameter(value)
+        held = [one.parameters.get(param.name) for one in returned]
+        value = _joined(held)
+        if value is None:
+            continue
+        text = spelling.parameter(value)
         if text is not None:
             found.parameters[param.name] = text
     if node.returns is None:
-        result = _joined([one.result for one in returned])
-        if result is not None:
-            found.result = spelling.result(result)
-        if isinstance(result, Unknown):
-            found.why = messages.result_not_known(result.reason or "unknown")
+        results = [one.result for one in returned]
+        _infer_result(found, spelling, results)
     found.dtypes = frozenset(spelling.used)
+
+
+def _infer_result(found: Lacking, spelling: Spelling, results: list[Value]) -> None:
+    result = reduce(join, results)
+    found.result = spelling.result(result)
+    if isinstance(result, Unknown):
+        reason = result.reason or "unknown"
+        found.why = messages.result_not_known(reason)
 
 
 def _numbers(node: ir.Function) -> frozenset[int]:

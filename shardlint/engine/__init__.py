@@ -26,7 +26,6 @@ from shardlint.engine.arguments import parameter_value
 from shardlint.engine.evaluator import Evaluator
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
-from shardlint.engine.plain import constant
 from shardlint.engine.regions import Region, Regions
 from shardlint.engine.sharding import explicit
 from shardlint.engine.sharding.elsewhere import may_be_manual, views_of
@@ -34,7 +33,7 @@ from shardlint.engine.sharding.manual import annotated_axes, configured, own_vie
 from shardlint.engine.sharding.manual_entry import entered
 from shardlint.engine.sharding.manual_exit import Change, certain
 from shardlint.engine.sharding.signatures import says_axes
-from shardlint.engine.shown import rows, see_result
+from shardlint.engine.shown import rows, see_end
 from shardlint.engine.types import (
     ArrayType,
     ClassType,
@@ -408,13 +407,7 @@ class run:
             if it.view is not None:
                 value = change(entered(frame, it.view, value, region, param.name))
             frame.variables[param.name] = value
-        for name in {
-            one.rpartition(".")[0] for one in frame.bindings.sizes if "." in one
-        }:
-            own = (
-                one for one in frame.bindings.sizes if one.rpartition(".")[0] == name
-            )
-            frame.facts = frame.facts.speaking(own)
+        _speak_of_fields(frame)
         frame.facts = _constants(
             frame.facts,
             closure,
@@ -429,10 +422,8 @@ class run:
         it.stack.append((module, -1, node))
         try:
             ends = statements.block(it, frame, node.body)
-            if not ends:
-                see_result(it, frame, constant(None))
             if it.signatures is not None:
-                it.signatures.finished.add(node.at)
+                see_end(it.signatures, frame, node, ends)
             stale_states.check(it, frame, node.body)
         finally:
             it.stack.pop()
@@ -517,6 +508,17 @@ def _open_rank(frame: Frame, type_: ArrayType, rank: int) -> None:
                 # for kauldron, '*B' of one dimension is 'B'
                 sizes = [Size.symbol(name)]
             frame.bindings.bind_variadic(name, tuple(sizes))
+
+
+def _speak_of_fields(frame: Frame) -> None:
+    """Sizes of the fields of one instance are names that go together."""
+    fields: dict[str, list[str]] = {}
+    for name in frame.bindings.sizes:
+        instance, dot, _ = name.rpartition(".")
+        if dot:
+            fields.setdefault(instance, []).append(name)
+    for names in fields.values():
+        frame.facts = frame.facts.speaking(names)
 
 
 def _promise(it: Interpreter, frame: Frame, node: ir.Function) -> None:

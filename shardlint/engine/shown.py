@@ -14,6 +14,7 @@ from shardlint.engine.sharding import specs
 from shardlint.engine.sharding.manual_entry import displayed
 from shardlint.knowledge import FULLY, IN_PART, NOT_AT_ALL, RANK_ONLY, Knowledge
 from shardlint.ops.sharding.state import sharded
+from shardlint.signatures import Signatures
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -160,17 +161,24 @@ def see_use(
         _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
 
 
-def see_result(it: Interpreter, frame: Frame, value: Value) -> None:
+def see_result(signatures: Signatures, frame: Frame, value: Value) -> None:
     """Keep what a function that is checked returns, for those who ask for signatures."""
     func = frame.function
-    if it.signatures is None or not frame.checking or func is None:
-        return
-    if not isinstance(func.node, ir.Function):
+    if not frame.checking or func is None or not isinstance(func.node, ir.Function):
         return
     if frame.inside:
-        it.signatures.manual.add(func.node.at)
+        signatures.manual.add(func.node.at)
     else:
-        it.signatures.keep(func.node, value, frame.variables, frame.named)
+        signatures.keep(func.node, value, frame.variables, frame.named)
+
+
+def see_end(
+    signatures: Signatures, frame: Frame, node: ir.Function, ends: bool
+) -> None:
+    """A function that is checked was followed to its end; one that does not return or raise before gives None."""
+    signatures.finished.add(node.at)
+    if not ends:
+        see_result(signatures, frame, Literal(None))
 
 
 def rows(

@@ -383,7 +383,8 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
     value = constant(None) if node.value is None else evaluate(it, frame, node.value)
     frame.returned.append(value)
     frame.leave(value)
-    see_result(it, frame, value)
+    if it.signatures is not None:
+        see_result(it.signatures, frame, value)
     if frame.view is not None and node.value is not None:
         manual_exit.leave(it, frame, node.value, value)
     boundaries.leave(

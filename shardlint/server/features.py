@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from lsprotocol import types as lsp
 
 from shardlint.annotating.importing import importing
-from shardlint.fixing import chosen, line_starts, span_of
+from shardlint.edits import line_starts, span_of
+from shardlint.fixing import chosen
 from shardlint.rules import rule
 from shardlint.server.device_arrays import local_shape
 from shardlint.server.documents import Document

@@ -15,11 +15,12 @@ from shardlint import ir
 from shardlint.cache import Cache
 from shardlint.config import Config
 from shardlint.discovery import Discovery
+from shardlint.edits import HasPlaces
 from shardlint.engine import Part, run
 from shardlint.engine.expected_errors import expects_any
 from shardlint.lower import Lowered, lower
 from shardlint.outline import Outline, outline
-from shardlint.placing import HasPlaces, Places, placed
+from shardlint.placing import Places, placed
 from shardlint.positions import Positions
 from shardlint.project import MAPPED, Project
 from shardlint.run import Report, _Run
