@@ -131,8 +131,9 @@ def _added(lines: Sequence[str], place: Place, missing: Sequence[str]) -> Edit:
     else:
         blanks = len(behind) - len(behind.lstrip())
         indent = behind[:blanks]
-        rows = [f"\n{indent}{name}," for name in missing]
-        text = comma + "".join(rows)
+        text = comma
+        for name in missing:
+            text += f"\n{indent}{name},"
     return insertion(place.path, line, len(behind) + 1, text)
 
 
