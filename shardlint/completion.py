@@ -13,6 +13,7 @@ from shardlint.rules import all_rules
 #: What reads the options of each command.
 _COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "check": options.check_parser,
+    "annotate": options.annotate_parser,
     "baseline": options.baseline_parser,
     "completion": options.completion_parser,
     "cost": options.cost_parser,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,6 +15,7 @@ from shardlint.server.documents import Document
 from shardtypes.lang import Shape, ShapeSyntaxError, Size, format_shape
 from shardtypes.lang import parse as parse_shape
 from shardtypes.lang.array_names import SHARDTYPES_DTYPES
+from shardtypes.lang.drawing import declared
 from shardtypes.lang.dtypes import bits
 
 ARRAY = re.compile(r"^(?:(?P<dtype>\w+))\[(?P<quote>['\"])(?P<shape>.*?)(?P=quote)\]")
@@ -94,6 +96,20 @@ def local_shape(document: Document, text: str) -> str | None:
     for axis, size in local.mesh.items():
         devices.append(f"{axis}={size}")
     return f"on each device of {', '.join(devices)}: {local}"
+
+
+def picture(document: Document, text: str) -> str | None:
+    """An array of this type as it lies on the mesh, as an image in Markdown; None where it is whole on every device or
+    no mesh is known."""
+    array = ShownArray.read(text)
+    mesh = _mesh(document)
+    if array is None or not mesh or not mesh.keys() >= set(array.axes):
+        return None
+    if all(mesh[axis] == 1 for axis in array.axes):
+        return None
+    drawing = declared(text, array.shape, mesh)
+    data = b64encode(drawing.svg().encode()).decode()
+    return f"![{text}](data:image/svg+xml;base64,{data})"
 
 
 def bytes_of(dtype: str, sizes: Sequence[Size]) -> Size | None:

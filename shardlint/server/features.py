@@ -12,7 +12,7 @@ from shardlint.annotating.importing import importing
 from shardlint.edits import line_starts, span_of
 from shardlint.fixing import chosen
 from shardlint.rules import rule
-from shardlint.server.device_arrays import local_shape
+from shardlint.server.device_arrays import local_shape, picture
 from shardlint.server.documents import Document
 from shardlint.server.known_names import known_at
 from shardlint.server.serving import Server
@@ -105,7 +105,10 @@ def _hovers(
     one = known_at(document, at.line, column)
     if one is not None:
         local = local_shape(document, one.text)
-        more = "".join(f"\n\n{text}" for text in (one.why, local) if text)
+        drawn = None
+        if server.preferences.hover_pictures:
+            drawn = picture(document, one.text)
+        more = "".join(f"\n\n{text}" for text in (one.why, local, drawn) if text)
         place = server.range(document.lines, one.place)
         yield place, f"```python\n{one.name}: {one.text}\n```{more}"
     for found in document.findings():

@@ -14,13 +14,15 @@ SECTION = "shardlint"
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """``inlay_hints``: whether types are shown as hints."""
+    """``inlay_hints``: whether types are shown as hints; ``hover_pictures``: whether hover draws sharded arrays, for
+    editors that show images in Markdown."""
 
     inlay_hints: bool = True
+    hover_pictures: bool = False
 
 
 #: The names that editors use, and the fields that they set.
-KEYS = {"inlayHints": "inlay_hints"}
+KEYS = {"inlayHints": "inlay_hints", "hoverPictures": "hover_pictures"}
 
 
 def section(settings: object) -> object:

@@ -332,9 +332,11 @@ def test_an_edit_is_analysed_alone(
     project = edited(0)
     analysed: list[str] = []
 
-    def watched(project: object, module: object, config: object, uses: bool) -> object:
+    def watched(
+        project: object, module: object, config: object, **more: object
+    ) -> object:
         analysed.append(module.name)  # type: ignore[attr-defined]  # a lowered module
-        return run(project, module, config, uses)  # type: ignore[arg-type]  # passed on as they came
+        return run(project, module, config, **more)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(placing, "run", watched)
     config = Config(root=project.folder, jobs=1)

@@ -227,11 +227,11 @@ def test_a_failure_of_our_own_is_never_silent(
     from shardlint.engine import run
 
     def fails_on_a(
-        project: object, module: object, config: object, uses: bool
+        project: object, module: object, config: object, **more: object
     ) -> object:
         if getattr(module, "name", "") == "a":
             raise RuntimeError("boom")
-        return run(project, module, config, uses)  # type: ignore[arg-type]  # passed on as they came
+        return run(project, module, config, **more)  # type: ignore[arg-type]  # passed on as they came
 
     monkeypatch.setattr(placing, "run", fails_on_a)
     write({"a.py": WRONG, "b.py": WRONG})

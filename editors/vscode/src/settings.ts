@@ -8,10 +8,11 @@ export interface Settings {
   interpreter: string;
   args: string[];
   inlayHints: boolean;
+  hoverPictures: boolean;
 }
 
 /** What the server reads of the settings, under the same names. */
-export type ServerSettings = Pick<Settings, "inlayHints">;
+export type ServerSettings = Pick<Settings, "inlayHints" | "hoverPictures">;
 
 /** What variables in settings stand for. */
 export interface Variables {
@@ -29,7 +30,7 @@ export interface Read {
 /** Settings that need another start of the server when they change. */
 export const STARTING = ["enable", "path", "interpreter", "args"] as const;
 /** Settings that a running server takes over. */
-export const RUNNING = ["inlayHints"] as const;
+export const RUNNING = ["inlayHints", "hoverPictures"] as const;
 
 /** Read the settings; `get` gives the value of one, undefined where there is none. */
 export function readSettings(get: (name: string) => unknown, variables: Variables): Read {
@@ -64,13 +65,14 @@ export function readSettings(get: (name: string) => unknown, variables: Variable
     interpreter: replaced("interpreter", valueOf("interpreter", "a path", isString, "")),
     args: args.map((each) => replaced("args", each)),
     inlayHints: valueOf("inlayHints", "true or false", isBoolean, true),
+    hoverPictures: valueOf("hoverPictures", "true or false", isBoolean, true),
   };
   return { settings, problems };
 }
 
 /** What the server is told when it starts, and when it changes. */
 export function forServer(settings: Settings): ServerSettings {
-  return { inlayHints: settings.inlayHints };
+  return { inlayHints: settings.inlayHints, hoverPictures: settings.hoverPictures };
 }
 
 function valueOfVariable(name: string, variables: Variables): string | undefined {

@@ -1,8 +1,10 @@
-"""The language server offers to annotate the function whose head the cursor is in."""
+"""The language server offers to annotate functions, and draws arrays where an editor shows images."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from lsprotocol import types as lsp
@@ -62,6 +64,43 @@ def test_the_function_is_annotated(tmp_path: Path) -> None:
         assert new == wanted
 
     drive(tmp_path, script)
+
+
+def test_hover_draws_sharded_arrays_where_the_editor_shows_images(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "model.py"
+    (tmp_path / "pyproject.toml").write_text(
+        "[tool.shardlint]\nmesh = { d = 2, t = 4 }\n"
+    )
+    text = (
+        TEXT
+        + '\n\ndef fourth(x: f32["B/d M/t"], w: f32["M"]) -> f32["B/d M/t"]:\n    y = x + 1\n    return y + w\n'
+    )
+
+    async def hover(editor: Editor, line: int, column: int) -> str:
+        document = lsp.TextDocumentIdentifier(path.as_uri())
+        at = lsp.Position(line, column)
+        found = await editor.text_document_hover_async(lsp.HoverParams(document, at))
+        assert found is not None and isinstance(found.contents, lsp.MarkupContent)
+        return found.contents.value
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, text)
+        await editor.until(lambda found: bool(found.diagnostics))
+        shown = await hover(editor, 18, 4)
+        label, _, data = shown.partition("](data:image/svg+xml;base64,")
+        assert label.endswith("![float32['B/d M/t']")
+        svg = b64decode(data.rpartition(")")[0]).decode()
+        parts = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}rect")
+        assert len(parts) == 8
+        assert "data:" not in await hover(editor, 19, 15)  # whole on every device
+        editor.workspace_did_change_configuration(
+            lsp.DidChangeConfigurationParams({"shardlint": {"hoverPictures": False}})
+        )
+        assert "data:" not in await hover(editor, 18, 4)
+
+    drive(tmp_path, script, preferences={"hoverPictures": True})
 
 
 def test_lines_that_moved(tmp_path: Path) -> None:
