@@ -55,7 +55,7 @@ CASES = {
         f"ST301 result of f is made of each device's part of a sum: jnp.max is applied to {PARTIAL}",
         (CONTRACTED,),
     ),
-    "class A:\n  @typed_shard_map\n  def f(self, x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:\n    return x @ w\n": (
+    "class A:\n  @typed_shard_map\n  def f(self, x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']: return x @ w\n": (
         "ST301 result of f is a partial sum over 't': call lax.psum(…, 't') first",
         (CONTRACTED,),
     ),
