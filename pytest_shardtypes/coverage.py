@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Dimension = tuple[str, str, int, str]
 # (function, role in it, annotation, mesh)
 Verified = tuple[str, str, str, str]
+# (function, role in it, what happened)
+Event = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Coverage:
     compiled, ``seconds`` to how long it took. ``proved`` maps the node id of a call of a mapped function to what
     comparing it with one device gave; ``not_compared`` are such functions, where they were only counted.
     ``intermediates`` are the arrays of such a call on the devices: the place of each, the array, the line, a remark.
+    ``compared`` are the dimensions that were compared on some mesh, be the axis of one device or more; ``missed`` says
+    how often an array could not be compared and why, ``failures`` how often it was not as declared and why, where the
+    role is known; ``laws`` maps the node id of a law of dimensions to its verdict.
     """
 
     checks: Mapping[str, int]
@@ -48,6 +53,10 @@ class Coverage:
     intermediates: Mapping[str, tuple[tuple[str, ...], ...]] = field(
         default_factory=dict
     )
+    compared: tuple[Dimension, ...] = ()
+    missed: Mapping[Event, int] = field(default_factory=dict)
+    failures: Mapping[Event, int] = field(default_factory=dict)
+    laws: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def unreached(self) -> tuple[str, ...]:
@@ -80,7 +89,9 @@ class Coverage:
         plain["dimensions"] = [
             [*key, verified] for key, verified in sorted(self.dimensions.items())
         ]
-        for name in ("layouts", "too_early", "never_imported"):
+        for name in ("missed", "failures"):
+            plain[name] = [[*key, count] for key, count in sorted(plain[name].items())]
+        for name in ("layouts", "too_early", "never_imported", "compared"):
             plain[name] = [
                 list(entry) if isinstance(entry, tuple) else entry
                 for entry in plain[name]
@@ -107,6 +118,13 @@ class Coverage:
         )
         for name in ("too_early", "never_imported", "not_compared"):
             values[name] = tuple(plain[name])
+        values["compared"] = tuple(
+            (name, role, dim, axis) for name, role, dim, axis in plain["compared"]
+        )
+        for kind in ("missed", "failures"):
+            values[kind] = {
+                (name, role, text): count for name, role, text, count in plain[kind]
+            }
         values["collectives"] = {
             name: tuple(lines) for name, lines in plain["collectives"].items()
         }
@@ -135,9 +153,11 @@ def take(hook: PackageHook) -> Coverage:
             dimensions.update(
                 ((name, *entry), False) for entry in declared_axes(function)
             )
+    compared: list[Dimension] = []
     for name, role, dim, axis, verified in counted["dimensions"]:
         if name.startswith(inside):
             dimensions[name, role, dim, axis] = verified
+            compared.append((name, role, dim, axis))
     return Coverage(
         checks=counted["checks"],
         not_possible=counted["not_possible"],
@@ -154,7 +174,14 @@ def take(hook: PackageHook) -> Coverage:
         too_early=hook.too_early,
         never_imported=hook.never_imported(),
         checking=_added(counted["seconds"], hook.times.seconds),
+        compared=tuple(sorted(compared)),
+        missed=_inside(counted["missed"], inside),
+        failures=_inside(counted["failures"], inside),
     )
+
+
+def _inside(events: Mapping[Event, int], packages: tuple[str, ...]) -> dict[Event, int]:
+    return {key: count for key, count in events.items() if key[0].startswith(packages)}
 
 
 def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
@@ -175,6 +202,9 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
     too_early: set[str] = set()
     never_imported: set[str] | None = None
     not_compared: set[str] = set()
+    compared: set[Dimension] = set()
+    missed: Counter[Event] = Counter()
+    failures: Counter[Event] = Counter()
     for part in parts:
         checks.update(part.checks)
         not_possible.update(part.not_possible)
@@ -186,6 +216,9 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         layouts.update(dict.fromkeys(part.layouts))
         too_early.update(part.too_early)
         not_compared.update(part.not_compared)
+        compared.update(part.compared)
+        missed.update(part.missed)
+        failures.update(part.failures)
         missing = set(part.never_imported)
         never_imported = missing if never_imported is None else never_imported & missing
     return Coverage(
@@ -199,4 +232,7 @@ def merge(parts: Iterable[Coverage]) -> Coverage:
         never_imported=tuple(sorted(never_imported or ())),
         checking=checking,
         not_compared=tuple(sorted(not_compared)),
+        compared=tuple(sorted(compared)),
+        missed=missed,
+        failures=failures,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_shardtypes import drawing, sources
 from pytest_shardtypes.coverage import Coverage
+from pytest_shardtypes.reasons import reasons
 
 SLOWEST = 20
 DRAWINGS = 24
@@ -51,11 +52,14 @@ def page(coverage: Coverage, root: Path) -> str:
     sections = [
         ("Files", _files(coverage, root)),
         ("Never verified", _unverified(coverage)),
+        ("Checks that failed", _failures(coverage)),
         ("Sources", _sources(coverage, root)),
         ("Layouts that were verified", _layouts(coverage)),
         ("Collectives by test", _collectives(coverage, root)),
         ("Arrays on the devices", _intermediates(coverage)),
-        ("Functions traced", _traced(coverage)),
+        ("Functions traced", _verdicts("function", coverage.traced)),
+        ("Mapped functions compared", _verdicts("call", coverage.proved)),
+        ("Laws of dimensions", _verdicts("law", coverage.laws)),
         ("Slowest checks", _slowest_checks(coverage)),
         ("Slowest tests and traces", _slowest(("test", "seconds"), coverage.seconds)),
         ("Checks that were not possible", _not_possible(coverage)),
@@ -118,13 +122,30 @@ def _unverified(coverage: Coverage) -> str:
             escape(role),
             str(dim),
             f"<code>{escape(axis)}</code>",
+            "<br>".join(map(escape, reasons(coverage, (name, role, dim, axis)))),
         )
         for name, role, dim, axis in coverage.unverified
     ]
     if not rows:
         return ""
     why = "No test compared these on a mesh where the axis is larger than 1: nothing says that they are sharded so."
-    return f"<p>{why}</p>{_table(('function', 'where', 'dimension', 'axis'), rows)}"
+    header = ("function", "where", "dimension", "axis", "why")
+    return f"<p>{why}</p>{_table(header, rows)}"
+
+
+def _failures(coverage: Coverage) -> str:
+    rows = [
+        (
+            f"<code>{escape(name)}</code>",
+            escape(role),
+            escape(message),
+            str(count),
+        )
+        for (name, role, message), count in sorted(coverage.failures.items())
+    ]
+    if not rows:
+        return ""
+    return _table(("function", "where", "what was wrong", "times"), rows)
 
 
 def _files(coverage: Coverage, root: Path) -> str:
@@ -240,16 +261,25 @@ def _intermediates(coverage: Coverage) -> str:
     return f"<p>{why}</p>{''.join(parts)}"
 
 
-def _traced(coverage: Coverage) -> str:
-    kinds = {
-        "passed": "<span class=yes>holds</span>",
-        "failed": "<span class=no>fails</span>",
-    }
-    rows = [
-        (f"<code>{escape(node)}</code>", kinds.get(verdict, escape(verdict)))
-        for node, verdict in sorted(coverage.traced.items())
-    ]
-    return _table(("function", "verdict"), rows) if rows else ""
+#: The words of verdicts, with the class of their mark.
+_WORDS = {
+    "passed": ("holds", "yes"),
+    "failed": ("fails", "no"),
+    "proved": ("proved", "yes"),
+    "refuted": ("refuted", "no"),
+}
+
+
+def _verdicts(what: str, verdicts: Mapping[str, str]) -> str:
+    """A verdict a row, with its reason: the numbers, and the lines that lead there."""
+    rows = []
+    for name, text in sorted(verdicts.items()):
+        verdict, _, reason = text.partition(": ")
+        word, mark = _WORDS.get(verdict, (verdict, ""))
+        shown = f"<pre>{escape(reason)}</pre>" if "\n" in reason else escape(reason)
+        cells = (f"<code>{escape(name)}</code>", f"<span class='{mark}'>{word}</span>")
+        rows.append((*cells, shown))
+    return _table((what, "verdict", "why"), rows) if rows else ""
 
 
 def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
 from pytest_shardtypes.page import page
+from pytest_shardtypes.reasons import reasons
 from shardtypes.whole_files import write_whole
 
 
@@ -31,4 +32,7 @@ def _json(coverage: Coverage) -> str:
     plain = coverage.to_json()
     plain["unreached"] = list(coverage.unreached)
     plain["unverified"] = [list(key) for key in coverage.unverified]
+    plain["why_unverified"] = [
+        [*key, list(reasons(coverage, key))] for key in coverage.unverified
+    ]
     return json.dumps(plain, indent=2, sort_keys=True) + "\n"

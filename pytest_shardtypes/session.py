@@ -285,6 +285,7 @@ class Run:
             intermediates={} if self.proving is None else self.proving.intermediates,
             collectives=self.facts.collectives,
             seconds=self.facts.seconds,
+            laws={} if self.laws is None else self.laws.verdicts,
         )
         terminalreporter.section("shardtypes")
         for name in () if self.tracing is None else self.tracing.useless_examples:

@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from pytest_shardtypes.coverage import Coverage
+from pytest_shardtypes.reasons import reasons
 
 _TOKEN = re.compile(rb"[^\s'\"]+")
 _AXIS = re.compile(rb"(?<!/)/(?!/)\w+")
@@ -147,7 +148,10 @@ def _marks(
                 word = axis[0][1:].decode()
                 verified = coverage.dimensions.get((name, role, dim, word))
                 if verified is not None:
-                    says = f"dimension {dim} over {word}: {'verified' if verified else 'never verified'}"
+                    says = f"dimension {dim} over {word}: verified"
+                    if not verified:
+                        why = "; ".join(reasons(coverage, (name, role, dim, word)))
+                        says = f"dimension {dim} over {word}: never verified: {why}"
                     start = text.col_offset + token.start() + axis.start()
                     yield (
                         text.lineno,

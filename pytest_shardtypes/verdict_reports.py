@@ -14,6 +14,11 @@ class CouldNotTell(Exception):
     """There is no answer; the message says why."""
 
 
+def _without_mark(text: str) -> str:
+    """What a failure says, without what pytest marks its first line with."""
+    return text.removeprefix("E").lstrip(" ")
+
+
 class VerdictReports:
     """The hooks for items of one ``kind``. Their reports carry the verdict as ``attribute``, by which those of xdist's
     workers are known; ``verdicts`` has them by node id."""
@@ -52,12 +57,12 @@ class VerdictReports:
         """Remember the verdicts, those of xdist's workers too."""
         verdict = getattr(report, self._attribute, None)
         if verdict is not None:
-            text = (
-                report.longrepr[2]
-                if isinstance(report.longrepr, (tuple, list))
-                else verdict
-            )
-            self.verdicts[report.nodeid] = str(text)
+            text = str(verdict)
+            if isinstance(report.longrepr, (tuple, list)):
+                text = str(report.longrepr[2])
+            elif report.failed:
+                text = f"{verdict}: {_without_mark(str(report.longrepr))}"
+            self.verdicts[report.nodeid] = text
 
     def pytest_report_teststatus(
         self, report: pytest.TestReport

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import venv
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import Parser
 from pathlib import Path
@@ -102,15 +104,28 @@ class Hour:
     def bin(self) -> Path:
         return self.folder / "environment" / ("Scripts" if os.name == "nt" else "bin")
 
-    def run(self, *command: str | Path, status: int = 0, given: str = "") -> str:
-        """The standard output of a command that has to end with this status.
+    def run(
+        self,
+        *command: str | Path,
+        status: int = 0,
+        given: str = "",
+        more: Mapping[str, str] | None = None,
+        together: bool = False,
+    ) -> str:
+        """The standard output of a command that has to end with this status; ``together`` with what it says to standard
+        error. ``more`` are variables that it gets.
 
         Raises:
             StepFailed: it ended otherwise, or did not end.
         """
         words = [str(word) for word in command]
         self.said.append(f"$ {shlex.join(words)}")
-        environment = {k: v for k, v in os.environ.items() if k not in _NOT_OURS}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in _NOT_OURS and not name.startswith("GIT_")
+        }
+        environment |= more or {}
         try:
             done = subprocess.run(
                 words,
@@ -126,15 +141,20 @@ class Hour:
             raise StepFailed(f"no end after {MOST} seconds") from None
         self.said += [done.stdout, done.stderr]
         expect(done.returncode == status, f"status {status}, got {done.returncode}")
-        return done.stdout
+        return done.stdout + done.stderr if together else done.stdout
 
     def lint(self, *arguments: str | Path, status: int) -> str:
         """The output of ``shardlint``."""
         return self.run(self.bin / "shardlint", *arguments, status=status)
 
-    def python(self, *arguments: str | Path, status: int = 0) -> str:
+    def python(
+        self,
+        *arguments: str | Path,
+        status: int = 0,
+        more: Mapping[str, str] | None = None,
+    ) -> str:
         """The output of the environment's Python."""
-        return self.run(self.bin / "python", *arguments, status=status)
+        return self.run(self.bin / "python", *arguments, status=status, more=more)
 
 
 def expect(is_so: bool, what: str) -> None:
@@ -181,15 +201,14 @@ def install(hour: Hour) -> None:
     """An empty environment, and the wheel in it."""
     known = packages()
     venv.create(hour.folder / "environment", with_pip=known is None)
-    options = ("--quiet", "--disable-pip-version-check")
     if known is None:
-        hour.python("-m", "pip", "install", *options, f"{hour.wheel}[{EXTRAS}]")
+        hour.python("-m", "pip", "install", *_QUIETLY, f"{hour.wheel}[{EXTRAS}]")
     else:
         own = Path(hour.python("-c", _WHERE).strip())
         (own / "first_hour.pth").write_text(f"{known}\n", encoding="utf-8")
         pip = (_python_of_packages(), "-m", "pip", "--python", hour.bin / "python")
         again = ("--no-deps", "--ignore-installed")
-        hour.run(*pip, "install", *options, *again, hour.wheel)
+        hour.run(*pip, "install", *_QUIETLY, *again, hour.wheel)
     code = "import shardtypes; print(shardtypes.__file__)"
     place = Path(hour.python("-P", "-c", code).strip())
     expect(place.is_relative_to(hour.folder), f"shardtypes of the wheel, not {place}")
@@ -197,6 +216,22 @@ def install(hour: Hour) -> None:
     expect(said == ["shardlint", *hour.about["Version"]], "the version of the wheel")
 
 
+def add_tool(hour: Hour, module: str, requirements: Sequence[str]) -> None:
+    """Put a tool into the environment; where packages are those of a folder, it has to be among them."""
+    if packages() is None:
+        hour.python("-m", "pip", "install", *_QUIETLY, *requirements)
+    else:
+        hour.python("-c", f"import {module}")
+
+
+def _group(name: str) -> list[str]:
+    """The requirements of one of this project's groups of dependencies."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    found: list[str] = tomllib.loads(text)["dependency-groups"][name]
+    return found
+
+
+_QUIETLY = ("--quiet", "--disable-pip-version-check")
 _WHERE = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
@@ -247,6 +282,25 @@ def explain(hour: Hour) -> None:
         expect(text.startswith(f"# {found['code']} {found['name']}\n"), "its page")
         expect("## Use instead" in text, "the repair on the page")
         expect(text.rstrip().endswith(address), "the address below the page")
+
+
+def documentation(hour: Hour) -> None:
+    """The site, built in the environment: what is shown of a finding links to the page of its rule."""
+    add_tool(hour, "mkdocs", _group("docs"))
+    site = hour.folder / "site"
+    build_site = ("-m", "mkdocs", "build", "--strict", "--quiet")
+    hour.python(*build_site, "-f", ROOT / "mkdocs.yml", "--site-dir", site)
+    hour.python(ROOT / "scripts" / "check_site.py", site)
+    shown = hour.lint("--format", "github", "--quiet", status=1)
+    links = re.findall(r"%0A(https?://\S+)", shown)
+    expect(len(links) == len(hour.findings), f"a link for each finding, got {links}")
+    urls = dict(entry.split(", ", 1) for entry in hour.about["Project-URL"])
+    for link, found in zip(links, hour.findings, strict=True):
+        place = link.removeprefix(urls["Documentation"])
+        page = site / place / "index.html"
+        expect(page.is_file(), f"a page of the site at {place}")
+        title = f"{found['code']} {found['name']}"
+        expect(title in page.read_text("utf-8"), f"{title!r} on the page at {place}")
 
 
 def baseline(hour: Hour) -> None:
@@ -308,6 +362,85 @@ def hook(hour: Hour) -> None:
     shown = hour.lint(*command, "first/wrong.py", "third_party/wrong.py", status=1)
     expect(shown.count("first/wrong.py:") == len(_MISTAKES), "what is wrong in it")
     expect("third_party" not in shown, "nothing of what is left out")
+
+
+def pre_commit(hour: Hour) -> None:
+    """Commits with the hook installed, which pre-commit takes from a repository with this tree: a wrong one is stopped,
+    a right one is made, and one that breaks a call in another file is stopped, too."""
+    add_tool(hour, "pre_commit", [one for one in _group("dev") if "pre-commit" in one])
+    tools = hour.folder / "tools"
+    _copy_tree(tools)
+    revision = _commit_all(hour, tools)
+    configuration = {"repos": [{"repo": str(tools), "rev": revision, "hooks": [_HOOK]}]}
+    write_project(hour)
+    wrong = hour.project / "first/wrong.py"
+    text = json.dumps(configuration)  # which is YAML, too
+    (hour.project / ".pre-commit-config.yaml").write_text(text, encoding="utf-8")
+    _git(hour, hour.project, "init", "--quiet")
+    tool = ("-m", "pre_commit")
+    environment = {"PRE_COMMIT_HOME": str(hour.folder / "hooks")}
+    hour.python(*tool, "install", more=environment)
+
+    def commit(status: int) -> str:
+        _git(hour, hour.project, "add", "--all")
+        message = ("commit", "--message=The first")
+        return _git(hour, hour.project, *message, status=status, more=environment)
+
+    shown = commit(1)
+    expect(shown.count("--> first/wrong.py:") >= len(_MISTAKES), "what is wrong in it")
+    expect("--> third_party" not in shown, "nothing of what is left out")
+    wrong.unlink()
+    (hour.project / "first/use.py").write_text(_CALL, encoding="utf-8")
+    commit(0)
+    right = hour.project / "first/right.py"
+    right.write_text(_RIGHT.replace('scale: f32["M"]', 'scale: f32["L"]'), "utf-8")
+    shown = commit(1)
+    expect("--> first/use.py:" in shown, "the call that the commit breaks")
+    shutil.rmtree(hour.project / ".git")
+    (hour.project / "first/use.py").unlink()
+    write_project(hour)
+
+
+_HOOK = {"id": "shardlint"}
+_CALL = """\
+from first.right import norm
+from shardtypes import f32
+
+
+def layer(x: f32["B/d L M"], scale: f32["M"]):
+    return norm(x, scale)
+"""
+
+
+def _copy_tree(folder: Path) -> None:
+    """What the package is built of, and the hook: an archive of the sources has no history to clone."""
+    folder.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, folder / name)
+    for package in ("shardtypes", "shardlint", "pytest_shardtypes"):
+        no_caches = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, folder / package, ignore=no_caches)
+
+
+def _commit_all(hour: Hour, folder: Path) -> str:
+    _git(hour, folder, "init", "--quiet")
+    _git(hour, folder, "add", "--all", "--force")
+    _git(hour, folder, "commit", "--quiet", "--message=All")
+    return _git(hour, folder, "rev-parse", "HEAD").strip()
+
+
+def _git(
+    hour: Hour,
+    folder: Path,
+    *arguments: str,
+    status: int = 0,
+    more: Mapping[str, str] | None = None,
+) -> str:
+    """What git prints, and what a hook does, which git shows as its own errors."""
+    own = ("user.name=Test", "user.email=test@example.org", "commit.gpgsign=false")
+    options = [word for one in own for word in ("-c", one)]
+    command = ("git", "-C", folder, *options, *arguments)
+    return hour.run(*command, status=status, more=more, together=True)
 
 
 def json_format(hour: Hour) -> None:
@@ -521,10 +654,12 @@ STEPS: Sequence[tuple[str, Callable[[Hour], None], bool]] = (
     ("install it into an empty environment", install, True),
     ("lint a right and a wrong program", lint, True),
     ("explain the rules, links to their pages", explain, False),
+    ("the documentation's site", documentation, False),
     ("baseline", baseline, False),
     ("--add-ignore", comments, False),
     ("--fix and --diff", fixes, False),
-    ("the pre-commit hook", hook, False),
+    ("the hook, as pre-commit calls it", hook, False),
+    ("commits with pre-commit", pre_commit, False),
     ("--format json", json_format, False),
     ("--format github", github_format, False),
     ("--format gitlab", gitlab_format, False),

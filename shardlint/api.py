@@ -104,6 +104,7 @@ def check_paths(
     *,
     cache: bool = True,
     jobs: int = 1,
+    with_dependents: bool = False,
 ) -> CheckResult:
     """Check files and folders, as ``shardlint PATH…`` does.
 
@@ -114,6 +115,7 @@ def check_paths(
         cache: Whether results are kept in, and taken from, the folder that the settings name.
         jobs: Processes to use, 0 for one per core. Those of 2 and more are forked where the system can: do not ask for
             them in a program with threads.
+        with_dependents: Whether the files of the project that use these are checked, too.
 
     Raises:
         ConfigError: settings that cannot be used; the text says where and what to do.
@@ -121,7 +123,7 @@ def check_paths(
     found = _settings(settings, jobs)
     several = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     names = [os.fspath(path) for path in several]
-    return _result(check(names, found, cache=cache))
+    return _result(check(names, found, cache=cache, dependents=with_dependents))
 
 
 def check_source(

@@ -120,10 +120,13 @@ def _checked(options: argparse.Namespace) -> int:
                 cache=not options.no_cache,
                 overlay=overlay,
                 show_types=options.show_types,
+                dependents=options.with_dependents,
                 progress=progress,
             )
             if since is not None:
                 asked = [*paths, *map(str, overlay)]
+                if report.dependents:
+                    asked += report.judged
                 new, known = since.only_new(report, settings, asked, progress)
                 report = replace(report, diagnostics=new, earlier=known)
             return report

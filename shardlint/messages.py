@@ -105,9 +105,12 @@ def nothing_to_check(paths: Sequence[str]) -> str:
     )
 
 
-def known_share(files: int, known: int, arrays: int) -> str:
-    """``2 files checked; the ranks of 9 of 12 array values are known (75%)``."""
+def known_share(files: int, dependents: int, known: int, arrays: int) -> str:
+    """``2 files checked, 1 of them because it uses the others; the ranks of 9 of 12 array values are known (75%)``."""
     text = f"{files} file{'s' * (files != 1)} checked"
+    if dependents:
+        use = "it uses" if dependents == 1 else "they use"
+        text += f", {dependents} of them because {use} the others"
     if not arrays:
         return text
     share = 100 * known // arrays
@@ -258,6 +261,13 @@ def other_language(language: str) -> str:
 
 def too_many_files(bound: int) -> str:
     return f"more than {bound} files: only those that were asked for, and what they import, were read"
+
+
+def no_project(folder: str) -> str:
+    return (
+        f"--with-dependents: which files use those in {folder} is not known, for it is in no project: "
+        "run in one that has a shardlint.toml, a pyproject.toml or a repository"
+    )
 
 
 def unreadable(path: str, reason: str) -> str:

@@ -45,6 +45,17 @@ def check_parser() -> OptionParser:
     _add_how_it_is_shown(parser)
     _add_what_is_changed(parser)
     add(
+        "--with-dependents",
+        action="store_true",
+        help="check the files of the project that use these files, too",
+    )
+    add(
+        "--without-dependents",
+        action="store_false",
+        dest="with_dependents",
+        help="check these files alone: undoes --with-dependents",
+    )
+    add(
         "--no-baseline",
         action="store_true",
         help="hide no findings, whatever the settings say",

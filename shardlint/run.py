@@ -19,7 +19,7 @@ from shardlint import decoding, ir, jax_version, messages, module_names, noteboo
 from shardlint.baseline import Baseline
 from shardlint.cache import Cache, digest
 from shardlint.config import Config, ConfigError, find
-from shardlint.discovery import Discovery, Skipped
+from shardlint.discovery import Discovery, Skipped, shown
 from shardlint.fingerprints import Identities
 from shardlint.found import Found, Proposal, ShownType
 from shardlint.knowledge import Knowledge
@@ -69,6 +69,8 @@ class Report:
     texts: dict[str, bytes] = field(default_factory=dict)
     notebooks: dict[str, Notebook] = field(default_factory=dict)
     checked: int = 0
+    dependents: int = 0
+    """How many of the checked files were not asked for: they use those that were."""
     skipped: list[Skipped] = field(default_factory=list)
     knowledge: list[Knowledge] = field(default_factory=list)
     """How much is known of what is or may be an array, file by file."""
@@ -107,11 +109,13 @@ def check(
     overlay: Mapping[Path, bytes] | None = None,
     show_types: bool = False,
     around: bool = True,
+    dependents: bool = False,
     progress: Tell | None = None,
 ) -> Report:
     """Check every Python file and notebook under ``paths``. ``settings`` are those of all files, or what gives those of
     a folder. ``overlay`` gives the text of files that are not saved yet. Without ``around`` the project is not read
-    beyond what the files import. ``progress`` is told how far the run is.
+    beyond what the files import. With ``dependents`` the files of the project that use these are checked, too.
+    ``progress`` is told how far the run is.
 
     Raises:
         ConfigError: settings that cannot be used.
@@ -148,7 +152,7 @@ def check(
             beside = (path for path in requested if path.is_relative_to(config.root))
         elif around and config.project:
             beside = _walk(config.root, discovery.settings)
-        run.check(files, beside, show_types)
+        run.check(files, beside, show_types, dependents)
     report.diagnostics.sort(key=_order)
     return report
 
@@ -227,9 +231,14 @@ class _Run:
         self.imported_elsewhere: set[str] = set()
 
     def check(
-        self, paths: Iterable[Path], beside: Iterable[Path] | None, show_types: bool
+        self,
+        paths: Iterable[Path],
+        beside: Iterable[Path] | None,
+        show_types: bool,
+        dependents: bool = False,
     ) -> None:
-        """Analyse ``paths``; ``beside`` are the files of the project, which are read as well, where it is one."""
+        """Analyse ``paths``, and with ``dependents`` the files that use them; ``beside`` are the files of the project,
+        which are read as well, where it is one."""
         report, selection = self.report, Selection.of(self.config)
         earlier = len(report.diagnostics)
         requested = [
@@ -237,12 +246,26 @@ class _Run:
             for path in paths
             if (source := self._read(path, required=True)) is not None
         ]
-        report.checked += len(requested)
         report.diagnostics += config_findings(self.config)
         context = self._read_around(beside)
         relevant_names = self.lower_all(requested, context)
-        wanted = [s for s in requested if s.file.module in relevant_names and s.summary]
+        importing: list[Source] = []
+        if dependents and beside is None:
+            folder = shown(self.config.root)
+            report.problems.append(messages.no_project(folder))
+        elif dependents:
+            importing = self._importing(requested, context)
+        relevant_ones = [s for s in requested if s.file.module in relevant_names]
+        wanted = [s for s in (*relevant_ones, *importing) if s.summary]
         results = self.analyse(wanted, show_types)
+        named = {s.file.module for s in requested}
+        for source in importing:
+            if _looks_into(results[source.file.module], named):
+                requested.append(source)
+                report.dependents += 1
+            else:
+                del results[source.file.module]
+        report.checked += len(requested)
         found = without_repeats(results)
         used = self._silence(found, selection)
         self.imported_elsewhere = self._imported_by_others(requested)
@@ -316,6 +339,23 @@ class _Run:
             report.proposals += found.proposals
         report.gaps.update(dict(found.gaps))
         report.knowledge.append(found.known)
+
+    def _importing(
+        self, requested: Sequence[Source], context: Sequence[Source]
+    ) -> list[Source]:
+        """Those of the other files that import some which were asked for, directly or through others: a package may
+        hand on what it imports, and what a function without annotations gives is what its callees give."""
+        importers: dict[str, set[str]] = defaultdict(set)
+        for importer, links in self.links.items():
+            for module in links.values():
+                importers[module].add(importer)
+        found: set[str] = set()
+        waiting = [source.file.module for source in requested]
+        while waiting:
+            new = importers[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return [s for s in context if s.file.module in found and s.summary]
 
     def _is_judged(
         self, source: Source, found: Found, selection: Selection, code: str
@@ -575,8 +615,8 @@ class _Run:
         hit = None if show_types or not wanted else self.cache.get(key)
         if hit is not None:
             return {
-                s.file.module: Found(*found)
-                for s, found in zip(wanted, hit, strict=True)
+                s.file.module: replace(Found(*kept), read=read)
+                for s, (kept, read) in zip(wanted, hit, strict=True)
             }
         project = self._project(sources)
         earlier = Earlier(self.cache, project, self.config, settings)
@@ -603,7 +643,7 @@ class _Run:
             and not beyond
             and all(result.crash is None for result in found.values())
         ):
-            self.cache.put(key, [result.kept for result in found.values()])
+            self.cache.put(key, [(one.kept, one.read) for one in found.values()])
         return found
 
     def _analysed(self, changed: Sequence[Source], state: State) -> Iterator[Found]:
@@ -637,6 +677,14 @@ class _Run:
             {name: s.key for name, s in sources.items()},
             partial(made_axes, self.config),
         )
+
+
+def _looks_into(found: Found, modules: Set[str]) -> bool:
+    """Whether the analysis of a file asked what is in one of the modules, and not only which modules there are. One
+    that failed may have."""
+    if found.crash is not None:
+        return True
+    return any(kind == "module" and name in modules for kind, name in found.read)
 
 
 def _no_progress(what: str, done: int, total: int) -> None:

@@ -156,7 +156,9 @@ def about_the_run(
     lines += _about_baselines(report)
     if report.checked:
         known = report.known
-        lines.append(messages.known_share(report.checked, known.ranks, known.arrays))
+        files, dependents = report.checked, report.dependents
+        share = messages.known_share(files, dependents, known.ranks, known.arrays)
+        lines.append(share)
         uncompared = _count(report, messages.is_not_compared)
         meant = _count(report, messages.is_meant)
         if uncompared or meant:

@@ -11,7 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from shardtypes.sites import Site
 
 # Says True when it needs to see no more calls of the function.
 Watcher: TypeAlias = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], bool]
@@ -26,6 +29,8 @@ class _Counters:
     dimensions: dict[tuple[str, str, int, str], bool] = field(default_factory=dict)
     layouts: dict[tuple[str, str, str, str], None] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    missed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
 
 class Count(itertools.count):  # type: ignore[type-arg]  # it has none when it runs
@@ -129,14 +134,24 @@ def count(kind: str, amount: int = 1) -> None:
             _counters.checks[kind] += amount
 
 
-def count_not_possible(reason: str) -> None:
-    """Count a sharding check that could not be made, under its reason."""
+def count_not_possible(reason: str, site: Site | None = None) -> None:
+    """Count a sharding check that could not be made, under its reason, and of which value it would have been."""
     if _thread.repeats:
         return
     _reasons[reason] += 1
     if recording:
         with _lock:
             _counters.not_possible[reason] += 1
+            if site is not None:
+                _counters.missed[site.qualified, site.role, reason] += 1
+
+
+def count_failure(site: Site | None, message: str) -> None:
+    """Count a check that failed, with what was wrong."""
+    count("failed")
+    if site is not None and _counts():
+        with _lock:
+            _counters.failures[site.qualified, site.role, message] += 1
 
 
 def count_unless(reason: str, settled: Callable[[], bool]) -> None:
@@ -259,7 +274,8 @@ def snapshot() -> dict[str, Any]:
     """Everything counted since the last ``reset``: ``checks``, ``not_possible``, ``functions`` (calls by name),
     ``declared`` (place by name of each annotated function), ``dimensions`` (list of
     ``(function, role, dim, axis, verified)``), ``layouts`` (list of ``(function, role, declared, mesh)``),
-    ``seconds`` (spent in checking compiles, by function)."""
+    ``seconds`` (spent in checking compiles, by function), ``missed`` and ``failures`` (how often a check of
+    ``(function, role)`` could not be made, or failed, and why)."""
     _count_open()
     with _lock:
         _merge(_counters)
@@ -273,6 +289,8 @@ def snapshot() -> dict[str, Any]:
             ],
             "layouts": list(_counters.layouts),
             "seconds": dict(_counters.seconds),
+            "missed": dict(_counters.missed),
+            "failures": dict(_counters.failures),
         }
 
 
@@ -304,4 +322,6 @@ def reset() -> None:
         _counters.dimensions.clear()
         _counters.layouts.clear()
         _counters.seconds.clear()
+        _counters.missed.clear()
+        _counters.failures.clear()
         _reasons.clear()

@@ -226,7 +226,8 @@ class Writer:
         text = self.text
         self._ask_for_mesh()
         with text.block("if mesh is WITHOUT_MESH and type(placed) is OneDevice:"):
-            text.line("unplaced += 1")
+            where = text.constant("unplaced_at", (site,))
+            text.line(f"unplaced += {where}")
         with text.block("else:"):
             self._compared(spec, value, site)
 

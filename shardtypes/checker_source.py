@@ -50,7 +50,8 @@ def write_checker(
             text.line(_ARGUMENTS_FAIL)
         with text.block("if stats.recording and record.epoch is not stats.epoch:"):
             text.line("record.begin()")
-        text.line("compared = unplaced = arrays = 0")
+        text.line("compared = arrays = 0")
+        text.line("unplaced = ()")
         text.line("mesh = None")
         writer.begin()
         writer.fail = _ARGUMENTS_FAIL
@@ -129,7 +130,8 @@ def _begin_half(writer: Writer, is_unusual: str, fails: str) -> None:
     text.line("__tracebackhide__ = True")
     with text.block(f"if stats.recording or {is_unusual}:"):
         text.line(fails)
-    text.line("compared = unplaced = arrays = 0")
+    text.line("compared = arrays = 0")
+    text.line("unplaced = ()")
     text.line("mesh = None")
     if not writer.has_begun:
         writer.begin()
@@ -209,7 +211,8 @@ def _write_result(writer: Writer, result: Checked) -> None:
     writer.counts_arrays = writer.counts_unplaced = False
     with text.block("if rules_in_force():"):
         text.line(_RESULT_FAILS)
-    text.line("compared = unplaced = arrays = 0")
+    text.line("compared = arrays = 0")
+    text.line("unplaced = ()")
     text.line("mesh = None")
     writer.value(result, "result")
     writer.names.compare_own(_RESULT_FAILS)

@@ -47,7 +47,7 @@ def request(
     tells of partial sums over the others."""
     under = beneath(value)
     if under is None:
-        _stats.count_not_possible("a ragged value inside vmap")
+        _stats.count_not_possible("a ragged value inside vmap", site)
         return
     traced = under.value
     noted = note_check(getattr(traced, "_trace", None))
@@ -58,12 +58,12 @@ def request(
             and not looking.get()
         ):
             _stats.count_not_possible(
-                "inside a trace on Auto mesh axes, without a checking compile"
+                "inside a trace on Auto mesh axes, without a checking compile", site
             )
         return
     if not collector.may_ask_in(getattr(traced, "_trace", None)):
         _stats.count_not_possible(
-            "in a program that was not there when it was traced first"
+            "in a program that was not there when it was traced first", site
         )
         return
     collector.asked += 1
@@ -84,17 +84,19 @@ def request(
         mapped: tuple[int, ...] | None,
     ) -> ShardingError | None:
         if mapped is None:
-            _stats.count_not_possible("a ragged value inside vmap")
+            _stats.count_not_possible("a ragged value inside vmap", site)
             return None
         if collector.is_free(traced) and not any(declared):
             _stats.count_not_possible(
-                "an argument that was not placed, so that the compiler may choose its sharding"
+                "an argument that was not placed, so that the compiler may choose its sharding",
+                site,
             )
             return None
         sharding = collector.placement(traced, site, sharding)
         if sharding is None:
             _stats.count_not_possible(
-                "an intermediate value, under out_shardings that place the results"
+                "an intermediate value, under out_shardings that place the results",
+                site,
             )
             return None
         concrete = mesh if isinstance(mesh, jax.sharding.Mesh) else found
@@ -113,7 +115,7 @@ def request(
             if padded and not reason:
                 reason = PADDED
         if reason.startswith(SKIPPED):
-            _stats.count_not_possible(reason[len(SKIPPED) :])
+            _stats.count_not_possible(reason[len(SKIPPED) :], site)
             return None
         if not reason:
             if _stats.recording:

@@ -74,7 +74,7 @@ class ShardTypeError(TypeCheckError):
     def left_call(self, older: Collection[str]) -> None:
         """Note that the call in which this was found ends; ``older`` are the names that were bound before it."""
         if self._shared is None:
-            _stats.count("failed")
+            _stats.count_failure(self.site, str(self.args[0]).partition("\n")[0])
             self._shared = not self.clash.isdisjoint(older)
 
     def __str__(self) -> str:

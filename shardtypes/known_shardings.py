@@ -5,6 +5,7 @@ Programs give a function arrays that lie alike, with the same sharding object: t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from jax._src.core import trace_ctx  # no public way to ask for bound axis names
@@ -65,7 +66,7 @@ class Last:
         return True
 
 
-def count_unplaced(arrays: int) -> None:
+def count_unplaced(sites: Iterable[Site]) -> None:
     """Count arrays whose declared sharding was not compared, for no mesh is in force and they are on one device."""
-    for _ in range(arrays):
-        _stats.count_not_possible(NO_MESH)
+    for site in sites:
+        _stats.count_not_possible(NO_MESH, site)

@@ -58,7 +58,8 @@ def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> Non
     found = argument_layout(value)
     if found is not None and not spec.shape.axes and _is_helper(site, found.function):
         _stats.count_not_possible(
-            "inside shard_map: an annotation without axes, of a function that sees one shard"
+            "inside shard_map: an annotation without axes, of a function that sees one shard",
+            site,
         )
         return
     exact = large & found.axes if found is not None else frozenset()
@@ -72,10 +73,12 @@ def check_manual(spec: DeclaredArray, value: Any, view: View, site: Site) -> Non
     if varying is not None:
         _check_varying(spec, declared, inexact, pending, varying, value, view, site)
         undeclared = (large & varying) - exact - set(manual) - set(pending)
-        _count_open(declared, inexact, varying.intersection(pending), undeclared)
+        sums = varying.intersection(pending)
+        _count_open(declared, inexact, sums, undeclared, site)
     elif pending or inexact:
         _stats.count_not_possible(
-            "inside shard_map or pmap with check_vma=False: JAX does not track varying axes"
+            "inside shard_map or pmap with check_vma=False: JAX does not track varying axes",
+            site,
         )
         return
     elif not manual:
@@ -90,20 +93,24 @@ def _count_open(
     inexact: Sequence[str],
     varying_sums: Set[str],
     undeclared: Set[str],
+    site: Site,
 ) -> None:
     """Count what the varying axes of a value leave open. ``inexact`` are declared axes of which it is not known along
     which dimension they shard it, ``varying_sums`` pending ones, ``undeclared`` ones that the annotation lacks."""
     if varying_sums:
         _stats.count_not_possible(
-            "inside shard_map or pmap: whether a value that varies is a partial sum"
+            "inside shard_map or pmap: whether a value that varies is a partial sum",
+            site,
         )
     if len(declared) > 1 and inexact:
         _stats.count_not_possible(
-            "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell"
+            "inside shard_map or pmap: which dimension of a computed value is sharded, beyond what its sizes tell",
+            site,
         )
     if undeclared and all(axes is not None for axes in declared):
         _stats.count_not_possible(
-            "inside shard_map or pmap: a value may vary over an axis that its annotation lacks"
+            "inside shard_map or pmap: a value may vary over an axis that its annotation lacks",
+            site,
         )
 
 
@@ -178,7 +185,8 @@ def _check_argument(
     ):
         # Collectives checked by hand name the axes that they gather; the original lets them do so in any order.
         _stats.count_not_possible(
-            "inside shard_map: an operand of a collective, with its axes in another order"
+            "inside shard_map: an operand of a collective, with its axes in another order",
+            site,
         )
         return
     if reason.startswith(messages.UNDECLARED):
@@ -211,7 +219,7 @@ def _check_varying(
             continue
         if not _comes_from_arguments(value):
             _stats.count_not_possible(
-                "a constant inside shard_map: replicated by construction"
+                "a constant inside shard_map: replicated by construction", site
             )
             continue
         if axis in pending:
@@ -244,7 +252,7 @@ def _check_partial(
         if reason:
             report(spec, reason, value, view.mesh, site)
     if axes_of_type(view.mesh, "Auto") & (axes_in(declared) | set(spec.shape.pending)):
-        _stats.count_not_possible("an Auto axis inside a partly manual shard_map")
+        _stats.count_not_possible("an Auto axis inside a partly manual shard_map", site)
 
 
 def _comes_from_arguments(value: Any, limit: int = 5000) -> bool:

@@ -11,8 +11,10 @@ from typing import Any, TypeVar, overload
 import jax
 from jax.sharding import PartitionSpec
 
+from shardtypes.array_types import array_annotation
 from shardtypes.checked import evaluated_hints
 from shardtypes.dtypes import ArrayType, shape_of_type
+from shardtypes.fields import is_pytree_dataclass, known_field_types
 from shardtypes.function_names import display_name
 from shardtypes.grouped_results import GroupedResults
 from shardtypes.layouts import axes_of_spec
@@ -21,7 +23,11 @@ from shardtypes.partition_specs import has_open_structure, map_type, spec_of
 from shardtypes.trace_forms import innermost
 
 F = TypeVar("F", bound=Callable[..., Any])
-_STATIC = (int, float, str, bool)
+#: What is not given to the devices one by one.
+_CLOSED_OVER = object()
+_STATIC = (int, float, str, bool, _CLOSED_OVER)
+#: What the first parameter of a method is called, by convention: of any other it is not certain that it is no array.
+_RECEIVERS = ("self", "cls")
 
 
 @overload
@@ -35,14 +41,16 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     Usable as ``@typed_shard_map``, as ``@typed_shard_map(check_vma=False)`` and as
     ``@partial(typed_shard_map, check_rep=False)``. Parameters annotated ``int``, ``float``, ``str`` or ``bool`` are
-    static.
+    static. ``self`` of a method needs no annotation: a ``pytree_dataclass`` is sharded as its fields say, any other
+    object is closed over, whole on each device, and so is ``cls``.
 
     Args:
         f: The function of one device's arrays. Its annotations have the global shapes.
         options: Those of ``jax.shard_map``: ``mesh``, ``axis_names``, ``check_vma`` (``check_rep`` is its old name).
 
     Raises:
-        TypeError: when called, a parameter or a result without annotation.
+        TypeError: when called, a parameter or a result without annotation; or a method of an object that has a field
+            annotated as sharded, and is no ``pytree_dataclass``.
         ValueError: when called, there is no mesh.
     """
     if f is None:
@@ -57,13 +65,14 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
             )
     function = f
     signature = inspect.signature(function)
+    receiver = _receiver(function, signature)
 
     @functools.lru_cache(maxsize=1)
     def annotations() -> dict[str, Any]:
         inner = innermost(function)
         hints = evaluated_hints(inner)
         for name, parameter in signature.parameters.items():
-            if name not in hints:
+            if name not in hints and name != receiver:
                 raise TypeError(
                     f"typed_shard_map({display_name(function)}): parameter {name!r} has no annotation, so it is not "
                     "known how it is sharded; annotate it as f32['batch/d …'], or as int, float, str or bool if static"
@@ -83,6 +92,9 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
         hints = annotations()
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
+        if receiver is not None and receiver not in hints:
+            owner = type(bound.arguments[receiver])
+            hints = {**hints, receiver: _type_of_receiver(function, receiver, owner)}
         static = {n: v for n, v in bound.arguments.items() if _is_static(hints[n])}
         names = [n for n in bound.arguments if n not in static]
         mesh = options.get("mesh")
@@ -128,8 +140,34 @@ def typed_shard_map(f: Callable[..., Any] | None = None, **options: Any) -> Any:
     return run
 
 
+def _receiver(function: Any, signature: inspect.Signature) -> str | None:
+    """The parameter that stands for the object of which a function is a method."""
+    first = next(iter(signature.parameters), None)
+    inner = innermost(function)
+    owner = getattr(inner, "__qualname__", "").rpartition(".")[0]
+    is_in_class = bool(owner) and not owner.endswith("<locals>")
+    if first in _RECEIVERS and is_in_class and not inspect.ismethod(function):
+        return first
+    return None
+
+
+def _type_of_receiver(function: Any, receiver: str, owner: type) -> Any:
+    """The type whose fields say how an object is sharded, or that it is closed over."""
+    if is_pytree_dataclass(owner):
+        return owner
+    for name, hint in known_field_types(owner).types.items():
+        array = array_annotation(hint)
+        if array is not None and shape_of_type(array).axes:
+            raise TypeError(
+                f"typed_shard_map({display_name(function)}): {receiver}.{name} is annotated as sharded, {array}, but "
+                f"{owner.__name__} is closed over, whole on each device; make it a pytree_dataclass, or give the "
+                "array to the method as a parameter"
+            )
+    return _CLOSED_OVER
+
+
 def _is_static(annotation: Any) -> bool:
-    return annotation in _STATIC
+    return any(annotation is one for one in _STATIC)
 
 
 def _grouped(

@@ -46,6 +46,7 @@ from shardtypes.sharding_reports import (
 from shardtypes.sites import Site
 
 NO_MESH = "no mesh in force, and the value is on one device"
+TRACED_WITHOUT_MESH = "traced without a mesh in force"
 
 
 class UnplacedTable(Table):
@@ -70,7 +71,8 @@ def check_sharding(
     if type(table) is UnplacedTable:
         if spec.sharded:
             _stats.count_not_possible(
-                "the sharding of the fields of an object under construction: it may be placed afterwards"
+                "the sharding of the fields of an object under construction: it may be placed afterwards",
+                site,
             )
         return
     if isinstance(value, jax.core.Tracer):
@@ -93,11 +95,11 @@ def check_sharding(
         return
     if sharding is None or view.manual:
         if spec.sharded:
-            _stats.count_not_possible("a value without a sharding")
+            _stats.count_not_possible("a value without a sharding", site)
         return
     mesh = current_mesh()
     if mesh is None and type(sharding) is SingleDeviceSharding:
-        _stats.count_not_possible(NO_MESH)
+        _stats.count_not_possible(NO_MESH, site)
         return
     reason = _verdict(spec, under, mesh, view)
     if reason is not AGREES:
@@ -215,7 +217,7 @@ def _check_traced(
         return
     if mesh is None:
         if spec.sharded:
-            _stats.count_not_possible("traced without a mesh in force")
+            _stats.count_not_possible(TRACED_WITHOUT_MESH, site)
         return
     sizes = mesh_sizes(mesh)
     unknown = unknown_axis(spec, declared, {**sizes, **bound_axes()})

@@ -24,12 +24,13 @@ def report(spec: DeclaredArray, reason: str, value: Any, mesh: Any, site: Site) 
     """Raise what a comparison found, or count it where it proves nothing."""
     __tracebackhide__ = True
     if reason.startswith(SKIPPED):
-        _stats.count_not_possible(reason[len(SKIPPED) :])
+        _stats.count_not_possible(reason[len(SKIPPED) :], site)
     elif reason.startswith(messages.UNDECLARED) and site.role.startswith(
         _MAY_BE_PENDING
     ):
         _stats.count_not_possible(
-            "a result or a local is a partial sum over axes that its annotation does not declare"
+            "a result or a local is a partial sum over axes that its annotation does not declare",
+            site,
         )
     else:
         raise difference(spec, reason, value, mesh, site)

@@ -171,7 +171,8 @@ def test_the_hook_is_the_command() -> None:
     )
     assert hook["id"] == "shardlint"
     assert hook["language"] == "python"
-    assert hook["entry"].split() == ["shardlint", "check", "--force-exclude"]
+    options = ["--force-exclude", "--with-dependents"]
+    assert hook["entry"].split() == ["shardlint", "check", *options]
     assert hook["types_or"] == ["python", "pyi", "jupyter"]
     assert hook["require_serial"] is True
 
@@ -184,6 +185,15 @@ from shardtypes import f32
 
 def project(x: f32['B/d L M'], w: f32['M F/t']) -> f32['B/d F/t L']:
     return jnp.einsum('blm,mf->blf', x, w)
+"""
+RIGHT = WRONG.replace("'B/d F/t L'", "'B/d L F/t'")
+USE = """from __future__ import annotations
+
+from model import project
+from shardtypes import f32
+
+def layer(x: f32['B/d L M'], w: f32['M F/t']) -> f32['B/d L F/t']:
+    return project(x, w)
 """
 
 
@@ -241,7 +251,7 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
     )
     commit_all(theirs)
 
-    def pre_commit() -> subprocess.CompletedProcess[str]:
+    def pre_commit(*chosen: str) -> subprocess.CompletedProcess[str]:
         # A pre-commit that runs these tests sets GIT_DIR and the like for its own repository.
         env = {
             k: v
@@ -249,21 +259,31 @@ def test_pre_commit_installs_and_runs_the_hook(tmp_path: Path) -> None:
             if not k.startswith("GIT_") and k != "PYTHONPATH"
         }
         env |= {"PRE_COMMIT_HOME": str(tmp_path / "home"), "PRE_COMMIT_COLOR": "never"}
-        return run(
-            [sys.executable, "-m", "pre_commit", "run", "--all-files"], theirs, env
-        )
+        return run([sys.executable, "-m", "pre_commit", "run", *chosen], theirs, env)
 
-    failing = pre_commit()
+    failing = pre_commit("--all-files")
     assert failing.returncode == 1, failing.stdout + failing.stderr
     assert "model.py:8:" in failing.stdout
     assert "ST201" in failing.stdout
     assert "--> old/" not in failing.stdout
 
-    (theirs / "model.py").write_text(WRONG.replace("'B/d F/t L'", "'B/d L F/t'"))
-    git("add", "model.py", cwd=theirs)
-    passing = pre_commit()
+    (theirs / "model.py").write_text(RIGHT)
+    (theirs / "use.py").write_text(USE)
+    git("add", "model.py", "use.py", cwd=theirs)
+    passing = pre_commit("--all-files")
     assert passing.returncode == 0, passing.stdout + passing.stderr
     assert "Passed" in passing.stdout
+
+    # the file with the call is not part of the commit
+    git("commit", "--quiet", "--no-verify", "--message=Use", cwd=theirs)
+    (theirs / "model.py").write_text(
+        RIGHT.replace("'M F/t'", "'F/t M'").replace("mf", "fm")
+    )
+    git("add", "model.py", cwd=theirs)
+    commit = pre_commit()
+    assert commit.returncode == 1, commit.stdout + commit.stderr
+    assert "use.py:7:" in commit.stdout
+    assert "2 files checked, 1 of them because it uses the others" in commit.stdout
     installed = next(
         (tmp_path / "home").glob("repo*/py_env-*/lib/python*/site-packages")
     )

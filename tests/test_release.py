@@ -199,6 +199,16 @@ def test_the_metadata_says_where_things_are() -> None:
     assert supported == {"3.11", "3.12", "3.13", "3.14"}
     release = workflow("release")["jobs"]["test"]["strategy"]["matrix"]["python"]
     assert set(release) == supported
+    jobs = workflow("tests")["jobs"]
+    newest = max(supported, key=lambda text: int(text.partition(".")[2]))
+    assert _pythons(jobs["newest"]) == [newest]
+    assert set(_pythons(jobs["everything"])) <= supported
+
+
+def _pythons(job: dict[str, Any]) -> list[str]:
+    """The versions that a job of a workflow sets up."""
+    given = [step.get("with", {}).get("python-version", "") for step in job["steps"]]
+    return " ".join(given).split()
 
 
 def test_the_citation_names_this_project() -> None:

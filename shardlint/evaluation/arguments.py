@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation.array_annotations import (
+    MAPPED_BY_TYPES,
     ArrayType,
     Stacked,
     fields_of,
@@ -102,7 +103,9 @@ class Maker:
             return getattr(cls, name)
         if isinstance(found, Jitted):
             found = found.fun
-        if not isinstance(found, types.FunctionType) or hasattr(found, "__wrapped__"):
+        is_wrapped = hasattr(found, "__wrapped__")
+        is_known = not is_wrapped or hasattr(found, MAPPED_BY_TYPES)
+        if not isinstance(found, types.FunctionType) or not is_known:
             raise NotEvaluable("a method that is something else")
         return types.MethodType(found, self._object(cls))
 

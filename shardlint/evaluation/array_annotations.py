@@ -178,6 +178,21 @@ def names_of(function: Any) -> dict[str, Any]:
     return {**inner.__globals__, **{name: cell.cell_contents for name, cell in cells}}
 
 
+#: Marks what ``typed_shard_map`` makes, which takes ``self`` as the function does.
+MAPPED_BY_TYPES = "_mapped_by_types"
+#: What the first parameter of a method is called.
+_RECEIVERS = ("self", "cls")
+
+
+def _is_sharded(value: Any) -> bool:
+    """Whether a value is of a dataclass of which a field says that it is sharded."""
+    kind = type(value)
+    if not (is_users(kind) and is_dataclass(kind)):
+        return False
+    fields = fields_of(kind).values()
+    return any(any(field.axes()) for field in fields if isinstance(field, ArrayType))
+
+
 @provide("shardtypes.typed_shard_map")
 @provide("shardlib.shardtypes.typed_shard_map")
 def typed_shard_map(
@@ -199,13 +214,20 @@ def typed_shard_map(
         annotations = inner.__annotations__
         parameters = inner.__code__.co_varnames[: inner.__code__.co_argcount]
         given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        kinds = dict(annotations)
+        closed_over = None
+        receiver = parameters[0] if parameters else None
+        if receiver in _RECEIVERS and receiver not in kinds and receiver in given:
+            kinds[receiver] = type(given[receiver])
+            if not _is_sharded(given[receiver]):
+                closed_over = receiver
         moving = {
             name: value
             for name, value in given.items()
-            if not isinstance(value, (int, float, str, bool))
+            if not isinstance(value, (int, float, str, bool)) and name != closed_over
         }
         specs = tuple(
-            specs_of(resolved(annotations.get(name, "?"), names)) for name in moving
+            specs_of(resolved(kinds.get(name, "?"), names)) for name in moving
         )
         results = specs_of(resolved(annotations.get("return", "?"), names))
         static = {name: value for name, value in given.items() if name not in moving}
@@ -218,6 +240,7 @@ def typed_shard_map(
         return over(*moving.values())
 
     mapped.__name__ = inner.__name__
+    setattr(mapped, MAPPED_BY_TYPES, True)
     mapped.__wrapped__ = inner  # type: ignore[attr-defined]  # for whoever asks for the signature
     return mapped
 

@@ -38,6 +38,9 @@ class Rule:
         "Why is this bad",
         "Example",
         "Use instead",
+        "How to fix",
+        "When to silence",
+        "Related rules",
     )
 
     code: ClassVar[str]

@@ -28,6 +28,19 @@ class InvalidShapeString(Rule):
 
     def f(x: f32['batch embed/t']) -> None: ...
     ```
+
+    ## How to fix
+
+    Correct the text at the column that the finding shows: dimensions are separated by spaces, axes follow a `/`,
+    arithmetic has no spaces.
+
+    ## When to silence
+
+    Where the text is for another tool and no shape at all.
+
+    ## Related rules
+
+    ST102, ST103, ST105.
     """
 
     code = "ST101"

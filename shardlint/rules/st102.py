@@ -28,6 +28,18 @@ class DuplicateMeshAxis(Rule):
 
     def f(x: f32['batch/d embed/t']) -> None: ...
     ```
+
+    ## How to fix
+
+    Keep the axis at the dimension that it splits. For two axes on one dimension write `'B/d/t'`.
+
+    ## When to silence
+
+    Never: no array is laid out so.
+
+    ## Related rules
+
+    ST103, ST306, ST402.
     """
 
     code = "ST102"

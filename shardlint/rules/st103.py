@@ -33,6 +33,18 @@ class UnknownMeshAxis(Rule):
 
     def f(x: f32['batch/d embed']) -> None: ...
     ```
+
+    ## How to fix
+
+    Correct the name, or add the axis to `mesh` in the settings, where the mesh is made in a place that is not read.
+
+    ## When to silence
+
+    In a file for another mesh; better give that folder settings of its own.
+
+    ## Related rules
+
+    ST102, ST305, ST401.
     """
 
     code = "ST103"

@@ -34,6 +34,18 @@ class IndivisibleDim(Rule):
 
     def f(x: f32['batch 12/t']) -> None: ...
     ```
+
+    ## How to fix
+
+    Pad the size to the multiple that the message names, choose another axis, or leave the dimension whole.
+
+    ## When to silence
+
+    Where the file is for a mesh of other sizes than the settings have.
+
+    ## Related rules
+
+    ST312, ST306.
     """
 
     code = "ST104"

@@ -30,6 +30,18 @@ class UnboundOutputDim(Rule):
     def f(x: f32['batch embed']) -> f32['batch embed']:
         return x * 2
     ```
+
+    ## How to fix
+
+    Write the name as the parameter does; of a size that is new, a name that is not so close says more.
+
+    ## When to silence
+
+    Where the result does have a size of its own with such a name, as a padded one.
+
+    ## Related rules
+
+    ST201, ST101.
     """
 
     code = "ST105"

@@ -39,6 +39,19 @@ class UnenforcedAnnotation(Rule):
     def scale(x: f32['B M'], factor: f32['M']) -> f32['B M']:
         return x * factor
     ```
+
+    ## How to fix
+
+    Put `typechecked` below the other decorator, next to the function; make the class a `pytree_dataclass`, or
+    register it.
+
+    ## When to silence
+
+    Where another tool checks the annotations, such as an import hook.
+
+    ## Related rules
+
+    ST101, ST202.
     """
 
     code = "ST106"

@@ -33,6 +33,18 @@ class ReturnMismatch(Rule):
     def scores(q: f32['B Qlen D'], k: f32['B Klen D']) -> f32['B Qlen Klen']:
         return jnp.einsum('bqd,bkd->bqk', q, k)
     ```
+
+    ## How to fix
+
+    See for which sizes it fails, then correct the operation, or the annotation if that is what is wrong.
+
+    ## When to silence
+
+    Where the function is only called with sizes that agree; better give both one name.
+
+    ## Related rules
+
+    ST202, ST203, ST212.
     """
 
     code = "ST201"

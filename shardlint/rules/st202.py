@@ -38,6 +38,18 @@ class ArgumentMismatch(Rule):
     def run(x: f32['B M'], gain: f32['M']) -> f32['B M']:
         return scale(x, gain)
     ```
+
+    ## How to fix
+
+    Pass the array that the parameter means, transpose or reshape it, or correct the callee's annotation.
+
+    ## When to silence
+
+    Where a test gives a wrong argument on purpose without `pytest.raises`.
+
+    ## Related rules
+
+    ST201, ST203, ST308.
     """
 
     code = "ST202"

@@ -34,6 +34,18 @@ class AssignmentMismatch(Rule):
         mean: f32['B M'] = x.mean(axis=1)
         return mean
     ```
+
+    ## How to fix
+
+    Correct the value or the annotation. A variable that gets another shape may be annotated anew.
+
+    ## When to silence
+
+    Where the annotation is only for readers, and means something looser than it says.
+
+    ## Related rules
+
+    ST201, ST202, ST212.
     """
 
     code = "ST203"

@@ -32,6 +32,18 @@ class OperatorMismatch(Rule):
     def f(x: f32['B M'], w: f32['F M']) -> f32['B F']:
         return x @ w.T
     ```
+
+    ## How to fix
+
+    Use `keepdims=True`, `[..., None]` or a transpose, whichever the message names.
+
+    ## When to silence
+
+    Where the two names always have one size: better use one name for both.
+
+    ## Related rules
+
+    ST205, ST209, ST201.
     """
 
     code = "ST204"

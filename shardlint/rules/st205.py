@@ -32,6 +32,18 @@ class EinsumMismatch(Rule):
     def f(x: f32['B L M'], w: f32['F M']) -> f32['B L F']:
         return jnp.einsum('blm,fm->blf', x, w)
     ```
+
+    ## How to fix
+
+    Compare the letters of the two operands with the shapes in the message: usually two are swapped.
+
+    ## When to silence
+
+    Where the two names always have one size: better use one name for both.
+
+    ## Related rules
+
+    ST204, ST215, ST403.
     """
 
     code = "ST205"

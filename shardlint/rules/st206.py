@@ -34,6 +34,18 @@ class ReshapeMismatch(Rule):
         B, L, M = x.shape
         return x.reshape(B, L * M)
     ```
+
+    ## How to fix
+
+    Compute the new size from the others, or write -1 for one of them.
+
+    ## When to silence
+
+    Where a size that the linter does not know makes up for it.
+
+    ## Related rules
+
+    ST207, ST215.
     """
 
     code = "ST206"

@@ -32,6 +32,18 @@ class ReshapePermutes(Rule):
     def heads_first(x: f32['B L H D']) -> f32['B H L D']:
         return x.transpose(0, 2, 1, 3)
     ```
+
+    ## How to fix
+
+    Transpose, or name the dimensions with `einops.rearrange`; reshape afterwards where they are to be joined.
+
+    ## When to silence
+
+    Where the elements are to be laid out anew, as to show them.
+
+    ## Related rules
+
+    ST206, ST215.
     """
 
     code = "ST207"

@@ -32,6 +32,18 @@ class AxisOutOfRange(Rule):
     def f(x: f32['B M']) -> f32['B']:
         return jnp.sum(x, axis=1)
     ```
+
+    ## How to fix
+
+    Use an axis of the shape in the message; negative ones count from the end.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST211, ST213, ST214.
     """
 
     code = "ST208"

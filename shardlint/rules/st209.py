@@ -32,6 +32,18 @@ class JoinMismatch(Rule):
     def f(x: f32['B M'], y: f32['B N']) -> f32['B M+N']:
         return jnp.concatenate([x, y], axis=1)
     ```
+
+    ## How to fix
+
+    Join along another axis, or give the arrays one shape first.
+
+    ## When to silence
+
+    Where the two names always have one size: better use one name for both.
+
+    ## Related rules
+
+    ST204, ST210.
     """
 
     code = "ST209"

@@ -38,6 +38,19 @@ class CarryMismatch(Rule):
             return carry + y, None
         return jax.lax.scan(step, x, ys)
     ```
+
+    ## How to fix
+
+    Begin with an array of the shape and dtype that a step returns, or convert what it returns; let both branches
+    return the same.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST209, ST212, ST313.
     """
 
     code = "ST210"

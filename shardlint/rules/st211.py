@@ -33,6 +33,18 @@ class MappedAxes(Rule):
     def f(x: f32['B M'], w: f32['M F']):
         return jax.vmap(lambda row, kernel: row @ kernel, in_axes=(0, None))(x, w)
     ```
+
+    ## How to fix
+
+    Give one entry for each argument, None where it is not mapped, and an axis that the argument has.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST208, ST307.
     """
 
     code = "ST211"

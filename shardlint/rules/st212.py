@@ -34,6 +34,18 @@ class DtypeMismatch(Rule):
     def f(x: bf16['B M'], w: f32['M']) -> bf16['B M']:
         return x * w.astype(jnp.bfloat16)
     ```
+
+    ## How to fix
+
+    Convert with `.astype`, give constants the dtype of the array, or correct the annotation.
+
+    ## When to silence
+
+    Where promotion is wanted; the annotation may name a family instead, `floating['B M']`.
+
+    ## Related rules
+
+    ST201, ST210.
     """
 
     code = "ST212"

@@ -32,6 +32,18 @@ class AxisArgument(Rule):
     def f(x: f32['B M'], y: f32['B M']) -> f32['B M']:
         return jnp.minimum(x, y)
     ```
+
+    ## How to fix
+
+    Call the elementwise function (`jnp.minimum`), or pass the axis as a number or a tuple.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST208, ST219.
     """
 
     code = "ST213"

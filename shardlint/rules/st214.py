@@ -34,6 +34,18 @@ class IndexingMismatch(Rule):
         B, L, M = x.shape
         return B * M
     ```
+
+    ## How to fix
+
+    Index as many dimensions as there are, or unpack as many values.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST208, ST213.
     """
 
     code = "ST214"

@@ -32,6 +32,18 @@ class RearrangeMismatch(Rule):
     def f(x: f32['B H L D']):
         return rearrange(x, 'b h l d -> b l h d')
     ```
+
+    ## How to fix
+
+    Write the pattern for the dimensions in the message; give the sizes of what is taken apart by name.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST205, ST206, ST207.
     """
 
     code = "ST215"

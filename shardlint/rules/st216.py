@@ -36,6 +36,18 @@ class DiscardedUpdate(Rule):
         x = x.at[0].set(0.0)
         return x
     ```
+
+    ## How to fix
+
+    Assign the new array, `x = x.at[i].set(v)`; return or carry the new state.
+
+    ## When to silence
+
+    Where the update is only timed or traced, and not wanted.
+
+    ## Related rules
+
+    ST317, ST901.
     """
 
     code = "ST216"

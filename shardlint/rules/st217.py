@@ -38,6 +38,18 @@ class GradientOfArray(Rule):
             return jnp.square(x @ w).mean()
         return jax.grad(loss)(w)
     ```
+
+    ## How to fix
+
+    Take the mean or the sum of the loss, give `has_aux=True` where it returns more, or use `jax.jacobian`.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST218, ST301.
     """
 
     code = "ST217"

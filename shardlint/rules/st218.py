@@ -54,6 +54,19 @@ class CustomRule(Rule):
 
     dense.defvjp(forward, backward)
     ```
+
+    ## How to fix
+
+    Let the forward rule return `(result, residuals)`, and the backward rule one cotangent for each argument, of its
+    shape.
+
+    ## When to silence
+
+    Where the rule is never differentiated.
+
+    ## Related rules
+
+    ST217, ST316.
     """
 
     code = "ST218"

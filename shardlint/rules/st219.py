@@ -37,6 +37,18 @@ class SequenceArgument(Rule):
         carry, _ = jax.lax.scan(lambda carry, row: (carry + row, carry), start, x)
         return jnp.tanh(carry)
     ```
+
+    ## How to fix
+
+    Unpack the tuple, or make it an array with `jnp.stack` or `jnp.array`.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST213, ST214.
     """
 
     code = "ST219"

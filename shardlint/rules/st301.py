@@ -41,6 +41,19 @@ class PendingSumUsed(Rule):
     def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
         return jnp.tanh(lax.psum(x @ w, 't'))
     ```
+
+    ## How to fix
+
+    Call the collective that the message names before the operation, or return the value as sharded. In a backward
+    rule or a gradient, reduce the gradient.
+
+    ## When to silence
+
+    Where other code, which the linter does not see, completes the sum; a helper may declare it instead, `{U:t}`.
+
+    ## Related rules
+
+    ST302, ST303, ST315, ST316.
     """
 
     code = "ST301"

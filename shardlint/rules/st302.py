@@ -41,6 +41,19 @@ class ShardedReduction(Rule):
         weights = jnp.exp(logits - peak)
         return weights / lax.psum(jnp.sum(weights, axis=-1, keepdims=True), 't')
     ```
+
+    ## How to fix
+
+    Reduce over the mesh as well: `lax.pmax` for the maximum and `lax.psum` for the sum, or gather the dimension
+    first.
+
+    ## When to silence
+
+    Where the function is meant per shard, as local attention or a norm of groups is.
+
+    ## Related rules
+
+    ST301, ST316.
     """
 
     code = "ST302"

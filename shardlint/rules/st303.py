@@ -44,6 +44,18 @@ class ReplicatedReduction(Rule):
         total = lax.psum(jnp.sum(x), 'd')
         return jnp.sqrt(total)
     ```
+
+    ## How to fix
+
+    Leave the reduction out, or divide where a mean was meant.
+
+    ## When to silence
+
+    Where the number of devices is meant, and divided out in code that the linter does not see.
+
+    ## Related rules
+
+    ST301, ST304.
     """
 
     code = "ST303"

@@ -44,6 +44,18 @@ class CollectiveMismatch(Rule):
         whole = lax.all_gather(x, 't', axis=1, tiled=True)
         return jnp.sum(whole, axis=1)
     ```
+
+    ## How to fix
+
+    Name the axis along which the operand differs, reduce once, and let all devices reach each collective.
+
+    ## When to silence
+
+    Where other code makes up for the factor.
+
+    ## Related rules
+
+    ST301, ST303, ST305.
     """
 
     code = "ST304"

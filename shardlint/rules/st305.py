@@ -40,6 +40,18 @@ class UnboundAxisName(Rule):
 
     train = jax.pmap(step, axis_name='d')
     ```
+
+    ## How to fix
+
+    Name an axis of the mesh in force, or map over it; inside `shard_map` leave manual axes out of constraints.
+
+    ## When to silence
+
+    Where a caller that the linter does not see binds the axis.
+
+    ## Related rules
+
+    ST103, ST304.
     """
 
     code = "ST305"

@@ -36,6 +36,18 @@ class SpecRank(Rule):
     def place(bias: f32['F'], mesh: Mesh) -> f32['F']:
         return jax.device_put(bias, NamedSharding(mesh, P('t')))
     ```
+
+    ## How to fix
+
+    Leave out the entries at the end that have no dimension, or give the array its missing dimension.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST307, ST308, ST404.
     """
 
     code = "ST306"

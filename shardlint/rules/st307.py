@@ -41,6 +41,18 @@ class SpecArity(Rule):
     def scale(x: f32['B/d M'], factor: f32['']) -> f32['B/d M']:
         return x * factor
     ```
+
+    ## How to fix
+
+    One entry for each parameter or result, in their order; a single result takes a spec that is no tuple.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST306, ST308, ST211.
     """
 
     code = "ST307"

@@ -43,6 +43,18 @@ class SpecConflict(Rule):
     def double(x: f32['B/d M']) -> f32['B/d M']:
         return x * 2
     ```
+
+    ## How to fix
+
+    Decide which of the two is meant, and correct the other; `make_partition_specs` makes specs from annotations.
+
+    ## When to silence
+
+    Where moving the data is meant, as when a state is laid out anew.
+
+    ## Related rules
+
+    ST306, ST307, ST317.
     """
 
     code = "ST308"

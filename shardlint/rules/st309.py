@@ -38,6 +38,18 @@ class OperandSharding(Rule):
     def f(x: f32['B/d M'], y: f32['B/d M']) -> f32['B/d M']:
         return x + y
     ```
+
+    ## How to fix
+
+    Shard both operands alike: gather one, exchange its shards with `all_to_all`, or change its spec.
+
+    ## When to silence
+
+    Where parts are meant to be combined crosswise, on a mesh of equal axes.
+
+    ## Related rules
+
+    ST310, ST311, ST313.
     """
 
     code = "ST309"

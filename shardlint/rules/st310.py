@@ -36,6 +36,18 @@ class ContractionSharding(Rule):
     def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
         return lax.psum(x @ w, 't')
     ```
+
+    ## How to fix
+
+    Shard the contracted dimension of both over one axis, or gather it in one of them.
+
+    ## When to silence
+
+    Where each device is meant to have a product of its own.
+
+    ## Related rules
+
+    ST309, ST301.
     """
 
     code = "ST310"

@@ -39,6 +39,18 @@ class ReplicatedArgument(Rule):
     def f(x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']:
         return lax.psum(x @ w, 't')
     ```
+
+    ## How to fix
+
+    Take the part of the device, by `axis_index` times the local size, or shard the argument by its spec.
+
+    ## When to silence
+
+    Where all devices are meant to add the same.
+
+    ## Related rules
+
+    ST309, ST303.
     """
 
     code = "ST311"

@@ -43,6 +43,18 @@ class DroppedConstraint(Rule):
         split = jax.sharding.NamedSharding(mesh, jax.P(None, 'd', 't'))
         return jax.lax.with_sharding_constraint(x, split)
     ```
+
+    ## How to fix
+
+    Pad the dimension to a multiple of the devices, shard another one, or leave it whole.
+
+    ## When to silence
+
+    Where the padding is meant, or the array may as well be whole on each device.
+
+    ## Related rules
+
+    ST104, ST306.
     """
 
     code = "ST312"

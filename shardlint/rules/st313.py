@@ -52,6 +52,19 @@ class RefusedSharding(Rule):
         whole = jax.sharding.reshard(mask, jax.P('d', None))
         return jax.sharding.reshard(jnp.cumsum(whole, axis=1), jax.P('d', 't'))
     ```
+
+    ## How to fix
+
+    `reshard` the operand before, or say `out_sharding=` for the result; with Auto axes use
+    `with_sharding_constraint`.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST309, ST310, ST308.
     """
 
     code = "ST313"

@@ -29,6 +29,18 @@ class InvalidMesh(Rule):
 
     mesh = jax.make_mesh((1, 2, 4), ('replica', 'data', 'model'))
     ```
+
+    ## How to fix
+
+    Give one name for each dimension of the array of devices.
+
+    ## When to silence
+
+    Not in a program that is to run: JAX refuses it as well.
+
+    ## Related rules
+
+    ST103, ST305.
     """
 
     code = "ST314"

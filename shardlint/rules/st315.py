@@ -44,6 +44,18 @@ class UndeclaredPendingSum(Rule):
     def layer(x: f32['B/d F/t'], w: f32['F/t M']) -> f32['B/d M']:
         return lax.psum(project(x, w), 't')
     ```
+
+    ## How to fix
+
+    Declare the sum in the annotation of the result, `{U:t}`, or reduce it in the helper.
+
+    ## When to silence
+
+    In a helper that is used in one place; the rule is off unless selected.
+
+    ## Related rules
+
+    ST301, ST302.
     """
 
     code = "ST315"

@@ -75,6 +75,18 @@ class DependsOnDevices(Rule):
     if __name__ == '__main__':
         print(main())
     ```
+
+    ## How to fix
+
+    Make the change that the message names, or reduce, divide or index by what is counted over all devices.
+
+    ## When to silence
+
+    Where the result depends on the devices on purpose, in a way that is not among those above.
+
+    ## Related rules
+
+    ST301, ST302, ST304, ST318, ST319.
     """
 
     code: ClassVar[str] = "ST316"

@@ -64,6 +64,18 @@ class ReplicatedState(Rule):
     shardings = jax.tree.map(place, jax.eval_shape(init))
     params, state = jax.jit(init, out_shardings=shardings)()
     ```
+
+    ## How to fix
+
+    Give the state the shardings of the parameters, as by `jax.tree.map` over `jax.eval_shape(tx.init, params)`.
+
+    ## When to silence
+
+    Where the state is small, or each device is to keep it for a checkpoint.
+
+    ## Related rules
+
+    ST308, ST216, ST401.
     """
 
     code = "ST317"

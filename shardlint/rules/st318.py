@@ -61,6 +61,18 @@ class RepeatedDraws(Rule):
     if __name__ == '__main__':
         print(main())
     ```
+
+    ## How to fix
+
+    Fold the number of the device, or of the row, into the key: `jax.random.fold_in(key, lax.axis_index('d'))`.
+
+    ## When to silence
+
+    Where the devices are to draw alike, as one mask for every shard.
+
+    ## Related rules
+
+    ST316, ST319.
     """
 
     code: ClassVar[str] = "ST318"

@@ -71,6 +71,18 @@ class FailingAssertion(Rule):
     if __name__ == '__main__':
         main()
     ```
+
+    ## How to fix
+
+    Make the change that the message names, and run the program once.
+
+    ## When to silence
+
+    Where the assertion is what is wrong.
+
+    ## Related rules
+
+    ST316, ST318, ST301.
     """
 
     code: ClassVar[str] = "ST319"

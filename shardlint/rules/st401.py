@@ -41,6 +41,18 @@ class UnknownLogicalAxis(Rule):
         with nn.logical_axis_rules(RULES):
             return nn.with_logical_constraint(x, ('batch', 'mlp'))
     ```
+
+    ## How to fix
+
+    Correct the name, or add a rule for it; `None` as its axis says that it is to stay whole.
+
+    ## When to silence
+
+    Where the dimension is to be replicated, and the rules belong to others.
+
+    ## Related rules
+
+    ST402, ST403, ST404.
     """
 
     code = "ST401"

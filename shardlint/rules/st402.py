@@ -38,6 +38,18 @@ class LogicalAxisClash(Rule):
     with nn.logical_axis_rules(RULES):
         kernel = nn.with_logical_partitioning(nn.initializers.ones, ('heads', 'embed'))
     ```
+
+    ## How to fix
+
+    Give one of the two names another axis, or none.
+
+    ## When to silence
+
+    Where the second dimension is to stay whole, which a rule of its own would say.
+
+    ## Related rules
+
+    ST102, ST401.
     """
 
     code = "ST402"

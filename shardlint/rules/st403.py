@@ -47,6 +47,18 @@ class LogicalContraction(Rule):
             init = nn.with_logical_partitioning(nn.initializers.ones, ('embed', 'mlp'))
             return x @ self.param('kernel', init, (x.shape[-1], self.hidden))
     ```
+
+    ## How to fix
+
+    Swap the kernel's names, or contract the other dimension.
+
+    ## When to silence
+
+    Where two dimensions only happen to have these names.
+
+    ## Related rules
+
+    ST205, ST401, ST404.
     """
 
     code = "ST403"

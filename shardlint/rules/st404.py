@@ -35,6 +35,18 @@ class LogicalArity(Rule):
     def heads(x: f32['batch length heads width']) -> f32['batch length heads width']:
         return nn.with_logical_constraint(x, ('batch', 'length', 'heads', 'width'))
     ```
+
+    ## How to fix
+
+    One name for each dimension; None for one that has none.
+
+    ## When to silence
+
+    Where fewer names are for the leading dimensions, and the others are to stay whole.
+
+    ## Related rules
+
+    ST306, ST403.
     """
 
     code = "ST404"

@@ -30,6 +30,18 @@ class UnusedSuppression(Rule):
     def double(x: f32['B M']) -> f32['B M']:
         return x + x
     ```
+
+    ## How to fix
+
+    Remove the comment, or its code: `--fix` does where it names one code.
+
+    ## When to silence
+
+    Where the finding shows on other settings or another release of JAX only; then `--ignore ST901` in that run.
+
+    ## Related rules
+
+    ST903.
     """
 
     code = "ST901"

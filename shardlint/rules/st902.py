@@ -26,6 +26,18 @@ class UnparsableFile(Rule):
     def double(x):
         return x + x
     ```
+
+    ## How to fix
+
+    Correct the line that is named, or the encoding; leave out what is a template with `extend-exclude`.
+
+    ## When to silence
+
+    Comments cannot silence what cannot be read: exclude the file.
+
+    ## Related rules
+
+    ST903.
     """
 
     code = "ST902"

@@ -31,6 +31,18 @@ class UnknownCode(Rule):
     def double(x: f32['B M']) -> f32['B M']:
         return x + x
     ```
+
+    ## How to fix
+
+    Write a code that `shardlint rules` lists; the message names the closest.
+
+    ## When to silence
+
+    Never: such a comment has no effect.
+
+    ## Related rules
+
+    ST901.
     """
 
     code = "ST903"

@@ -55,6 +55,10 @@ CASES = {
         f"ST301 result of f is made of each device's part of a sum: jnp.max is applied to {PARTIAL}",
         (CONTRACTED,),
     ),
+    "class A:\n  @typed_shard_map\n  def f(self, x: f32['B F/t'], w: f32['F/t M']) -> f32['B M']: return x @ w\n": (
+        "ST301 result of f is a partial sum over 't': call lax.psum(…, 't') first",
+        (CONTRACTED,),
+    ),
     "def f(x: f32['B C']):\n    return jnp.median(x, axis=[0, 1])\n": (
         "ST213 jnp.median: the axes are a list, which cannot be hashed; pass a tuple",
         (),

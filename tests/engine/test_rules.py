@@ -45,6 +45,11 @@ def test_the_page_is_complete(one: Rule) -> None:
     assert docs.program("Example") and docs.program("Use instead")
     assert one.summary()
     assert rule(one.code) is one
+    related = re.findall(r"ST\d{3}", docs.section("Related rules"))
+    assert related and one.code not in related
+    assert all(rule(code) is not None for code in related)
+    words = [len(docs.section(title).split()) for title in Rule.SECTIONS[4:6]]
+    assert min(words) > 5
 
 
 @pytest.mark.parametrize(

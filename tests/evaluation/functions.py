@@ -185,6 +185,37 @@ def layer(x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F"]:
         'lax.psum(jnp.tanh(x @ w), "t")',
     ),
     Pair(
+        "in_a_method_of_an_object_that_is_closed_over",
+        """
+class Layer:
+    scale = 2.0
+
+    @functools.partial(typed_shard_map, mesh=mesh)
+    def output(self, x: f32["B/d M/t"], w: f32["M/t F"]) -> f32["B/d F"]:
+        return self.scale * {}
+""",
+        'jnp.tanh(lax.psum(x @ w, "t"))',
+        'lax.psum(jnp.tanh(x @ w), "t")',
+        'lax.psum(jnp.tanh(x @ w), "t")',
+    ),
+    Pair(
+        "in_a_method_of_a_dataclass_that_is_sharded",
+        """
+@pytree_dataclass
+class Layer:
+    up: f32["M F/t"]
+    down: f32["F/t M"]
+
+    @functools.partial(typed_shard_map, mesh=mesh)
+    def output(self, x: f32["B/d M"]) -> f32["B/d M"]:
+        hidden = x @ self.up
+        return {}
+""",
+        'jnp.tanh(lax.psum(hidden @ self.down, "t"))',
+        'lax.psum(jnp.tanh(hidden @ self.down), "t")',
+        'lax.psum(jnp.tanh(hidden @ self.down), "t")',
+    ),
+    Pair(
         "through_a_helper_on_a_mesh_that_is_given",
         """
 def scaled(x, w):

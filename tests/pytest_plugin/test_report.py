@@ -58,6 +58,11 @@ def coverage(tmp_path: Path) -> Coverage:
         never_imported=("other",),
         checking={"m.step": 3.5, "m.mlp": 0.0015},
         traced={"m.py::mlp": "passed", "m.py::never": "could not tell: <why>"},
+        proved={"test_m.py::test_it::f": "refuted: off by 2\n  in <f>"},
+        laws={"m.py::mlp[causal L]": "failed: it looks ahead"},
+        compared=(("m.mlp", "parameter 'w'", 1, "t"),),
+        missed={("m.never", "", "a <reason>"): 1},
+        failures={("m.mlp", "parameter 'x'", "dimension 0 is 1"): 3},
         collectives={
             "test_m.py::test_it": (f"all_reduce over t, from {tmp_path / 'm.py'}:3",)
         },
@@ -102,6 +107,12 @@ def read(text: str) -> Tree:
     return tree
 
 
+SIZE_1 = (
+    "compared only on meshes where t has size 1: test it on one where it is larger, "
+    "as by @pytest.mark.mesh(t=2)"
+)
+
+
 def test_page(coverage: Coverage, tmp_path: Path) -> None:
     tree = read(page(coverage, tmp_path))
     assert not {"script", "link", "img", "iframe"} & set(tree.tags)
@@ -109,15 +120,18 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
     links = [str(value) for name, value in tree.attributes if name == "href"]
     anchors = {f"#{value}" for name, value in tree.attributes if name == "id"}
     assert (
-        len(links) == 9 + 2 and set(links) <= anchors
+        len(links) == 12 + 2 and set(links) <= anchors
     )  # sections and files, nothing outside
     assert ("name", "viewport") in tree.attributes
     assert tree.marks == [
         ("yes", "dimension 0 over d: verified"),
-        ("no", "dimension 1 over t: never verified"),
+        ("no", f"dimension 1 over t: never verified: {SIZE_1}"),
         ("yes", "dimension 1 over d: verified"),
-        ("no", "dimension 0 over d: never verified"),
-        ("no", "dimension 0 over d: never verified"),
+        (
+            "no",
+            "dimension 0 over d: never verified: called 4 times, and no array came there to compare",
+        ),
+        ("no", "dimension 0 over d: never verified: no test calls the function"),
     ]
     for words in (
         "2 of 5sharded dimensions verified",
@@ -128,7 +142,11 @@ def test_page(coverage: Coverage, tmp_path: Path) -> None:
         "m.mlp 4 checked calls",
         "m.never never called by a test",
         "gone.py cannot be shown",
-        "could not tell: <why>",
+        "m.py::mlpholds",
+        "m.py::nevercould not tell<why>",
+        "test_m.py::test_it::frefutedoff by 2\n  in <f>",
+        "m.py::mlp[causal L]failsit looks ahead",
+        "m.mlpparameter 'x'dimension 0 is 13",
         "test_m.py::test_slow20.50",
         "m.step3500.00–",
         "m.mlp1.504",

@@ -136,3 +136,93 @@ def test_a_partly_manual_shard_map(explicit_mesh: Mesh, auto_mesh: Mesh) -> None
             assert jax.jit(part(local))(x).shape == (8, 4)
             y = jax.device_put(jnp.ones((8, 4)), NamedSharding(mesh, P("d", "t")))
             assert jax.jit(part(both))(y).shape == (8, 4)
+
+
+class Scaled:
+    scale: float
+
+    def __init__(self, scale: float, offset: jax.Array) -> None:
+        self.scale = scale
+        self.offset = offset
+
+    def centred(self, x: f32["B/d M"]) -> f32["B/d M"]:
+        return self.scale * (x - jax.lax.pmean(x.mean(0), "d")) + self.offset
+
+    mapped = st.typed_shard_map(centred)
+
+    @st.typed_shard_map
+    def step(self, x: f32["B/d M"], power: int = 1) -> f32["B/d M"]:
+        return self.scale * (x - jax.lax.pmean(x.mean(0), "d")) ** power + self.offset
+
+    @classmethod
+    @st.typed_shard_map
+    def mean(cls, x: f32["B/d M"]) -> f32["M"]:
+        return jax.lax.pmean(x.mean(0), "d")
+
+    @staticmethod
+    @st.typed_shard_map
+    def doubled(x: f32["B/d M"]) -> f32["B/d M"]:
+        return 2 * x
+
+
+def test_a_method_is_mapped_as_the_bound_function(auto_mesh: Mesh) -> None:
+    """``self`` is closed over: as in JAX's ``shard_map`` of the bound function, under ``jit`` and ``grad`` too."""
+    model = Scaled(3.0, jnp.arange(4.0))
+    x = jnp.arange(32.0).reshape(8, 4)
+    with jax.set_mesh(auto_mesh):
+        specs = P("d", None)
+        want = jax.shard_map(model.centred, in_specs=specs, out_specs=specs)
+        for call in (
+            model.mapped,
+            model.step,
+            partial(Scaled.step, model),
+            jax.jit(model.step),
+            st.typed_shard_map(model.centred),
+        ):
+            assert (call(x) == want(x)).all()
+        assert (model.step(x=x, power=2) != want(x)).any()
+        slope = jax.grad(lambda x: (model.step(x) ** 2).sum())(x)
+        assert (slope == jax.grad(lambda x: (want(x) ** 2).sum())(x)).all()
+        assert (Scaled.mean(x) == x.mean(0)).all()
+        assert (Scaled.doubled(x) == 2 * x).all()
+
+
+@st.pytree_dataclass
+class Layer:
+    up: f32["M F/t"]
+
+    @st.typed_shard_map
+    def __call__(self, x: f32["B/d M"]) -> f32["B/d M"]:
+        return jax.lax.psum(x @ self.up @ self.up.T, "t")
+
+
+class Holder:
+    up: f32["M F/t"]
+
+    @st.typed_shard_map
+    def step(self, x: f32["B/d M"]) -> f32["B/d M"]:
+        return x
+
+
+def test_a_method_of_a_dataclass_has_the_shards_of_its_fields(auto_mesh: Mesh) -> None:
+    up, x = jnp.arange(32.0).reshape(4, 8), jnp.ones((8, 4))
+    with jax.set_mesh(auto_mesh):
+        assert jnp.allclose(Layer(up)(x), x @ up @ up.T)
+
+
+def test_a_method_of_what_only_says_that_it_is_sharded(auto_mesh: Mesh) -> None:
+    message = (
+        r"typed_shard_map\(Holder.step\): self.up is annotated as sharded, f32\['M F/t'\], but Holder is closed over, "
+        "whole on each device; make it a pytree_dataclass, or give the array to the method as a parameter"
+    )
+    with jax.set_mesh(auto_mesh), pytest.raises(TypeError, match=message):
+        Holder().step(jnp.ones((8, 4)))
+
+
+def test_a_function_whose_first_parameter_says_nothing(auto_mesh: Mesh) -> None:
+    @st.typed_shard_map
+    def step(self, x: f32["B/d M"]) -> f32["B/d M"]:  # type: ignore[no-untyped-def]  # no method
+        return x
+
+    with jax.set_mesh(auto_mesh), pytest.raises(TypeError, match="'self' has no"):
+        step(1, jnp.ones((8, 4)))
