@@ -112,6 +112,7 @@ def annotate_parser() -> OptionParser:
         color="auto",
         statistics=False,
         show_types=False,
+        no_evaluate=True,  # numbers do not depend on annotations
     )
     return parser
 

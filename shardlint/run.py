@@ -252,7 +252,9 @@ class _Run:
         importing: list[Source] = []
         if dependents and beside is None:
             folder = shown(self.config.root)
-            report.problems.append(messages.no_project(folder))
+            report.problems.append(
+                Problem(messages.no_project(folder), folder, is_setting=True)
+            )
         elif dependents:
             importing = self._importing(requested, context)
         relevant_ones = [s for s in requested if s.file.module in relevant_names]
