@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from shardlint import ir
 from shardlint.values import ArrayValue
@@ -44,11 +44,21 @@ class Left:
 class Recorder:
     """What was seen. One call that is evaluated again, as in loops that have to become stable, is seen once."""
 
-    sent: dict[object, Sent] = field(default_factory=dict)
+    sent: dict[tuple[Any, ...], Sent] = field(default_factory=dict)
     left: dict[Left, None] = field(default_factory=dict)
+    mapped: dict[Left, None] = field(default_factory=dict)
+    """Calls of functions that map themselves over devices, from where nothing is."""
     outside: set[int] = field(default_factory=set)
     """The functions, by their nodes, that were evaluated as code which is not manual."""
     around: list[tuple[object, Size | None]] = field(default_factory=list)
+
+    def calls_of(self, base: ir.Function | ir.Lambda) -> set[object]:
+        """The places of calls, by a function or by what it calls, in which a collective was seen."""
+        found: set[object] = set()
+        for (calls, *_), one in self.sent.items():
+            if one.base is base:
+                found.update(calls)
+        return found
 
     @contextmanager
     def repeated(self, where: object, rounds: Size | None) -> Iterator[None]:

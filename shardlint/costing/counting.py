@@ -109,6 +109,10 @@ def _cost(
     for left in recorder.left:
         if left.base is node:
             uncounted.append((counting.where(left.place), left.why))
+    counted = recorder.calls_of(node)
+    for left in recorder.mapped:
+        if left.base is node and left.place not in counted:
+            uncounted.append((counting.where(left.place), left.why))
     is_manual = any(one.base is node and one.own for one in recorder.sent.values())
     if id(node) in recorder.outside and not is_manual:
         place = counting.where((module.name, node.at))
@@ -126,7 +130,7 @@ def _cost(
 
 
 def _function(module: ir.Module, name: str) -> ir.Function:
-    found = dict(_functions(module.body))
+    found = dict(_functions(module.body, nested=True))
     if name not in found:
         text = messages.no_function(name, found)
         raise ConfigError(module.path, text)
@@ -134,13 +138,17 @@ def _function(module: ir.Module, name: str) -> ir.Function:
 
 
 def _functions(
-    body: tuple[ir.Stmt, ...], around: str = ""
+    body: tuple[ir.Stmt, ...], around: str = "", nested: bool = False
 ) -> Iterator[tuple[str, ir.Function]]:
+    """Functions and methods by their names; ``nested`` ones as well, which those around them count where they call
+    them."""
     for node in ir.statements(body):
         if isinstance(node, ir.Function):
             yield f"{around}{node.name}", node
+            if nested:
+                yield from _functions(node.body, f"{around}{node.name}.", nested)
         if isinstance(node, ir.Class):
-            yield from _functions(node.body, f"{around}{node.name}.")
+            yield from _functions(node.body, f"{around}{node.name}.", nested)
 
 
 class _Counting:

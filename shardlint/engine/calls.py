@@ -34,6 +34,7 @@ from shardlint.engine.sharding import (
 )
 from shardlint.engine.sharding.collectives_spec import by_spec
 from shardlint.engine.sharding.constraints import LAYING_OUT, lay_out
+from shardlint.engine.sharding.manual import leave_mapped
 from shardlint.engine.types import ScalarType, says_something
 from shardlint.ops import OpError
 from shardlint.values import (
@@ -376,6 +377,8 @@ def call_function(
         if says
         else None
     )
+    if it.sends is not None and it.view is None:
+        leave_mapped(it, frame, func, at)
     runs_later = isinstance(node, ir.Function) and node.is_async and it.awaited != at
     it.awaited = None
     if fits.problems or runs_later:

@@ -182,6 +182,49 @@ def test_jaxtyping_says_nothing_about_axes(folder: Path) -> None:
     assert "4*b, if it is not sharded" in done.stdout
 
 
+NESTED = """
+from jax import lax
+from shardtypes import f32, typed_shard_map
+
+
+@typed_shard_map
+def total(x: f32["B/d M"]) -> f32["M"]:
+    return lax.psum(x.sum(0), "d")
+
+
+def outer(x: f32["B/d M"]) -> f32["M"]:
+    return total(x) * 2
+
+
+class Model:
+    def step(self, x: f32["B/d M"]) -> f32["M"]:
+        @typed_shard_map
+        def inner(x: f32["B/d M"]) -> f32["M"]:
+            return lax.psum(x.sum(0), "d")
+
+        return inner(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "sent", "is_left_out"),
+    [
+        ("outer", "sent: 8*M*(d-1)/d", False),
+        ("Model.step", "sent: not known", True),
+        ("Model.step.inner", "sent: 8*M*(d-1)/d", False),
+    ],
+)
+def test_functions_in_functions(
+    function: str, sent: str, is_left_out: bool, tmp_path: Path
+) -> None:
+    """What maps itself over devices inside of another function is counted there, or said not to be."""
+    (tmp_path / "nested.py").write_text(NESTED)
+    done = cost(tmp_path, f"nested.py::{function}", "--mesh", "d=2")
+    assert sent in done.stdout
+    line = "nested.py:21: inner, which typed_shard_map maps"
+    assert (line in done.stdout) == is_left_out
+
+
 def test_limit_of_what_is_whole(folder: Path) -> None:
     where = ["model.py::layer", "--mesh", "d=2,t=4"]
     done = cost(folder, *where, "--sizes", "M=64", "--max-replicated", "0.25KiB")
@@ -295,7 +338,7 @@ def test_files_that_cannot_be_compared_with(folder: Path) -> None:
         ),
         (
             ["model.py::xyz", "--mesh", "d=2"],
-            "model.py: no function 'xyz': the functions are Model.step, layer, looped, plain, rows, summed, until",
+            "model.py: no function 'xyz': the functions are Model.step, layer, looped, looped.step, plain, rows, summed, until",
         ),
         (
             ["gone.py::layer", "--mesh", "d=2"],

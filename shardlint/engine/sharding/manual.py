@@ -15,6 +15,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
 from shardlint.engine.regions import Region
+from shardlint.engine.sharding import sends
 from shardlint.engine.sharding.collectives import COLLECTIVES
 from shardlint.engine.sharding.collectives_spec import NAMES as SPEC_NAMES
 from shardlint.engine.types import (
@@ -29,7 +30,7 @@ from shardlint.engine.types import (
 from shardlint.ops.registry import static_bool
 from shardlint.ops.sharding.view import View
 from shardlint.outline import MAPPINGS
-from shardlint.values import ExternalValue, PartialValue, Value
+from shardlint.values import ExternalValue, FunctionValue, PartialValue, Value
 from shardlint.walking import nodes_of, walk
 from shardtypes.lang import ShapeSyntaxError, parse
 
@@ -67,6 +68,16 @@ def own_view(
         elsewhere = any(it.on_other_mesh(axis) for axis in axes)
         return View((), False) if elsewhere else configured(it), None
     return None, None
+
+
+def leave_mapped(it: Interpreter, frame: Frame, func: FunctionValue, at: int) -> None:
+    """Keep that what a function sends which maps itself over devices is not counted where it is called from outside."""
+    node = func.node
+    if not isinstance(node, ir.Function) or not isinstance(func.closure, Frame):
+        return
+    _, region = own_view(it, func.closure, node, func.module)
+    if region is not None and region.typed:
+        sends.leave_mapped(it, frame, at, f"{func.name}, which typed_shard_map maps")
 
 
 def _calls(node: ir.Function) -> Iterator[ir.Call]:

@@ -107,3 +107,10 @@ def leave(it: Interpreter, frame: Frame, at: int, why: str) -> None:
     """Keep that it is not known what a place sends."""
     if it.sends is not None and it.stack:
         it.sends.left[Left((frame.module, at), why, it.stack[0][2])] = None
+
+
+def leave_mapped(it: Interpreter, frame: Frame, at: int, why: str) -> None:
+    """Keep that a call is of what maps itself over devices, which may be counted as a part of manual code, too."""
+    if it.sends is not None and it.stack:
+        left = Left((frame.module, at), why, it.stack[0][2])
+        it.sends.mapped[left] = None
