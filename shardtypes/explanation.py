@@ -132,9 +132,10 @@ class Explanation:
             else "<p>no collectives</p>"
         )
         if self.intermediates:
-            parts.append(
-                f"<h5>on the devices</h5><pre>{escape(str(self.intermediates))}</pre>"
-            )
+            table = escape(str(self.intermediates))
+            pictures = "".join(each.drawing.html() for each in self.intermediates)
+            parts.append(f"<h5>on the devices</h5><pre>{table}</pre>")
+            parts.append(f"<details><summary>as pictures</summary>{pictures}</details>")
         if self.unfollowed:
             parts.append(
                 f"<p>on the devices: not followed: {escape(self.unfollowed)}</p>"

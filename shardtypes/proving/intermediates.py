@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from html import escape
 
+from shardtypes.lang.drawing import Cut, Drawing
 from shardtypes.lang.format import format_shape
 from shardtypes.messages import array_text, short_dtype
 from shardtypes.proving.places import Place
@@ -96,6 +98,26 @@ class Intermediate:
             self.remark,
         )
 
+    @property
+    def drawing(self) -> Drawing:
+        """The array cut into the parts that devices hold; as one device has it where no relation is known."""
+        where, array, text, _ = self.row
+        title = f"<code>{escape(where)}</code> <code>{escape(array)}</code>"
+        if text:
+            title = f"{title} {escape(text)}"
+        cuts = []
+        for dim, size in enumerate(self.shape):
+            axes = () if self.relation is None else self.relation.sharding(dim)
+            parts = self._count(axes)
+            cut = Cut(str(size * parts), axes, parts)
+            cuts.append(cut)
+        if self.relation is None:
+            # that it is replicated is not said either
+            sizes: Mapping[str, int] = {}
+        else:
+            sizes = self.sizes
+        return Drawing(title, cuts, sizes, notes=[self.words])
+
     def __str__(self) -> str:
         return f"{self.place}: {self.array}: {self.words}"
 
@@ -123,6 +145,10 @@ class Intermediates(tuple[Intermediate, ...]):
                 line = f"{line}  # {remark}"
             lines.append(line)
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """A picture of each, one below the other, for notebooks."""
+        return "".join(each.drawing.html() for each in self)
 
 
 def intermediates(

@@ -338,7 +338,8 @@ def test_files_that_cannot_be_compared_with(folder: Path) -> None:
         ),
         (
             ["model.py::xyz", "--mesh", "d=2"],
-            "model.py: no function 'xyz': the functions are Model.step, layer, looped, looped.step, plain, rows, summed, until",
+            "model.py: no function 'xyz': the functions are Model.step, layer, looped, looped.step, plain, rows, "
+            "summed, until",
         ),
         (
             ["gone.py::layer", "--mesh", "d=2"],

@@ -137,3 +137,19 @@ def test_shapes_are_those_of_the_devices(name: str) -> None:
                 count *= each.sizes[axis]
             local.append(int(size) // count)
         assert tuple(local) == each.shape, str(each)
+
+
+def test_pictures_of_how_arrays_move() -> None:
+    """The parts of each array are drawn; of what is no part of what one device computes, one box that says so."""
+    found = prove(_mapped(_mlp, _SPECS, P("d")), X, W, V).intermediates
+    pictures = [each.drawing for each in found]
+    parts = [[cut.parts for cut in one.cuts] for one in pictures]
+    sharded = [one.relation.sharding(0) for one in found if one.relation is not None]
+    assert len(sharded) == len(found)
+    assert [
+        4 if axes == ("t",) else 2 if axes == ("d",) else 1 for axes in sharded
+    ] == [one[0] for one in parts]
+    page = found._repr_html_()
+    assert page.count("<svg") == len(found)
+    assert page.count("<rect") == sum(first * second for first, second in parts)
+    assert "a partial sum over &#x27;t&#x27;" in page
