@@ -90,7 +90,10 @@ class _Editor:
         return text
 
     def _of_parameter(self, param: ir.Param, text: str) -> Edit:
-        """Behind the name; a default that follows gets the blanks that it has behind an annotation."""
+        """In the place of an annotation that says less, or behind the name. A default that follows gets the blanks that
+        it has behind an annotation."""
+        if param.annotation is not None:
+            return Edit(self.places.place(param.annotation.at), text)
         place = self.places.place(param.at)
         column = place.column + len(param.name)
         line = self._lines[place.line - 1]
@@ -104,7 +107,9 @@ class _Editor:
         return Edit(blanks, f": {text} = ")
 
     def _of_result(self, node: ir.Function, text: str) -> Edit:
-        """Behind the parenthesis that closes the parameters."""
+        """In the place of an annotation that says less, or behind the parenthesis that closes the parameters."""
+        if node.returns is not None:
+            return Edit(self.places.place(node.returns.at), text)
         name = self.places.place(node.name_at)
         lines = self._lines[name.line - 1 :]
         lines[0] = lines[0][name.end_column - 1 :]

@@ -13,6 +13,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.conditions import bound_in
 from shardlint.engine.joining import join
 from shardlint.engine.strings import names_in
+from shardlint.engine.types import ArrayType
 from shardlint.signatures import Returned, Signatures
 from shardlint.values import Unknown, Value
 from shardlint.walking import nodes_of
@@ -34,17 +35,22 @@ class Lacking:
     why: str | None = None
 
 
+_BARE = frozenset({"Array", "ndarray"})
+"""Names of all arrays, whatever their shapes."""
+
+
 def lacking(analysis: run) -> Iterator[Lacking]:
     """What each function of a file lacks, methods included, in order."""
     seen = analysis.it.signatures
     assert seen is not None
     for name, node in _functions(analysis.module.body):
-        if node.returns is not None and not any(_open_parameters(node)):
+        parameters = list(_open_parameters(analysis, node))
+        if not parameters and not _is_open(analysis, node.returns):
             continue
         found = Lacking(name, node)
         found.why = _why_not(node, seen)
         if found.why is None:
-            _infer(analysis, found, seen.returned[node.at])
+            _infer(analysis, found, parameters, seen.returned[node.at])
         yield found
 
 
@@ -59,11 +65,23 @@ def _functions(
             yield from _functions(node.body, f"{around}{node.name}.")
 
 
-def _open_parameters(node: ir.Function) -> Iterator[ir.Param]:
+def _open_parameters(analysis: run, node: ir.Function) -> Iterator[ir.Param]:
     for number, param in enumerate(node.params):
         is_receiver = number == 0 and param.name in ("self", "cls")
-        if param.annotation is None and not is_receiver and "*" not in param.kind:
+        if is_receiver or "*" in param.kind:
+            continue
+        if _is_open(analysis, param.annotation):
             yield param
+
+
+def _is_open(analysis: run, annotation: ir.Expr | None) -> bool:
+    """Whether there is no annotation, or one that says no more than ``jax.Array`` does."""
+    if annotation is None:
+        return True
+    type_ = resolve(analysis.it, annotation, analysis.module.name)
+    if not isinstance(type_, ArrayType) or type_.shape is not None:
+        return False
+    return type_.dtype is None and type_.text in _BARE
 
 
 def _why_not(node: ir.Function, seen: Signatures) -> str | None:
@@ -86,7 +104,12 @@ def _is_unlike_others(node: ir.Function) -> bool:
     return False
 
 
-def _infer(analysis: run, found: Lacking, returned: list[Returned]) -> None:
+def _infer(
+    analysis: run,
+    found: Lacking,
+    parameters: list[ir.Param],
+    returned: list[Returned],
+) -> None:
     it = analysis.it
     node = found.node
     module = analysis.module.name
@@ -101,7 +124,7 @@ def _infer(analysis: run, found: Lacking, returned: list[Returned]) -> None:
         numbers=_numbers(node),
     )
     assigned = frozenset(bound_in(node.body))
-    for param in _open_parameters(node):
+    for param in parameters:
         if param.name in assigned:  # it may hold something else by then
             continue
         held = [one.parameters.get(param.name) for one in returned]
@@ -111,7 +134,7 @@ def _infer(analysis: run, found: Lacking, returned: list[Returned]) -> None:
         text = spelling.parameter(value)
         if text is not None:
             found.parameters[param.name] = text
-    if node.returns is None:
+    if _is_open(analysis, node.returns):
         results = [one.result for one in returned]
         _infer_result(found, spelling, results)
     found.dtypes = frozenset(spelling.used)

@@ -37,6 +37,8 @@ RESULTS = [
     ('def f(x: f32["B/d M/t"]):\n    return x.T', 'f32["M/t B/d"]'),
     ('def f(x: f32["B M"]):\n    return jnp.argmax(x, axis=-1)', 'i32["B"]'),
     ('def f(x: f32["B M"]):\n    return jnp.zeros((7, 5))', 'f32["7 5"]'),
+    ('def f(x: f32["B M"]) -> jax.Array:\n    return x.T', 'f32["M B"]'),
+    ('def f(x: f32["B M"]) -> "jax.Array":\n    return x.T', 'f32["M B"]'),
 ]
 
 
