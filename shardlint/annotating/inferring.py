@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from shardlint import ir, messages
-from shardlint.annotating.spelling import Spelling
+from shardlint.annotating.spelling import Spelling, may_hold_arrays
 from shardlint.engine import run
 from shardlint.engine.annotations import resolve
 from shardlint.engine.conditions import bound_in
@@ -143,7 +143,7 @@ def _infer(
 def _infer_result(found: Lacking, spelling: Spelling, results: list[Value]) -> None:
     result = reduce(join, results)
     found.result = spelling.result(result)
-    if isinstance(result, Unknown):
+    if isinstance(result, Unknown) and any(map(may_hold_arrays, results)):
         reason = result.reason or "unknown"
         found.why = messages.result_not_known(reason)
 

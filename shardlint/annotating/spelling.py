@@ -18,6 +18,7 @@ from shardlint.values import (
     ScalarValue,
     SequenceValue,
     StringValue,
+    Unknown,
     Value,
 )
 from shardtypes.lang import Size, dtypes, format_shape
@@ -189,6 +190,11 @@ def _plain(value: Value) -> str | None:
             return type(constant).__name__
         case _:
             return None
+
+
+def may_hold_arrays(value: Value) -> bool:
+    """Whether arrays are in a value, or it is not known."""
+    return isinstance(value, Unknown) or any(True for _ in _arrays(value))
 
 
 def _arrays(value: Value) -> Iterator[ArrayValue]:

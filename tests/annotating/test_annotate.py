@@ -74,6 +74,14 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
     assert "nothing to annotate" in done.stderr
 
 
+@pytest.mark.once
+def test_functions_without_arrays_are_not_named(tmp_path: Path) -> None:
+    text = 'def f(n: int):\n    if n:\n        return "a"\n    return None\n'
+    (tmp_path / "model.py").write_text(HEAD + text)
+    done = run_linter("annotate", "model.py", cwd=tmp_path)
+    assert done.stderr == "shardlint: nothing to annotate\n"
+
+
 PARAMETERS = [
     ("def f(x):\n    b, t = x.shape\n    return x", 'x: anydtype["b t"]'),
     ("def f(x=None):\n    return x", "x=None"),
