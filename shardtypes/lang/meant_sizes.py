@@ -26,7 +26,7 @@ _SMALL = {
     3: 16,
 }  # sizes that are tried, by how many names there are
 _WIDE = 256  # of the name that is looked for
-_FEW = {1: 16, 2: 16, 3: 4}  # of the others then
+_FEW = {1: 16, 2: 16, 3: 8}  # of the others then
 
 
 def are_meant_equal(
