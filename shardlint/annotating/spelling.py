@@ -62,7 +62,8 @@ class Spelling:
 
     def result(self, value: Value) -> str | None:
         """What a function gives, if arrays are in it; None where no annotation says that, or not all is known."""
-        if not any(True for _ in _arrays(value)):
+        arrays = list(_arrays(value))
+        if not arrays:
             return None
         return self._written(value)
 
@@ -194,14 +195,18 @@ def _plain(value: Value) -> str | None:
 
 def may_hold_arrays(value: Value) -> bool:
     """Whether arrays are in a value, or it is not known."""
-    return isinstance(value, Unknown) or any(True for _ in _arrays(value))
+    if isinstance(value, Unknown):
+        return True
+    arrays = list(_arrays(value))
+    return bool(arrays)
 
 
 def _arrays(value: Value) -> Iterator[ArrayValue]:
     if isinstance(value, ArrayValue):
         yield value
     elif isinstance(value, (MaybeValue, CollectionValue)):
-        yield from _arrays(value.value if isinstance(value, MaybeValue) else value.item)
+        inner = value.value if isinstance(value, MaybeValue) else value.item
+        yield from _arrays(inner)
     elif isinstance(value, (SequenceValue, DictValue)):
         for _, part in children(value) or ():
             yield from _arrays(part)
