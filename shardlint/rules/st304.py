@@ -13,7 +13,8 @@ class CollectiveMismatch(Rule):
     or a loop that only some devices reach, because the condition differs between them: a deadlock. Reports a value that
     leaves manual code and is off by the number of devices, because a `pmean` was applied to a partial sum, a `psum` to
     a per-device mean, or a bias was added to a partial sum. Where a factor on the way may make up for that, nothing is
-    reported.
+    reported. Reports a result whose annotation has the dimension in order, where an `all_gather` over a major axis came
+    before one over the minor axes: every so many rows are next to each other, as the columns of a matrix in blocks are.
 
     ## Why is this bad
 

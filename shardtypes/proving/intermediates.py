@@ -3,7 +3,7 @@ time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 
@@ -46,10 +46,7 @@ class Intermediate:
             size * self._count(axes)
             for size, axes in zip(self.shape, dims, strict=True)
         ]
-        if self.relation.monoid == "sum":
-            pending = self.relation.parts
-        else:
-            pending = ()
+        pending = self._pending
         text = format_shape([str(size) for size in whole], dims, pending)
         if pending:
             sums = text[text.index("{") :]
@@ -57,6 +54,13 @@ class Intermediate:
             sums = ""
         shape = ", ".join(text.removesuffix(sums).split())
         return f"{short_dtype(self.dtype)}[{' '.join(filter(None, (shape, sums)))}]"
+
+    @property
+    def _pending(self) -> Collection[str]:
+        """The axes over which it is a partial sum."""
+        if self.relation is None or self.relation.monoid != "sum":
+            return ()
+        return self.relation.parts
 
     @property
     def words(self) -> str:
@@ -101,7 +105,7 @@ class Intermediate:
     @property
     def drawing(self) -> Drawing:
         """The array cut into the parts that devices hold; as one device has it where no relation is known."""
-        where, array, text, _ = self.row
+        where, array, text, remark = self.row
         title = f"<code>{escape(where)}</code> <code>{escape(array)}</code>"
         if text:
             title = f"{title} {escape(text)}"
@@ -111,12 +115,13 @@ class Intermediate:
             parts = self._count(axes)
             cut = Cut(str(size * parts), axes, parts)
             cuts.append(cut)
-        if self.relation is None:
-            # that it is replicated is not said either
-            sizes: Mapping[str, int] = {}
-        else:
+        sizes: Mapping[str, int] = {}
+        pending: Collection[str] = ()
+        if self.relation is not None:
             sizes = self.sizes
-        return Drawing(title, cuts, sizes, notes=[self.words])
+            pending = self._pending
+        notes = [remark] if remark else []
+        return Drawing(title, cuts, sizes, pending, notes=notes)
 
     def __str__(self) -> str:
         return f"{self.place}: {self.array}: {self.words}"
