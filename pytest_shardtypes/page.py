@@ -116,20 +116,20 @@ def _tiles(coverage: Coverage) -> str:
 
 
 def _unverified(coverage: Coverage) -> str:
-    rows = [
-        (
+    rows = []
+    for name, role, dim, axis in coverage.unverified:
+        found = reasons(coverage, (name, role, dim, axis))
+        where = f"{escape(role)}, dimension {dim} over <code>{escape(axis)}</code>"
+        row = (
             f"<code>{escape(name)}</code>",
-            escape(role),
-            str(dim),
-            f"<code>{escape(axis)}</code>",
-            "<br>".join(map(escape, reasons(coverage, (name, role, dim, axis)))),
+            where,
+            "<br>".join(map(escape, found)),
         )
-        for name, role, dim, axis in coverage.unverified
-    ]
+        rows.append(row)
     if not rows:
         return ""
     why = "No test compared these on a mesh where the axis is larger than 1: nothing says that they are sharded so."
-    header = ("function", "where", "dimension", "axis", "why")
+    header = ("function", "where", "why")
     return f"<p>{why}</p>{_table(header, rows)}"
 
 

@@ -90,7 +90,9 @@ def _function(
     node: _Function, name: str, lines: Sequence[bytes], coverage: Coverage
 ) -> str:
     calls = coverage.functions.get(name, 0)
-    state = f"{calls} checked calls" if calls else "never called by a test"
+    state = "never called by a test"
+    if calls:
+        state = f"{calls} checked call{'s' * (calls != 1)}"
     marks: dict[int, list[_Mark]] = {}
     for role, annotation in _annotations(node):
         for line, mark in _marks(name, role, annotation, lines, coverage):
