@@ -124,9 +124,8 @@ def test_the_page_says_why_of_each_verdict(folder: Path, run: Run) -> None:
         found[1]: " ".join(html.unescape(re.sub("<[^>]+>", " ", found[2])).split())
         for found in re.finditer(r"<section id=([\w-]+)>(.*?)</section>", page, re.S)
     }
-    assert (
-        "model.uncalled parameter 'x' 0 d no test calls" in sections["never-verified"]
-    )
+    never = sections["never-verified"]
+    assert "model.uncalled parameter 'x', dimension 0 over d no test calls" in never
     assert "model.wrong parameter 'x' dimension 0" in sections["checks-that-failed"]
     traced = sections["functions-traced"]
     assert "model.py::turned fails turned: fails for B=" in traced
