@@ -180,7 +180,11 @@ def with_progress(options: argparse.Namespace) -> Iterator[Progress]:
 
 def _require_compatible(options: argparse.Namespace) -> None:
     """Raises ``ConfigError`` for options that contradict each other."""
+    # reports of services have no room for types
+    is_of_service = options.format in ("gitlab", "junit", "sarif")
+    format_ = f"--format {options.format}"
     pairs = (
+        ("--show-types", options.show_types, format_, is_of_service),
         ("--add-ignore", _is_ignoring(options), "--fix", options.fix),
         ("--add-ignore", _is_ignoring(options), "--unsafe-fixes", options.unsafe_fixes),
         ("--baseline", options.baseline, "--no-baseline", options.no_baseline),

@@ -24,7 +24,7 @@ from shardlint.render import FORMATS
 from shardlint.rules import all_rules
 from shardlint.schemas import NAMES, schema_text
 from tests.lint.adopting import HEAD, MODEL, NORM, lint, project
-from tests.support import ROOT
+from tests.support import ROOT, run_linter
 
 pytestmark = (
     pytest.mark.once
@@ -536,3 +536,13 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     line = "shardlint: a.py/out.txt: cannot write the output: File exists"
     assert done.stderr.splitlines()[0] == line
+
+
+@pytest.mark.parametrize("name", ["gitlab", "junit", "sarif"])
+def test_types_are_no_part_of_reports_for_services(name: str, tmp_path: Path) -> None:
+    """Lines in front of the report made it invalid."""
+    (tmp_path / "model.py").write_text("import jax.numpy as jnp\nx = jnp.ones(3)\n")
+    done = run_linter("--show-types", "--format", name, "model.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"--show-types and --format {name} do not go together" in done.stderr
+    assert "float32" not in done.stdout
