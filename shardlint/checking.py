@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -244,7 +245,7 @@ def _rewritten(
     change = (
         ignoring(options.add_ignore) if is_ignoring else fixing(options.unsafe_fixes)
     )
-    made = rewrite(report, run, overlay, change)
+    made = rewrite(report, run, overlay, change, attrgetter("diagnostics"))
     report = made.report
     if options.diff:
         sys.stdout.writelines(made.difference())

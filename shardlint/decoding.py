@@ -29,6 +29,15 @@ def decoded(source: bytes) -> str:
     return source.decode(encoding, "replace")
 
 
+def encoded(text: str) -> bytes:
+    """The bytes of a text as they would be in its file, in the encoding that it declares."""
+    plain = text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode(encoding_of(plain))
+    except (SyntaxError, UnicodeEncodeError):  # which the run reports
+        return plain
+
+
 def characters(data: bytes) -> int:
     """How many characters bytes in UTF-8 are: columns of Python's trees count the bytes."""
     return len(data.decode("utf-8", "replace"))

@@ -10,7 +10,7 @@ from shardlint.run import Report
 from shardtypes.lang.diagnostics import Diagnostic
 
 
-def fixing(unsafe: bool) -> Change:
+def fixing(unsafe: bool) -> Change[Diagnostic]:
     """Applies the fixes of findings: safe ones, or all."""
 
     def change(

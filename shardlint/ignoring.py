@@ -44,7 +44,7 @@ class _Spot:
     is_above: bool = False
 
 
-def ignoring(reason: str) -> Change:
+def ignoring(reason: str) -> Change[Diagnostic]:
     """Adds comments for findings, each with this reason ('' for none)."""
     return partial(_with_comments, reason)
 

@@ -5,22 +5,33 @@ from __future__ import annotations
 import difflib
 import os
 from collections import Counter
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from shardlint import decoding, messages
 from shardlint.problems import Problem
 from shardlint.run import Report
 from shardlint.whole_files import write_whole
-from shardtypes.lang.diagnostics import Diagnostic
+from shardtypes.lang.diagnostics import Place
 
 #: A change may uncover another finding; changes that do not settle in this many passes are in each other's way.
 _PASSES = 10
 
-Change: TypeAlias = Callable[[str, Sequence[Diagnostic], Report], tuple[str, int]]
-"""A text with the changes for its findings, and for how many of them."""
+
+class Placed(Protocol):
+    """What stands somewhere: a finding, or a proposal."""
+
+    @property
+    def place(self) -> Place: ...
+
+
+PlacedT = TypeVar("PlacedT", bound=Placed)
+Change: TypeAlias = Callable[[str, Sequence[PlacedT], Report], tuple[str, int]]
+"""A text with the changes for what was found in it, and for how much of that."""
+Find: TypeAlias = Callable[[Report], Iterable[PlacedT]]
+"""What is to be changed, of what a run found."""
 
 
 @dataclass(slots=True)
@@ -61,13 +72,14 @@ def rewrite(
     report: Report,
     run: Callable[[], Report],
     overlay: MutableMapping[Path, bytes],
-    change: Change,
+    change: Change[PlacedT],
+    find: Find[PlacedT],
 ) -> Rewriting:
     """Change the files of a run and run again, over texts in ``overlay``, until nothing changes. Notebooks stay as they
     are."""
     made = Rewriting(report)
     for _ in range(_PASSES):
-        if not _pass(made, overlay, change):
+        if not _pass(made, overlay, change, find):
             break
         again = run()
         problems = dict.fromkeys([*made.report.problems, *again.problems])
@@ -76,12 +88,15 @@ def rewrite(
 
 
 def _pass(
-    made: Rewriting, overlay: MutableMapping[Path, bytes], change: Change
+    made: Rewriting,
+    overlay: MutableMapping[Path, bytes],
+    change: Change[PlacedT],
+    find: Find[PlacedT],
 ) -> bool:
     changed = False
     report = made.report
-    by_path: dict[str, list[Diagnostic]] = {}
-    for one in report.diagnostics:
+    by_path: dict[str, list[PlacedT]] = {}
+    for one in find(report):
         if not one.place.cell:
             by_path.setdefault(one.place.path, []).append(one)
     for path, found in by_path.items():

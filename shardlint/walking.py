@@ -38,6 +38,18 @@ def nodes_of(node: object, kind: type[_NodeT]) -> Iterator[_NodeT]:
     return found
 
 
+def functions(
+    body: tuple[ir.Stmt, ...], around: str = "", nested: bool = False
+) -> Iterator[tuple[str, ir.Function]]:
+    """Functions and methods with their names, which begin with those of the classes around them; ``nested`` ones as
+    well, with the names of the functions around them."""
+    for node in ir.statements(body):
+        if isinstance(node, ir.Function):
+            yield f"{around}{node.name}", node
+        if isinstance(node, ir.Class) or (nested and isinstance(node, ir.Function)):
+            yield from functions(node.body, f"{around}{node.name}.", nested)
+
+
 def below(node: object) -> Iterator[ir.Node]:
     """The nodes directly below one, or those of a body, in order."""
     if isinstance(node, tuple):

@@ -29,7 +29,7 @@ from shardtypes.switches import enabled
 from shardtypes.trace_forms import innermost
 
 if TYPE_CHECKING:
-    from shardtypes.proving import Intermediate
+    from shardtypes.proving.intermediates import Intermediates
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Explanation:
     arguments: tuple[Row, ...]
     results: tuple[Row, ...]
     collectives: tuple[Collective, ...] = ()
-    intermediates: tuple[Intermediate, ...] = ()
+    intermediates: Intermediates | tuple[()] = ()
     unfollowed: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -133,7 +133,7 @@ class Explanation:
         )
         if self.intermediates:
             table = escape(str(self.intermediates))
-            pictures = "".join(each.drawing.html() for each in self.intermediates)
+            pictures = self.intermediates._repr_html_()
             parts.append(f"<h5>on the devices</h5><pre>{table}</pre>")
             parts.append(f"<details><summary>as pictures</summary>{pictures}</details>")
         if self.unfollowed:
@@ -199,7 +199,7 @@ def explain(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
 
 def _followed(
     f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mesh: Any
-) -> tuple[tuple[Intermediate, ...], str]:
+) -> tuple[Intermediates | tuple[()], str]:
     """How the arrays move over the mesh where the function maps over devices by hand, or why that is not known."""
     from shardtypes.proving import follow  # takes its time to import
 

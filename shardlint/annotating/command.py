@@ -6,12 +6,12 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from shardlint import decoding, messages
+from shardlint import messages
 from shardlint.annotating.editing import applied
 from shardlint.annotating.importing import importing
 from shardlint.checking import with_progress
@@ -19,41 +19,44 @@ from shardlint.config import ConfigError
 from shardlint.discovery import shown
 from shardlint.found import Proposal
 from shardlint.options import annotate_options, settings_of
-from shardlint.rewriting import Rewriting
+from shardlint.rewriting import Rewriting, rewrite
 from shardlint.run import Report, check
 from shardlint.writing import say, write_findings
 from shardtypes.lang.diagnostics import Diagnostic, Edit
 
-#: What one function is known to give may tell of another; annotations that do not settle contradict each other.
-_PASSES = 10
 #: Functions that are named one by one, of those that stay as they are.
 _MANY = 10
 
 
 @dataclass
 class Annotating:
-    """Files that get annotations. ``names`` are the functions that are asked for by file, all where there is none;
-    ``overlay`` are the new texts, ``before`` the old ones, ``written`` the functions that got annotations."""
+    """Writes annotations into texts. ``names`` are the functions that are asked for by file, all where there is none;
+    ``written`` those that got annotations."""
 
     names: Mapping[str, Sequence[str]]
-    overlay: dict[Path, bytes] = field(default_factory=dict)
-    before: dict[str, bytes] = field(default_factory=dict)
     written: dict[str, set[str]] = field(default_factory=dict)
 
-    def annotate(self, report: Report) -> bool:
-        """Write what a run proposes; whether that is anything."""
-        by_path: dict[str, list[Proposal]] = {}
+    def proposals(self, report: Report) -> Iterator[Proposal]:
+        """What a run proposes of what is asked for."""
         for one in report.proposals:
             if one.edits and self._is_wanted(one):
-                by_path.setdefault(one.place.path, []).append(one)
-        for path, found in by_path.items():
-            old = report.texts[path]
-            self.before.setdefault(path, old)
-            absolute = Path(os.path.abspath(path))
-            self.overlay[absolute] = _annotated(old, path, found)
-            written = self.written.setdefault(path, set())
-            written.update(one.name for one in found)
-        return bool(by_path)
+                yield one
+
+    def annotated(
+        self, text: str, found: Sequence[Proposal], report: Report
+    ) -> tuple[str, int]:
+        """The text of a file with what is proposed for it, and for how many functions."""
+        path = found[0].place.path
+        edits: list[Edit] = []
+        dtypes: set[str] = set()
+        written = self.written.setdefault(path, set())
+        for one in found:
+            edits += one.edits
+            dtypes.update(one.dtypes)
+            written.add(one.name)
+        new = applied(text, edits)
+        imports = importing(new, path, dtypes)
+        return applied(new, imports), len(found)
 
     def open(self, report: Report) -> list[str]:
         """A line on each function of which nothing could be written, with the reason; of many, one line on all."""
@@ -84,26 +87,30 @@ def run_annotate(arguments: Sequence[str]) -> int:
     options = annotate_options(arguments)
     wanted = _wanted(options.paths or ["."])
     annotating = Annotating(wanted)
+    overlay: dict[Path, bytes] = {}
     with with_progress(options) as progress:
         run = partial(
             check,
             wanted,
             settings_of(options),
             cache=not options.no_cache,
-            overlay=annotating.overlay,
+            overlay=overlay,
             show_types=True,
             progress=progress,
         )
-        before = after = run()
+        before = run()
         _require_functions(wanted, before)
-        for _ in range(_PASSES):
-            if not annotating.annotate(after):
-                break
-            after = run()
-    _show(annotating, before, after, options)
-    if after.problems:
+        made = rewrite(
+            before,
+            run,
+            overlay,
+            annotating.annotated,
+            annotating.proposals,
+        )
+    _show(annotating, before, made, options)
+    if made.report.problems:
         return 2
-    return 1 if after.diagnostics else 0
+    return 1 if made.report.diagnostics else 0
 
 
 def _wanted(paths: Sequence[str]) -> dict[str, list[str]]:
@@ -126,28 +133,20 @@ def _require_functions(wanted: Mapping[str, Sequence[str]], report: Report) -> N
                 raise ConfigError(path, messages.nothing_lacks(name, known))
 
 
-def _annotated(text: bytes, path: str, found: Sequence[Proposal]) -> bytes:
-    encoding = decoding.encoding_of(text)
-    edits: list[Edit] = []
-    dtypes: set[str] = set()
-    for one in found:
-        edits += one.edits
-        dtypes.update(one.dtypes)
-    decoded = applied(text.decode(encoding), edits)
-    imports = importing(decoded.encode(encoding), path, dtypes)
-    return applied(decoded, imports).encode(encoding)
-
-
 def _show(
-    annotating: Annotating, before: Report, after: Report, options: argparse.Namespace
+    annotating: Annotating,
+    before: Report,
+    made: Rewriting,
+    options: argparse.Namespace,
 ) -> None:
     """Write the files, or print the difference; say what was done, and what annotated code is found to do wrong."""
-    made = Rewriting(after, annotating.before)
+    after = made.report
     if options.diff:
         sys.stdout.writelines(made.difference())
     else:
         made.write()
-    after.diagnostics = _new(before.diagnostics, after.diagnostics)
+    new = _new(before.diagnostics, after.diagnostics)
+    after = made.report = replace(after, diagnostics=new)
     if after.diagnostics:
         write_findings(after, options)
     say(after.problems)

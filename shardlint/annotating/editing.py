@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import tokenize
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 
 from shardlint import decoding, ir, messages
 from shardlint.annotating.importing import Imports, NameInUse
@@ -47,6 +48,9 @@ class _Editor:
 
     def __post_init__(self) -> None:
         self._lines = decoding.lines(self.text, keepends=True)
+        single = self.text.count("'")
+        double = self.text.count('"')
+        self._quote = '"' if double >= single else "'"
 
     def proposal(self, found: Lacking) -> Proposal:
         """The changes for one function."""
@@ -83,11 +87,7 @@ class _Editor:
         for dtype in found.dtypes:
             name = self.imports.spelled(dtype)
             text = text.replace(f"{dtype}[", f"{name}[")
-        single = self.text.count("'")
-        double = self.text.count('"')
-        if double >= single:
-            text = text.replace("'", '"')
-        return text
+        return text.replace("'", self._quote)
 
     def _of_parameter(self, param: ir.Param, text: str) -> Edit:
         """In the place of an annotation that says less, or behind the name. A default that follows gets the blanks that
@@ -111,23 +111,22 @@ class _Editor:
         if node.returns is not None:
             return Edit(self.places.place(node.returns.at), text)
         name = self.places.place(node.name_at)
-        lines = self._lines[name.line - 1 :]
-        lines[0] = lines[0][name.end_column - 1 :]
-        line, column = _closed("".join(lines))
+        first = self._lines[name.line - 1][name.end_column - 1 :]
+        rest = islice(self._lines, name.line, None)
+        line, column = _closed(chain([first], rest))
         if line == 1:
             column += name.end_column - 1
         return insertion(name.path, name.line + line - 1, column + 1, f" -> {text}")
 
 
-def _closed(text: str) -> tuple[int, int]:
+def _closed(lines: Iterator[str]) -> tuple[int, int]:
     """Where the first parenthesis closes: the line, from 1, and the column behind it, from 0."""
     depth = 0
-    reader = io.StringIO(text)
-    for token in tokenize.generate_tokens(reader.readline):
+    for token in tokenize.generate_tokens(partial(next, lines, "")):
         if token.string in _OPENING:
             depth += 1
         elif token.string in _CLOSING:
             depth -= 1
         if token.string == ")" and not depth:
             return token.end
-    raise LookupError(f"no parenthesis closes in {text[:80]!r}")
+    raise LookupError("a function whose parenthesis does not close")

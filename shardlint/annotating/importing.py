@@ -83,13 +83,13 @@ class Imports:
         return self.module is not None and self.last is None
 
 
-def importing(text: bytes, path: str, dtypes: Iterable[str]) -> list[Edit]:
+def importing(text: str, path: str, dtypes: Iterable[str]) -> list[Edit]:
     """The changes with which a file imports these names of dtypes.
 
     Raises:
         UnparsableFile: the text is no Python.
     """
-    lowered = lower(text, "", path, False, keep_nodes=True)
+    lowered = lower(decoding.encoded(text), "", path, False, keep_nodes=True)
     imports = Imports.of(lowered.module.body)
     missing = imports.missing(sorted(dtypes))
     if not missing:
@@ -97,8 +97,7 @@ def importing(text: bytes, path: str, dtypes: Iterable[str]) -> list[Edit]:
     places = Positions.of(lowered, path)
     if imports.last is not None:
         place = places.place(imports.last.at)
-        decoded = decoding.decoded(text)
-        lines = decoding.lines(decoded, keepends=True)
+        lines = decoding.lines(text, keepends=True)
         edit = _added(lines, place, missing)
         return [edit]
     names = ", ".join(missing)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import reduce
 
 from shardlint import ir, messages
 from shardlint.annotating.spelling import Spelling, may_hold_arrays
 from shardlint.engine import run
 from shardlint.engine.annotations import resolve
+from shardlint.engine.classes import decorator_names
 from shardlint.engine.conditions import bound_in
-from shardlint.engine.joining import join
+from shardlint.engine.joining import join_all
 from shardlint.engine.strings import names_in
 from shardlint.engine.types import ArrayType
 from shardlint.signatures import Returned, Signatures
 from shardlint.values import Unknown, Value
-from shardlint.walking import nodes_of
+from shardlint.walking import functions, nodes_of
 
 _UNLIKE_OTHERS = frozenset({"overload", "abstractmethod", "contextmanager"})
 """Decorators of functions whose bodies do not say what they give."""
@@ -43,7 +43,7 @@ def lacking(analysis: run) -> Iterator[Lacking]:
     """What each function of a file lacks, methods included, in order."""
     seen = analysis.it.signatures
     assert seen is not None
-    for name, node in _functions(analysis.module.body):
+    for name, node in functions(analysis.module.body, nested=True):
         parameters = list(_open_parameters(analysis, node))
         if not parameters and not _is_open(analysis, node.returns):
             continue
@@ -52,17 +52,6 @@ def lacking(analysis: run) -> Iterator[Lacking]:
         if found.why is None:
             _infer(analysis, found, parameters, seen.returned[node.at])
         yield found
-
-
-def _functions(
-    body: tuple[ir.Stmt, ...], around: str = ""
-) -> Iterator[tuple[str, ir.Function]]:
-    """Every function with its name, which begins with those of the classes and functions around it."""
-    for node in ir.statements(body):
-        if isinstance(node, ir.Function):
-            yield f"{around}{node.name}", node
-        if isinstance(node, (ir.Function, ir.Class)):
-            yield from _functions(node.body, f"{around}{node.name}.")
 
 
 def _open_parameters(analysis: run, node: ir.Function) -> Iterator[ir.Param]:
@@ -91,17 +80,11 @@ def _why_not(node: ir.Function, seen: Signatures) -> str | None:
     if node.at not in seen.returned:
         is_manual = node.at in seen.manual
         return messages.in_manual_code() if is_manual else messages.never_returns()
-    if node.is_generator or node.is_async or _is_unlike_others(node):
+    if node.is_generator or node.is_async:
+        return messages.result_not_of_its_body()
+    if not _UNLIKE_OTHERS.isdisjoint(decorator_names(node)):
         return messages.result_not_of_its_body()
     return None
-
-
-def _is_unlike_others(node: ir.Function) -> bool:
-    for one in node.decorators:
-        last = one.name if isinstance(one, ir.Attr) else getattr(one, "id", "")
-        if last in _UNLIKE_OTHERS:
-            return True
-    return False
 
 
 def _infer(
@@ -127,11 +110,8 @@ def _infer(
     for param in parameters:
         if param.name in assigned:  # it may hold something else by then
             continue
-        held = [one.parameters.get(param.name) for one in returned]
-        value = _joined(held)
-        if value is None:
-            continue
-        text = spelling.parameter(value)
+        held = [one.parameters[param.name] for one in returned]
+        text = spelling.parameter(join_all(held))
         if text is not None:
             found.parameters[param.name] = text
     if _is_open(analysis, node.returns):
@@ -141,7 +121,7 @@ def _infer(
 
 
 def _infer_result(found: Lacking, spelling: Spelling, results: list[Value]) -> None:
-    result = reduce(join, results)
+    result = join_all(results)
     found.result = spelling.result(result)
     if isinstance(result, Unknown) and any(map(may_hold_arrays, results)):
         reason = result.reason or "unknown"
@@ -152,13 +132,3 @@ def _numbers(node: ir.Function) -> frozenset[int]:
     """Those that a function writes out itself: others come from settings, and may be changed there."""
     found = [one.value for one in nodes_of(node.body, ir.Const)]
     return frozenset(one for one in found if isinstance(one, int))
-
-
-def _joined(values: list[Value | None]) -> Value | None:
-    """What holds of all of them; None where one is not known."""
-    found: Value | None = None
-    for value in values:
-        if value is None:
-            return None
-        found = value if found is None else join(found, value)
-    return found

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from shardlint.engine.shown import NUMBERED
 from shardlint.engine.trees import children
 from shardlint.values import (
     ArrayValue,
@@ -26,8 +26,6 @@ from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 from shardtypes.lang.errors import ShapeSyntaxError
 from shardtypes.lang.parser import parse
 
-#: What tells sizes of one name apart, which a reader of the annotation need not see.
-_NUMBERED = re.compile(r"[.#]\d+$")
 _NAME_OF = {dtype: name for name, dtype in SHARDTYPES_DTYPES.items()}
 _FAMILIES = ("integer", "floating", "complexfloating", "inexact", "number", None)
 """Those that a set of dtypes may belong to, smallest first."""
@@ -131,7 +129,7 @@ class Spelling:
         symbol = None if dim.size is None else dim.size.symbol_name
         if symbol is None or symbol in self._named:
             return
-        name = _NUMBERED.sub("", symbol.removeprefix("?"))
+        name = NUMBERED.sub("", symbol)
         if name.isidentifier() and name not in self._named.values():
             self._named[symbol] = name
 
@@ -153,7 +151,7 @@ class Spelling:
 
     def _of_field(self, symbol: str) -> str | None:
         """A size that fields of the class name, which is told apart from those of other instances."""
-        name = _NUMBERED.sub("", symbol.removeprefix("?"))
+        name = NUMBERED.sub("", symbol)
         return name if name in self.fields else None
 
 

@@ -21,6 +21,7 @@ from shardlint.placing import Places
 from shardlint.run import Opened
 from shardlint.sent import Place, Recorder, Sent
 from shardlint.values import ArrayValue, InstanceValue, Value
+from shardlint.walking import functions
 from shardtypes.lang import Size, dtypes, format_shape
 from shardtypes.lang.diagnostics import Place as Shown
 from shardtypes.semantics.cost import COLLECTIVES, sends
@@ -80,7 +81,7 @@ def costs_of(file: Analysed) -> dict[str, Counted]:
     counting = _counting(file)
     module = file.opened.module
     found = {}
-    for name, node in _functions(module.body):
+    for name, node in functions(module.body):
         cost = _cost(file, name, node, {}, counting)
         place = counting.place((module.name, node.at))
         found[name] = Counted(cost, place.path, place.line)
@@ -130,25 +131,11 @@ def _cost(
 
 
 def _function(module: ir.Module, name: str) -> ir.Function:
-    found = dict(_functions(module.body, nested=True))
+    found = dict(functions(module.body, nested=True))
     if name not in found:
         text = messages.no_function(name, found)
         raise ConfigError(module.path, text)
     return found[name]
-
-
-def _functions(
-    body: tuple[ir.Stmt, ...], around: str = "", nested: bool = False
-) -> Iterator[tuple[str, ir.Function]]:
-    """Functions and methods by their names; ``nested`` ones as well, which those around them count where they call
-    them."""
-    for node in ir.statements(body):
-        if isinstance(node, ir.Function):
-            yield f"{around}{node.name}", node
-            if nested:
-                yield from _functions(node.body, f"{around}{node.name}.", nested)
-        if isinstance(node, ir.Class):
-            yield from _functions(node.body, f"{around}{node.name}.", nested)
 
 
 class _Counting:

@@ -386,7 +386,9 @@ class run:
         ):
             type_ = resolve(it, param.annotation, module)
             if index == 0 and method and owner is not None and param.annotation is None:
-                if node.name in _MAKING or "classmethod" in classes._decorators(node):
+                if node.name in _MAKING or "classmethod" in classes.decorator_names(
+                    node
+                ):
                     frame.variables[param.name] = (
                         InstanceValue(owner)
                         if node.name == "__init__"
@@ -563,7 +565,7 @@ def _told_apart(value: Value, type_: ArrayType) -> Value:
 
 
 def _is_static(node: ir.Function) -> bool:
-    return "staticmethod" in classes._decorators(node)
+    return "staticmethod" in classes.decorator_names(node)
 
 
 def _is_patched(node: ir.Function) -> bool:

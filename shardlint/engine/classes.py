@@ -138,7 +138,8 @@ def fields(it: Interpreter, cls: ClassValue) -> dict[str, tuple[ir.AnnAssign, st
     return found
 
 
-def _decorators(node: ir.Function) -> set[str]:
+def decorator_names(node: ir.Function) -> set[str]:
+    """The last parts of the names of a function's decorators."""
     return {
         d.id if isinstance(d, ir.Name) else d.name if isinstance(d, ir.Attr) else "?"
         for d in node.decorators
@@ -167,7 +168,7 @@ def attribute(
         function = FunctionValue(
             node, owner.module, instances.closure_of(it, owner), owner, node.name
         )
-        names = _decorators(node)
+        names = decorator_names(node)
         if names & {"property", "cached_property"}:
             if isinstance(value, InstanceValue):
                 return it.call_function(frame, function, [value], {}, -1, ())
@@ -291,7 +292,7 @@ def above(it: Interpreter, frame: Frame, value: SuperValue, name: str) -> Value:
     function = FunctionValue(
         node, owner.module, instances.closure_of(it, owner), owner, node.name
     )
-    names = _decorators(node)
+    names = decorator_names(node)
     if names & {"property", "cached_property", "staticmethod", "classmethod"}:
         return Unknown(f"{name} above {value.owner.name}")
     return PartialValue(it.decorated(frame, function), (value.instance,))

@@ -53,7 +53,7 @@ _ELSEWHERE = (ClassValue, ExternalValue, FunctionValue, MethodValue, ModuleValue
 #: Longer lists and tuples are not printed in full.
 _MANY = 8
 #: What tells sizes of one name apart, which readers need not see.
-_NUMBERED = re.compile(r"\?|(?<=\w)[.#]\d+\b")
+NUMBERED = re.compile(r"\?|(?<=\w)[.#]\d+\b")
 
 
 def shown(value: Value) -> tuple[str, str | None]:
@@ -71,7 +71,7 @@ def _text(value: Value) -> str:
         case ArrayValue():
             return _array(value)
         case IntValue(size=size):
-            return "int" if size is None else f"int {_NUMBERED.sub('', str(size))}"
+            return "int" if size is None else f"int {NUMBERED.sub('', str(size))}"
         case ScalarValue(kind=kind):
             return kind
         case StringValue():

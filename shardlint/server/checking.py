@@ -45,7 +45,7 @@ def answer(request: Request) -> Answer:
         found = settings_of(folder)
         return found if request.evaluate else replace(found, evaluate=False)
 
-    overlay = {path: saved(text) for path, text in request.texts.items()}
+    overlay = {path: decoding.encoded(text) for path, text in request.texts.items()}
     try:
         # Not the files around them: the first answer would have to wait until a whole project is read.
         report = check(
@@ -65,15 +65,6 @@ def answer(request: Request) -> Answer:
         [one for one in report.proposals if one.place.path in paths],
         [str(problem) for problem in report.problems],
     )
-
-
-def saved(text: str) -> bytes:
-    """The bytes of a document as they would be in its file, in the encoding that it declares."""
-    plain = text.encode("utf-8", "surrogatepass")
-    try:
-        return text.encode(decoding.encoding_of(plain))
-    except (SyntaxError, UnicodeEncodeError):  # which the run reports
-        return plain
 
 
 #: The options that this process was started with.

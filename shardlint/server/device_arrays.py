@@ -56,20 +56,24 @@ class ShownArray:
         """The mesh axes over which dimensions are sharded."""
         return [axis for dim in self.shape.dims for axis in dim.axes]
 
+    def mesh(self, document: Document) -> Mapping[str, int]:
+        """The mesh that is known, if the array is sharded over axes of it; else none."""
+        mesh = _mesh(document)
+        if not self.axes or not mesh.keys() >= set(self.axes):
+            return {}
+        return mesh
+
     def local(self, document: Document) -> LocalArray | None:
         """What one device has, on the mesh that is known; None where it has everything or no mesh says how much."""
-        mesh = _mesh(document)
-        used = self.axes
-        if not mesh or not used or not mesh.keys() >= set(used):
-            return None
+        mesh = self.mesh(document)
         whole = self.sizes
-        if whole is None:
+        if not mesh or whole is None:
             return None
         sizes = []
         for dim, size in zip(self.shape.dims, whole, strict=True):
             parts = prod(mesh[axis] for axis in dim.axes)
             sizes.append(size // parts if parts > 1 else size)
-        return LocalArray(self.dtype, sizes, {axis: mesh[axis] for axis in used})
+        return LocalArray(self.dtype, sizes, {axis: mesh[axis] for axis in self.axes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,10 @@ def picture(document: Document, text: str) -> str | None:
     """An array of this type as it lies on the mesh, as an image in Markdown; None where it is whole on every device or
     no mesh is known."""
     array = ShownArray.read(text)
-    mesh = _mesh(document)
-    if array is None or not mesh or not mesh.keys() >= set(array.axes):
+    if array is None:
         return None
-    if all(mesh[axis] == 1 for axis in array.axes):
+    mesh = array.mesh(document)
+    if not any(mesh[axis] > 1 for axis in array.axes if mesh):
         return None
     drawing = declared(text, array.shape, mesh)
     data = b64encode(drawing.svg().encode()).decode()

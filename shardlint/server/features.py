@@ -160,16 +160,16 @@ def _annotations(
     """What ``shardlint annotate`` writes into the functions whose heads are in a range."""
     first = within.start.line
     last = within.end.line
+    text = "".join(document.lines)
+    starts = line_starts(text)
     for one in document.proposals(first, last):
         at = server.range(document.lines, one.place)
         if not first <= at.start.line <= last:
             continue
-        text = "".join(document.lines)
         try:
-            imports = importing(text.encode(), one.place.path, one.dtypes)
+            imports = importing(text, one.place.path, one.dtypes)
         except UnparsableFile:  # of which the parser says so
             continue
-        starts = line_starts(text)
         spans = sorted(span_of(edit, starts) for edit in (*one.edits, *imports))
         edits = _text_edits(server, document, text, spans)
         title = f"Annotate {one.name} with what is inferred"

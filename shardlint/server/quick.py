@@ -14,6 +14,7 @@ from pathlib import Path
 from shardlint import ir
 from shardlint.cache import Cache
 from shardlint.config import Config
+from shardlint.decoding import encoded
 from shardlint.discovery import Discovery
 from shardlint.edits import HasPlaces
 from shardlint.engine import Part, run
@@ -25,7 +26,7 @@ from shardlint.positions import Positions
 from shardlint.project import MAPPED, Project
 from shardlint.run import Report, _Run
 from shardlint.selection import Selection, silenced
-from shardlint.server.checking import saved, settings_of
+from shardlint.server.checking import settings_of
 from shardlint.server.documents import Results, Snapshot
 from shardlint.server.units import AHEAD, Lines, Unit, source
 from shardlint.walking import walk
@@ -106,10 +107,10 @@ class Session:
         config = _settings(path)
         if not Discovery(lambda folder: config).admits(path):
             return None
-        overlay = {path: saved(snapshot.text)}
+        overlay = {path: encoded(snapshot.text)}
         for other, text in texts.items():
             if other != path and _settings(other).root == config.root:
-                overlay[other] = saved(text)
+                overlay[other] = encoded(text)
         reading = _Run(config, Cache(config.root / config.cache_dir), overlay, Report())
         requested = [reading._read(other, required=False) for other in overlay]
         names = reading.lower_all([one for one in requested if one is not None], [])

@@ -5,7 +5,7 @@ The size of a drawing does not grow with the mesh: of many parts the first and t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -94,10 +94,11 @@ class Drawing:
         """A figure with the drawing (SVG) and its legend, without scripts or outside resources."""
         words = self._legend()
         legend = "; ".join(words)
+        drawing = self.svg()
         lines = [
             "<figure>",
             f"<figcaption>{self.title}</figcaption>",
-            f'<div style="overflow-x:auto">{self.svg()}</div>',
+            f'<div style="overflow-x:auto">{drawing}</div>',
             f"<figcaption><small>{escape(legend)}</small></figcaption>",
             "</figure>",
         ]
@@ -124,7 +125,12 @@ class Drawing:
         down, across = self._drawn
         rows = self._shown(down)
         columns = self._shown(across)
-        width, height = self._box(rows, columns)
+        labels: dict[tuple[int | None, int | None], list[str]] = {}
+        for row in rows:
+            for column in columns:
+                if row is not None and column is not None:
+                    labels[row, column] = self._label(row, column)
+        width, height = _box(labels.values(), len(rows), len(columns))
         shapes: list[str] = []
         y = 0
         for row in rows:
@@ -133,7 +139,14 @@ class Drawing:
             for column in columns:
                 across_by = _GAP if column is None else width
                 place = _Box(x, y, across_by, down_by)
-                shapes += self._part(place, row, column)
+                if row is None or column is None:
+                    dots = place.text(["⋯"], "currentColor")
+                    shapes.append(dots)
+                else:
+                    colour = self._colour(row, column)
+                    box = place.rectangle(colour)
+                    text = place.text(labels[row, column], "#111")
+                    shapes += (box, text)
                 x += across_by
             y += down_by
         return _tag(
@@ -148,34 +161,6 @@ class Drawing:
             font_size=12,
             text_anchor="middle",
         )
-
-    def _box(
-        self, rows: Sequence[int | None], columns: Sequence[int | None]
-    ) -> tuple[int, int]:
-        """The width and height of each part; a dimension that is not cut has some extent as well."""
-        longest = 0
-        most = 0
-        for row in rows:
-            for column in columns:
-                if row is None or column is None:
-                    continue
-                lines = self._label(row, column)
-                most = max(most, len(lines))
-                for line in lines:
-                    longest = max(longest, len(line))
-        width = longest * _TEXT + 2 * _MARGIN
-        height = most * _LINE + _MARGIN
-        least_width = _LEAST_WIDTH // len(columns)
-        least_height = _LEAST_HEIGHT // len(rows)
-        return max(width, least_width), max(height, least_height)
-
-    def _part(self, place: _Box, row: int | None, column: int | None) -> list[str]:
-        """One part; dots for those that are left out."""
-        if row is None or column is None:
-            return [place.text(["⋯"], "currentColor")]
-        colour = self._colour(row, column)
-        label = self._label(row, column)
-        return [place.rectangle(colour), place.text(label, "#111")]
 
     def _shown(self, dim: int | None) -> list[int | None]:
         """The parts along a dimension that are drawn; None stands for those between."""
@@ -275,7 +260,10 @@ class Drawing:
 
 def declared(annotation: str, shape: Shape, sizes: Mapping[str, int]) -> Drawing:
     """Where the parts of an array are on a mesh of these sizes, as an annotation declares it."""
-    mesh = ", ".join(f"{axis}={size}" for axis, size in sizes.items())
+    each = []
+    for axis, size in sizes.items():
+        each.append(f"{axis}={size}")
+    mesh = ", ".join(each)
     title = f"<code>{escape(annotation)}</code> on <code>{escape(mesh)}</code>"
     names = [dim.name or dim.size or "_" for dim in shape.dims]
     axes = [dim.axes for dim in shape.dims]
@@ -297,6 +285,21 @@ def cuts_of(
         cut = Cut(str(name), each, parts)
         cuts.append(cut)
     return cuts
+
+
+def _box(labels: Iterable[Sequence[str]], rows: int, columns: int) -> tuple[int, int]:
+    """The width and height of each part; a dimension that is not cut has some extent as well."""
+    longest = 0
+    most = 0
+    for lines in labels:
+        most = max(most, len(lines))
+        for line in lines:
+            longest = max(longest, len(line))
+    width = longest * _TEXT + 2 * _MARGIN
+    height = most * _LINE + _MARGIN
+    least_width = _LEAST_WIDTH // columns
+    least_height = _LEAST_HEIGHT // rows
+    return max(width, least_width), max(height, least_height)
 
 
 def _tag(name: str, inside: str = "", **attributes: object) -> str:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, run_linter
+from tests.support import run_linter, run_pytest
 
 HEAD = "import jax\nimport jax.numpy as jnp\nfrom shardtypes import f32, i32\n\n\n"
 
@@ -266,14 +263,6 @@ def test_jax_agrees_with_what_is_written(tmp_path: Path) -> None:
     assert new.count(" -> ") >= len(RESULTS)
     calls = CALLS.replace('dir(model) if one.startswith("case_")', "model.GIVEN")
     (tmp_path / "test_calls.py").write_text(calls)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--shardtypes", "test_calls.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = run_pytest("-q", "--shardtypes", "test_calls.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert f"{len(given)} passed" in done.stdout

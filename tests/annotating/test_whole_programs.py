@@ -3,15 +3,12 @@ checked."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, run_linter
+from tests.support import ROOT, run_linter, run_pytest
 
 pytestmark = pytest.mark.long
 
@@ -50,14 +47,6 @@ def test_annotated_programs_run_with_their_annotations_checked(tmp_path: Path) -
     done = run_linter("annotate", ".", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     (tmp_path / "test_programs.py").write_text(CALLS.format(names=RUN))
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--shardtypes", "test_programs.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    ran = run_pytest("-q", "--shardtypes", "test_programs.py", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout
     assert f"{len(RUN)} passed" in ran.stdout

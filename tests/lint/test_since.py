@@ -62,8 +62,8 @@ def test_what_is_new_is_shown(folder: Path) -> None:
     assert git("worktree", "list", cwd=folder).count("\n") == 0
 
 
-def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
-    """A branch is compared with where it began."""
+def two_branches(folder: Path) -> None:
+    """``topic``, which is checked out, adds a mistake; ``other`` has mended those of before."""
     git("checkout", "--quiet", "-b", "topic", cwd=folder)
     (folder / "own.py").write_text(f"{HEAD}{NORM}")
     commit_all(folder)
@@ -71,6 +71,11 @@ def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
     (folder / "pkg" / "model.py").write_text(f"{HEAD}{RIGHT}")
     git("commit", "--quiet", "--all", "--message=Mended", cwd=folder)
     git("checkout", "--quiet", "topic", cwd=folder)
+
+
+def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
+    """A branch is compared with where it began."""
+    two_branches(folder)
     assert concise(folder, "--since", "other") == ["own.py:6:12 ST204"]
     # nothing in common
     git("checkout", "--quiet", "--orphan", "alone", cwd=folder)
@@ -80,13 +85,7 @@ def test_what_others_have_mended_since_is_not_new(folder: Path) -> None:
 
 def test_ranges_are_those_of_git(folder: Path) -> None:
     """Three dots compare with where the branch began, two with the commit itself, as in `git diff`."""
-    git("checkout", "--quiet", "-b", "topic", cwd=folder)
-    (folder / "own.py").write_text(f"{HEAD}{NORM}")
-    commit_all(folder)
-    git("checkout", "--quiet", "-b", "other", "HEAD~1", cwd=folder)
-    (folder / "pkg" / "model.py").write_text(f"{HEAD}{RIGHT}")
-    git("commit", "--quiet", "--all", "--message=Mended", cwd=folder)
-    git("checkout", "--quiet", "topic", cwd=folder)
+    two_branches(folder)
     own = ["own.py:6:12 ST204"]
     for since in ("other...", "other...HEAD", "other...topic"):
         assert concise(folder, "--since", since) == own, since

@@ -309,16 +309,11 @@ def _miscounted(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding
 
 def _reordered(value: ArrayValue, path: tuple[object, ...]) -> Iterator[Finding]:
     """A dimension that is declared, and whose rows are in another order than in the whole array."""
-    for axis, mark in sorted(value.marks):
-        notes = [
-            one
-            for one in value.notes
-            if one.axis == axis and one.text == reordered_rows(axis)
-        ]
-        if mark == "reordered" and notes:
-            place = (notes[0].module, notes[0].at)
-            text = f"has its rows out of order: {reordered_rows(axis)}, gather over those first"
-            yield Finding("ST304", text, (), path, place)
+    axes = {axis for axis, mark in value.marks if mark == "reordered"}
+    for note in value.notes:
+        if note.axis in axes and note.text == reordered_rows(note.axis):
+            text = f"has its rows out of order: {note.text}, gather over those first"
+            yield Finding("ST304", text, (), path, (note.module, note.at))
             return
 
 

@@ -106,11 +106,14 @@ def _record(it: Interpreter, one: Collective, operand: ArrayValue, number: int) 
 def leave(it: Interpreter, frame: Frame, at: int, why: str) -> None:
     """Keep that it is not known what a place sends."""
     if it.sends is not None and it.stack:
-        it.sends.left[Left((frame.module, at), why, it.stack[0][2])] = None
+        it.sends.left[_left(it, frame, at, why)] = None
 
 
 def leave_mapped(it: Interpreter, frame: Frame, at: int, why: str) -> None:
     """Keep that a call is of what maps itself over devices, which may be counted as a part of manual code, too."""
     if it.sends is not None and it.stack:
-        left = Left((frame.module, at), why, it.stack[0][2])
-        it.sends.mapped[left] = None
+        it.sends.mapped[_left(it, frame, at, why)] = None
+
+
+def _left(it: Interpreter, frame: Frame, at: int, why: str) -> Left:
+    return Left((frame.module, at), why, it.stack[0][2])
