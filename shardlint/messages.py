@@ -182,6 +182,10 @@ def axis_not_in_mesh(axis: str, mesh: Mapping[str, int]) -> str:
     return f"the mesh {shown} has no axis {axis!r}: add it to --mesh, as in {shown},{axis}=2"
 
 
+def may_run_again() -> str:
+    return "what jax.checkpoint computes once more for gradients"
+
+
 def outside_of_manual_code() -> str:
     return "what the compiler, or JAX's types, send outside of shard_map"
 

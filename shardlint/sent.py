@@ -38,6 +38,8 @@ class Left:
     place: Place
     why: str
     base: ir.Function | ir.Lambda
+    of_gradient: bool = False
+    """It is what a gradient sends."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from fractions import Fraction
 from shardlint import ir, messages
 from shardlint.config import ConfigError
 from shardlint.costing.formula import Formula, of_size
+from shardlint.costing.gradients import Gradient, NotCounted, gradients
 from shardlint.costing.report import NOT_ANNOTATED, Cost, Held, Moved
 from shardlint.engine import run
 from shardlint.engine.annotations import resolve
@@ -69,7 +70,9 @@ def cost_of(file: Analysed, name: str, sizes: Mapping[str, int]) -> Cost:
         ConfigError: no such function, or an axis that the mesh has not.
     """
     node = _function(file.opened.module, name)
-    return _cost(file, name, node, sizes, _counting(file))
+    counting = _counting(file)
+    cost = _cost(file, name, node, sizes, counting)
+    return _with_gradients(file, name, node, cost, counting)
 
 
 def costs_of(file: Analysed) -> dict[str, Counted]:
@@ -86,6 +89,44 @@ def costs_of(file: Analysed) -> dict[str, Counted]:
         place = counting.place((module.name, node.at))
         found[name] = Counted(cost, place.path, place.line)
     return found
+
+
+def _with_gradients(
+    file: Analysed, name: str, node: ir.Function, cost: Cost, counting: _Counting
+) -> Cost:
+    """The cost, with what gradients send, which the engine does not follow, if the function can be run in numbers."""
+    left = [one for one in file.recorder.left if one.base is node and one.of_gradient]
+    if not left or file.mesh is None:
+        return cost
+    listed = [(counting.where(one.place), one.why) for one in left]
+    try:
+        found = gradients(file.opened, name, file.mesh)
+    except NotCounted as error:
+        uncounted = [
+            (place, f"{why} ({error})" if (place, why) in listed else why)
+            for place, why in cost.uncounted
+        ]
+        return replace(cost, uncounted=tuple(uncounted))
+    rows = [*cost.moved, *map(_of_gradient, found.rows)]
+    uncounted = [one for one in cost.uncounted if one not in listed]
+    for path, line in found.again:
+        uncounted.append((f"{path}:{line}", messages.may_run_again()))
+    return replace(
+        cost,
+        moved=tuple(_together(rows)),
+        uncounted=tuple(uncounted),
+    )
+
+
+def _of_gradient(one: Gradient) -> Moved:
+    return Moved(
+        collective=COLLECTIVES[one.collective],
+        axes=one.axes,
+        line=one.line,
+        file=one.file,
+        sent=one.sent,
+        at_least=False,
+    )
 
 
 def _counting(file: Analysed) -> _Counting:

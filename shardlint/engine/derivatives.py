@@ -51,6 +51,17 @@ def _sent(it: Interpreter) -> int:
     return 0 if it.sends is None else len(it.sends.sent)
 
 
+def _leave_unless_alone(
+    it: Interpreter, frame: Frame, at: int, short: str, sent: int
+) -> None:
+    """Keep that it is not known what a derivative sends, if that may be something. Of collectives, ``sent`` were seen
+    before its function was called."""
+    # where JAX keeps track of what varies, gradients of what does not are reduced
+    may_reduce = it.view is not None and it.view.transposes is not False
+    if may_reduce or _sent(it) > sent:
+        sends.leave_gradient(it, frame, at, short)
+
+
 def call_derivative(
     it: Interpreter,
     frame: Frame,
@@ -75,10 +86,7 @@ def call_derivative(
     by_hand = it.by_hand
     sent = _sent(it)
     result = it.call(frame, func.func, inner, kwargs, at, places)
-    # where JAX keeps track of what varies, gradients of what does not are reduced
-    may_reduce = it.view is not None and it.view.transposes is not False
-    if may_reduce or _sent(it) > sent:
-        sends.leave(it, frame, at, f"{short}: what gradients send")
+    _leave_unless_alone(it, frame, at, short, sent)
     if aux is None:
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))
@@ -254,9 +262,11 @@ def make_linear(site: Site) -> Value | None:
         given = [traced(item) for item in primals.items]
     else:
         given = [traced(item) for item in args[1:]]
+    sent = _sent(it)
     result = it.call(
         frame, args[0], given, {}, at, places[1:] if qualname != "jax.jvp" else ()
     )
+    _leave_unless_alone(it, frame, at, qualname.removeprefix("jax."), sent)
     if aux is None:
         return Unknown("has_aux is not known")
     value, extra = _with_aux(result) if aux else (result, Unknown("aux"))

@@ -6,7 +6,7 @@ Every mapped function that is called gives its results on each mesh.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
 from shardlint.evaluation.relations import close, without_padding
 from shardlint.evaluation.row_orders import RowOrder
+from shardlint.evaluation.sending import Sending
 from shardtypes.semantics.array import Array, NotConcrete
 from shardtypes.semantics.local_sizes import Ample, with_ample_capacities
 from shardtypes.semantics.lowerings.collectives import bound, telling_reductions
@@ -142,9 +143,11 @@ class Program:
         record: bool = False,
         until: Stop | None = None,
         changes: Mapping[Where, Change] | None = None,
+        sending: Sending | None = None,
     ) -> Outcome:
         """Run it on so many devices, with other values for some numbers that are written in it, up to the first call of
-        a mapped function after which ``until`` says so, and with some ``changes``."""
+        a mapped function after which ``until`` says so, and with some ``changes``. ``sending`` is told what gradients
+        send."""
         machine = meshes.Machine(devices)
         regions: list[Region] = []
         recorder = Recorder() if record else None
@@ -161,6 +164,7 @@ class Program:
             changes or {},
             takes_varying=self.takes_varying,
             row_order=self.row_order,
+            sending=sending,
         )
         given = run.steps
         draws = without_own_draws(
@@ -175,6 +179,7 @@ class Program:
             telling_reductions(run.tell_reduction),
             with_ample_capacities(self.ample),
             without_rounding(not self.rounds),
+            nullcontext() if sending is None else sending.heard(),
             np.errstate(all="ignore"),
         ):
             try:

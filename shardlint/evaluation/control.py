@@ -8,7 +8,7 @@ from typing import Any
 
 from shardlint.evaluation import refusals
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import tick
+from shardlint.evaluation.guards import sending, tick
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast, int_of, like
@@ -26,14 +26,30 @@ def transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
     return fun
 
 
-for (
-    _name
-) in """equinox.filter_jit jax.checkpoint equinox.filter_checkpoint jax.named_call
+for _name in """equinox.filter_jit jax.named_call
                 jax.custom_batching.custom_vmap shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped
                 beartype.beartype shardtypes.scope chex.assert_max_traces
                 jax.ensure_compile_time_eval
                 jax.sharding.auto_axes jax.sharding.explicit_axes""".split():
     provide(_name)(transparent)
+
+
+@provide("jax.checkpoint")
+@provide("equinox.filter_checkpoint")
+def checkpoint(fun: Any = None, *args: Any, **options: Any) -> Any:
+    """The function itself, which JAX may run once more for a gradient."""
+    if fun is None:
+        return checkpoint
+    told = sending()
+    if told is None:
+        return fun
+
+    @functools.wraps(fun)
+    def run_again(*args: Any, **kwargs: Any) -> Any:
+        with told.run_again():
+            return fun(*args, **kwargs)
+
+    return run_again
 
 
 @provide("jaxtyping.jaxtyped")

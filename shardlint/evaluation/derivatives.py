@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import MARK, layouts, note_cotangent, note_rule, tick
+from shardlint.evaluation.guards import (
+    MARK,
+    layouts,
+    note_cotangent,
+    note_rule,
+    sending,
+    tick,
+)
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
+from shardtypes.semantics import gradient
 from shardtypes.semantics.array import Array, Node
-from shardtypes.semantics.gradient import pulled_back, watched
+from shardtypes.semantics.gradient import watched
 from shardtypes.semantics.lowerings.collectives import binding, bound
 from shardtypes.semantics.lowerings.convert import asarray, constant
 from shardtypes.semantics.primitives.structure import zeros_like
@@ -51,6 +59,15 @@ def _deriving() -> Iterator[None]:
         _depth.reset(token)
 
 
+def _pulled_back(
+    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array]
+) -> list[Array]:
+    """The cotangents of the inputs; what is sent for them is kept where that is asked for."""
+    told = sending()
+    with nullcontext() if told is None else told.backward():
+        return gradient.pulled_back(results, cotangents, inputs, note_cotangent)
+
+
 def _ended(tree: Any) -> Any:
     """What a derivative gives. If it is in no other one, nobody asks how that was computed: arrays that knew would keep
     all that they were computed from, for each step of a training."""
@@ -81,7 +98,7 @@ def value_and_grad(
             result, aux = found if has_aux else (found, None)
             scalar = _one(result)
             every = [leaf for group in inputs for leaf in group]
-            pulled = pulled_back([scalar], [_seed(scalar)], every, note_cotangent)
+            pulled = _pulled_back([scalar], [_seed(scalar)], every)
         taken = iter(pulled)
         gradients = []
         for structure, made in structures:
@@ -146,7 +163,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     def pull(cotangents: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
         inputs = [leaf for leaf in made if _is_float(leaf)]
-        taken = iter(pulled_back(outputs, given, inputs, note_cotangent))
+        taken = iter(_pulled_back(outputs, given, inputs))
         made_of = [next(taken) if _is_float(leaf) else leaf for leaf in made]
         return _ended(unflatten(structure, made_of))
 
@@ -296,7 +313,7 @@ class CustomJvp:
 
         def pull(cotangents: Sequence[Array]) -> Sequence[Any]:
             outputs = [asarray(leaf) for leaf in flatten(tangent)[0]]
-            return pulled_back(outputs, list(cotangents), flatten(tangents)[0])
+            return gradient.pulled_back(outputs, list(cotangents), flatten(tangents)[0])
 
         return _attached(result, moving, pull)
 

@@ -24,7 +24,7 @@ from shardlint.evaluation.comparison import (
     reason_of,
 )
 from shardlint.evaluation.errors import NotEvaluable, OutOfBudget
-from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.mapping import NO_MESH, Region
 from shardlint.evaluation.meshes import Mesh
 from shardlint.evaluation.modules import Find, Module, World, Written, is_function
 from shardlint.evaluation.other_meshes import DEVICES
@@ -52,7 +52,8 @@ class Entry:
     """A function of a module, and how its arguments are made.
 
     ``on_mesh`` puts a mesh in force: the module's own, or one of ``axes``. A ``helper`` of mapped functions is mapped
-    by its annotations. Arguments without annotation are made by ``guess``; ``guessed`` collects their names.
+    by its annotations. Arguments without annotation are made by ``guess``; ``guessed`` collects their names. Names in
+    annotations have these ``sizes``, others are chosen.
     """
 
     module: str
@@ -65,6 +66,7 @@ class Entry:
     helper: bool = False
     guess: Guess = _NO_GUESS
     guessed: list[str] = field(default_factory=list, compare=False)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def load(self, world: World) -> Module:
         """Its module."""
@@ -77,6 +79,7 @@ class Entry:
         """Call it; gives the sizes that stand for the names in its annotations."""
         module = self.load(world)
         sizes = Sizes(self.unit, self.distinct)
+        sizes.update(self.sizes)
         maker = self._maker(world, sizes)
         function = self._function(world, maker)
         if self.helper:
@@ -242,7 +245,9 @@ def _first(
             if outcome.regions and not outcome.reason:
                 return _finite(Trial(entry, program, outcome))
             reasons.append(outcome.reason or "it maps nothing over devices")
-    return reasons[0]
+    # one of the ways has no mesh
+    others = [reason for reason in reasons if reason != NO_MESH]
+    return (others or reasons)[0]
 
 
 def _guesses(entry: Entry, reasons: Sequence[str]) -> Iterator[Guess]:

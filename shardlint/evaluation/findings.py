@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from shardlint import ir, messages
 from shardlint.evaluation.assertions import FailingAssertion
-from shardlint.evaluation.assignments import assigned
 from shardlint.evaluation.change import Repair
 from shardlint.evaluation.comparison import Entry, Program
 from shardlint.evaluation.departures import Departure
@@ -18,6 +17,7 @@ from shardlint.evaluation.entries import (
     trials,
     without_arguments,
 )
+from shardlint.evaluation.files import Files
 from shardlint.evaluation.idle_reductions import IdleReduction
 from shardlint.evaluation.judgements import NOTHING_MAPPED, Judgement, judge
 from shardlint.evaluation.layouts import ReplicatedState
@@ -40,7 +40,7 @@ from shardlint.evaluation.wording import (
     unequal_text,
 )
 from shardlint.found import Found, Way
-from shardlint.project import Project, is_library
+from shardlint.project import Project
 from shardlint.rules import rule
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
@@ -59,7 +59,7 @@ def with_findings(
     sources: Mapping[str, tuple[bytes, bool]],
 ) -> Found:
     """What was found in a file, and what running it as a program, or its functions, finds out besides."""
-    files = _Files(project, sources)
+    files = Files(project, sources)
     extra: list[Diagnostic] = []
     ways: list[Way] = []
     origins: dict[int, tuple[Related, ...]] = {}
@@ -117,54 +117,8 @@ def with_findings(
     )
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The files of a project, as programs import them: only those that were, so that nothing depends on the others."""
-
-    project: Project
-    sources: Mapping[str, tuple[bytes, bool]]
-    _texts: dict[str, str] = field(default_factory=dict)
-    _lines: dict[str, list[bytes]] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
-    """The modules of the files, by path."""
-
-    def find(self, name: str, importer: str) -> tuple[str, str, str] | None:
-        project = self.project
-        full = project.links.get(importer, {}).get(name, name)
-        project.read.update({("links", importer), ("module", full)})
-        if full not in project.modules or full not in self.sources or is_library(full):
-            return None
-        path = project.modules[full].path
-        self._names[path] = full
-        return full, path, self.text(full)
-
-    def text(self, name: str) -> str:
-        if name not in self._texts:
-            self._texts[name] = self.sources[name][0].decode("utf-8", "replace")
-        return self._texts[name]
-
-    def has(self, path: str) -> bool:
-        """Whether a file is of the project: what maps functions for the program may be of ours."""
-        return path in self._names
-
-    def assigned(self, mended: Repair) -> Iterator[Where]:
-        """Where the argument is assigned that a repair is of."""
-        if mended.argument is None or not self.has(mended.where.path):
-            return
-        text = b"\n".join(self.lines(mended.where.path)).decode("utf-8", "replace")
-        where = assigned(text, mended.where, *mended.argument)
-        if where is not None:
-            yield where
-
-    def lines(self, path: str) -> list[bytes]:
-        if path not in self._lines:
-            name = self._names[path]
-            self._lines[path] = self.sources[name][0].splitlines()
-        return self._lines[path]
-
-
 def _judgements(
-    files: _Files, module: ir.Module
+    files: Files, module: ir.Module
 ) -> Iterator[tuple[Judgement, Mapping[str, int]]]:
     """About a file as a program, and about its functions by themselves unless the program says all; with the sizes
     that were chosen."""
@@ -204,7 +158,7 @@ def _judgements(
         yield Judgement(reasons=(f"{function}: too many functions in one file",)), {}
 
 
-def _entry(files: _Files, name: str) -> Entry | None:
+def _entry(files: Files, name: str) -> Entry | None:
     """How a file is run as a program; None for one that only defines what others run."""
     text = files.text(name)
     if "__main__" in text:
@@ -217,7 +171,7 @@ def _entry(files: _Files, name: str) -> Entry | None:
     return (lambda world: world.run_script(name)) if is_run else None
 
 
-def _mapping_imports(files: _Files, name: str) -> Iterator[str]:
+def _mapping_imports(files: Files, name: str) -> Iterator[str]:
     """The functions that a file imports from others of the project, and that map over devices."""
     for there, whole, here in imports(files.text(name)):
         found = None if whole.startswith(".") else files.find(whole, name)
@@ -286,7 +240,7 @@ def _with_notes(finding: Diagnostic, notes: tuple[Related, ...]) -> Diagnostic:
 
 
 def _diagnostic(
-    departure: Departure, sizes: Mapping[str, int], files: _Files
+    departure: Departure, sizes: Mapping[str, int], files: Files
 ) -> Diagnostic:
     """At the expression to change where one is found that mends all; else where the runs part."""
     culprit = departure.culprit
@@ -319,13 +273,13 @@ def _diagnostic(
     return _of_rule(CODE, text, where, files, _notes(notes, files))
 
 
-def _is_to_change(mended: Repair, files: _Files) -> bool:
+def _is_to_change(mended: Repair, files: Files) -> bool:
     """Whether a change mends all that departs, and is one of the expression itself, not of its gradient."""
     is_forward = not mended.where.backward
     return is_forward and not mended.left and files.has(mended.where.path)
 
 
-def _of_unequal(one: Unequal, files: _Files) -> Diagnostic:
+def _of_unequal(one: Unequal, files: Files) -> Diagnostic:
     notes: list[tuple[Where, str]] = []
     if one.begun is not None:
         notes.append((one.begun, "it begins to vary here"))
@@ -335,7 +289,7 @@ def _of_unequal(one: Unequal, files: _Files) -> Diagnostic:
     return _of_rule("ST301", text, one.where, files, _notes(notes, files))
 
 
-def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
+def _of_draw(draw: RepeatedDraw, files: Files) -> Diagnostic:
     notes = [(where, "called here") for where in draw.calls[1:]]
     if draw.calls:
         notes.append((draw.draw, "drawn here"))
@@ -346,14 +300,14 @@ def _of_draw(draw: RepeatedDraw, files: _Files) -> Diagnostic:
     return _of_rule("ST318", text, draw.where, files, _notes(notes, files))
 
 
-def _of_idle(idle: IdleReduction, files: _Files) -> Diagnostic:
+def _of_idle(idle: IdleReduction, files: Files) -> Diagnostic:
     notes = _notes([(one, "reduced here") for one in idle.before], files)
     found = _of_rule("ST303", idle_text(idle), idle.where, files, notes)
     return replace(found, severity="warning")
 
 
 def _of_states(
-    states: Sequence[ReplicatedState], files: _Files, known: Sequence[Diagnostic]
+    states: Sequence[ReplicatedState], files: Files, known: Sequence[Diagnostic]
 ) -> Iterator[Diagnostic]:
     """One finding for all that one expression places, unless it is among the ``known`` ones."""
     known_places = {
@@ -382,7 +336,7 @@ def _of_states(
             yield finding
 
 
-def _of_assertion(failing: FailingAssertion, files: _Files) -> Diagnostic:
+def _of_assertion(failing: FailingAssertion, files: Files) -> Diagnostic:
     mended = failing.mended
     notes = [(failing.where, "this fails")]
     notes += [(one, "made here") for one in files.assigned(mended)]
@@ -392,7 +346,7 @@ def _of_assertion(failing: FailingAssertion, files: _Files) -> Diagnostic:
     return _of_rule("ST319", text, mended.where, files, _notes(notes, files))
 
 
-def _notes(notes: Iterable[tuple[Where, str]], files: _Files) -> tuple[Related, ...]:
+def _notes(notes: Iterable[tuple[Where, str]], files: Files) -> tuple[Related, ...]:
     """What is said of other places, as far as these are of the program."""
     return tuple(
         Related(_place(where, files), text)
@@ -405,7 +359,7 @@ def _of_rule(
     code: str,
     message: str,
     where: Where,
-    files: _Files,
+    files: Files,
     related: tuple[Related, ...] = (),
 ) -> Diagnostic:
     about = rule(code)
@@ -416,7 +370,7 @@ def _of_rule(
     )
 
 
-def _place(where: Where, files: _Files) -> Place:
+def _place(where: Where, files: Files) -> Place:
     line, start, end_line, end = where.place
     text = files.lines(where.path)
 

@@ -22,6 +22,7 @@ from shardlint.evaluation.held import content
 from shardlint.evaluation.layouts import Layouts
 from shardlint.evaluation.recording import Alike, Place, Recorder, Where
 from shardlint.evaluation.row_orders import RowOrder
+from shardlint.evaluation.sending import Sending
 from shardtypes.semantics import work
 from shardtypes.semantics.array import Array, Shape, SizesDiffer
 from shardtypes.semantics.local_sizes import axes_of_product, computed, operated
@@ -67,7 +68,7 @@ class Run:
     what is changed of the program; ``alike`` are the draws that all devices made with the same key. With
     ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated. Mapped functions
     are given their rows in a ``row_order``, if there is one. ``idles`` tells that some ``pmean``, ``pmax`` or ``pmin``
-    was given what all devices hold alike."""
+    was given what all devices hold alike. What gradients send is kept in ``sending``, if that is asked for."""
 
     steps: int
     work: int = field(default=0, init=False)
@@ -77,6 +78,7 @@ class Run:
     alike: Alike = field(default_factory=Alike)
     takes_varying: bool = False
     row_order: RowOrder | None = None
+    sending: Sending | None = None
     idles: bool = False
     layouts: Layouts = field(default_factory=Layouts)
 
@@ -176,6 +178,12 @@ def layouts() -> Layouts:
     """How the arrays of the evaluation under way lie."""
     run = _run.get()
     return Layouts() if run is None else run.layouts
+
+
+def sending() -> Sending | None:
+    """What is told of collectives in the evaluation under way, if anything is."""
+    run = _run.get()
+    return None if run is None else run.sending
 
 
 def recorder() -> Recorder | None:
@@ -291,8 +299,11 @@ def _of_arrays(
     right: Any,
 ) -> Any:
     """What an operator gives, one of whose operands is an array."""
+    where = Where(path, place)
+    told = sending()
     try:
-        value = changed(Where(path, place), function)(left, right)
+        with nullcontext() if told is None else told.at(where):
+            value = changed(where, function)(left, right)
     except SizesDiffer as error:
         _blame(error, (left, right))
         raise
@@ -432,6 +443,8 @@ def _noted_call(
     kwargs: Mapping[str, Any],
 ) -> AbstractContextManager[None]:
     """Remember in the block that a function of the program is called there."""
+    if run is not None and run.sending is not None:
+        return run.sending.at(where)
     code = code_of(function)
     if run is None or run.recorder is None or code is None:
         return nullcontext()
@@ -511,6 +524,8 @@ def note_rule(rule: Any, cotangents: Any) -> Any:
 def note_cotangent(value: Array, cotangent: Array) -> Array:
     """Remember the cotangent of what an expression gave, where that is asked for."""
     run = _run.get()
+    if run is not None and run.sending is not None:
+        run.sending.go_back(value)
     if run is None or run.recorder is None:
         return cotangent
     where = run.recorder.backward(value)

@@ -28,6 +28,8 @@ from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
 from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatten
 
+NO_MESH = "shard_map over a mesh that is not known"
+
 
 def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int)
@@ -406,7 +408,7 @@ def shard_map(
         tick()
         over = mesh if mesh is not None else meshes.current()
         if not isinstance(over, Mesh):
-            raise NotEvaluable("shard_map over a mesh that is not known")
+            raise NotEvaluable(NO_MESH)
         names = [
             name
             for name in over.axis_names

@@ -14,7 +14,7 @@ from shardtypes.semantics.array import Array, Arrays, Node, NoGradient
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
-from shardtypes.semantics.simulated import Axes, Axis, is_of_examples
+from shardtypes.semantics.simulated import Axes, is_of_examples
 
 __all__ = ["NoGradient", "pulled_back", "watched"]
 
@@ -71,29 +71,32 @@ def pulled_back(
 
 def _add_to(held: Held, array: Array, cotangent: Array) -> None:
     """Add a cotangent. One that varies over more mesh axes than the value did is added up over these: the value was
-    cast to vary where it met others (``pvary``), and that is what a cast's gradient is."""
+    cast to vary where it met others (``pvary``), and that is what a cast's gradient is. The examples of ``vmap``, which
+    are on one device, are added up before."""
     if array.node is None:
         return
-    more = _added_axes(array, cotangent)
-    if more:
-        cotangent = psum(cotangent, axes=more, groups=None)
+    for more in (_added_examples(array, cotangent), _added_axes(array, cotangent)):
+        if more:
+            cotangent = psum(cotangent, axes=more, groups=None)
     key = id(array.node), array.output
     before = held.get(key)
     held[key] = cotangent if before is None else add(before, cotangent)
 
 
 def _added_axes(array: Array, cotangent: Array) -> Axes:
-    """The axes that a cotangent varies over, and its value does not: mesh axes by type, axes of examples by number."""
-    more: set[Axis] = set()
-    if array.varying is not None and cotangent.varying is not None:
-        more |= cotangent.varying - array.varying
-    if array.value is not None and cotangent.value is not None:
-        more |= {
-            axis
-            for axis in cotangent.value.axes
-            if is_of_examples(axis) and axis not in array.value.axes
-        }
-    return tuple(sorted(more))
+    """The mesh axes that a cotangent varies over by its type, and its value does not."""
+    if array.varying is None or cotangent.varying is None:
+        return ()
+    return tuple(sorted(cotangent.varying - array.varying))
+
+
+def _added_examples(array: Array, cotangent: Array) -> Axes:
+    """The axes of examples in which a cotangent differs by its numbers, and its value does not."""
+    if array.value is None or cotangent.value is None:
+        return ()
+    ours = array.value.axes
+    more = {axis for axis in cotangent.value.axes if axis not in ours}
+    return tuple(sorted(filter(is_of_examples, more)))
 
 
 def _in_order(results: Arrays, ends: Collection[int]) -> list[Node]:

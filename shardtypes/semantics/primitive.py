@@ -35,6 +35,7 @@ from shardtypes.semantics.relation import (
     axes_of,
 )
 from shardtypes.semantics.simulated import on_devices
+from shardtypes.semantics.telling import Telling
 from shardtypes.semantics.values import Values
 
 if TYPE_CHECKING:
@@ -225,8 +226,18 @@ def _kept(primitive: _P) -> _P:
     return primitive
 
 
+_tell_sent = Telling[[Primitive, Array, Params]]("shardtypes_telling_sent")
+"""Each collective that sends something: what it is, of which array, with which parameters."""
+telling_sent = _tell_sent.to
+_tell_node = Telling[[Node]]("shardtypes_telling_nodes")
+"""Each step that a derivative may go back through, as it is made."""
+telling_nodes = _tell_node.to
+
+
 def apply(primitive: Primitive, operands: Arrays, params: Params) -> tuple[Array, ...]:
     """All that is known of the results of a primitive."""
+    if primitive.sends is not None:
+        _tell_sent(primitive, operands[0], params)
     if isinstance(primitive.results, int):
         count = primitive.results
     else:
@@ -489,6 +500,7 @@ def _recorded(
         return primitive.pull(given, operands, results, params)
 
     node = Node(tuple(operands), pull, len(results))
+    _tell_node(node)
     return [
         result.computed_by(node, i) if _is_smooth(result) else result
         for i, result in enumerate(results)

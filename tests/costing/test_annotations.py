@@ -28,9 +28,7 @@ pytestmark = pytest.mark.once  # of what the engine does, another JAX changes no
 
 MESH = {"d": 2, "t": 4}
 PROGRAMS = dict(mapped_by_hand())
-#: Of these the gradients send something, which is listed as not counted,
-GRADIENTS = {"trainers.fully_sharded", "advanced.custom_gradients"}
-#: these have annotations without axes, and say in specs how arrays lie,
+#: These have annotations without axes, and say in specs how arrays lie,
 BY_SPECS = {"manual.by_specs", "manual.statistics", "parallel.cluster"}
 #: and this one sends what it slices at places that are computed.
 SLICED = {"parallel.halo"}
@@ -69,10 +67,7 @@ def test_formulas_are_those_of_the_trace(name: str) -> None:
     assert said.missing([*said.held, *said.sent]) == []
     sent = said.total(said.sent)
     why = [reason for _, reason in said.uncounted]
-    if name in GRADIENTS:
-        assert why == ["value_and_grad: what gradients send"]
-        assert sent is not None and sent < traced.bytes_moved
-    elif name in SLICED:
+    if name in SLICED:
         assert [row.sent for row in said.moved] == [None, None]
     else:
         # each row of a line is rounded up for itself in a trace
@@ -87,7 +82,7 @@ def test_formulas_are_those_of_the_trace(name: str) -> None:
 
 def test_most_programs_are_counted_whole() -> None:
     assert len(PROGRAMS) == 61
-    assert PROGRAMS.keys() >= GRADIENTS | BY_SPECS | SLICED
+    assert PROGRAMS.keys() >= BY_SPECS | SLICED
 
 
 def test_a_collective_of_what_is_not_known_is_said_to_be_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint.engine.frames import Frame
@@ -107,6 +108,13 @@ def leave(it: Interpreter, frame: Frame, at: int, why: str) -> None:
     """Keep that it is not known what a place sends."""
     if it.sends is not None and it.stack:
         it.sends.left[_left(it, frame, at, why)] = None
+
+
+def leave_gradient(it: Interpreter, frame: Frame, at: int, name: str) -> None:
+    """Keep that it is not known what a gradient sends."""
+    if it.sends is not None and it.stack:
+        why = f"{name}: what gradients send"
+        it.sends.left[replace(_left(it, frame, at, why), of_gradient=True)] = None
 
 
 def leave_mapped(it: Interpreter, frame: Frame, at: int, why: str) -> None:

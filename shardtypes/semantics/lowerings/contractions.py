@@ -6,7 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from shardtypes.semantics.array import Array
+from shardtypes.semantics.array import Array, Varying
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -19,6 +19,7 @@ from shardtypes.semantics.lowerings.convert import (
 from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
 from shardtypes.semantics.primitives import elementwise as e
+from shardtypes.semantics.primitives.collectives import pvary
 from shardtypes.semantics.primitives.contractions import dot_general
 from shardtypes.semantics.primitives.reductions import reduce_sum
 from shardtypes.semantics.primitives.structure import squeeze, transpose
@@ -26,6 +27,21 @@ from shardtypes.semantics.registry import Refused, Unsupported, lowering
 from shardtypes.semantics.sizes import greatest, is_number, least
 
 _JNP, _LAX = "jax.numpy", "jax.lax"
+
+
+def _of_one_dtype(*arrays: Array) -> list[Array]:
+    """Operands in the dtype that JAX promotes them to. If they are of several, they are cast to vary over the same mesh
+    axes first, as in JAX: what gradients add up over the devices has the dtype that it had."""
+    if len({array.dtype for array in arrays}) == 1:
+        return promoted(*arrays)
+    known = [array.varying for array in arrays if array.varying is not None]
+    every = Varying().union(*known)
+    cast = []
+    for array in arrays:
+        if array.varying is not None and array.varying != every:
+            array = pvary(array, axes=tuple(sorted(every - array.varying)))
+        cast.append(array)
+    return promoted(*cast)
 
 
 # --- einsum -------------------------------------------------------------------------------------------------------
@@ -70,7 +86,7 @@ def einsum(
 ) -> Array:
     if not isinstance(subscripts, str):
         raise Unsupported("an einsum in the form of lists")
-    arrays = promoted(*[asarray(x) for x in operands])
+    arrays = _of_one_dtype(*[asarray(x) for x in operands])
     inputs, output = parsed(subscripts, [array.rank for array in arrays])
     return asarray(contracted(arrays, inputs, output), preferred_element_type)
 
@@ -170,7 +186,7 @@ def matmul(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = _of_one_dtype(asarray(a), asarray(b))
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     rows = "i" if x.rank > 1 else ""
     columns = "j" if y.rank > 1 else ""
@@ -189,7 +205,7 @@ def dot(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = _of_one_dtype(asarray(a), asarray(b))
     if not x.rank or not y.rank:
         return asarray(e.mul(x, y), preferred_element_type)
     if y.rank > 1:
@@ -233,7 +249,7 @@ def lax_dot_general(
         tuple(tuple(int(k) for k in side) for side in pair)
         for pair in dimension_numbers
     )
-    x, y = promoted(*_of_lax(lhs, rhs))
+    x, y = _of_one_dtype(*_of_lax(lhs, rhs))
     product = dot_general(x, y, dimension_numbers=numbers)
     return asarray(product, preferred_element_type)
 
@@ -245,7 +261,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
 
 @lowering(f"{_JNP}.inner")
 def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = _of_one_dtype(asarray(a), asarray(b))
     if not x.rank or not y.rank:
         return e.mul(x, y)
     return dot_general(
@@ -262,26 +278,26 @@ def linalg_outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @lowering(f"{_JNP}.outer")
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
-    x, y = promoted(ravel(a), ravel(b))
+    x, y = _of_one_dtype(ravel(a), ravel(b))
     return dot_general(x, y, dimension_numbers=(((), ()), ((), ())))
 
 
 @lowering(f"{_JNP}.vdot")
 def vdot(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
-    x, y = promoted(ravel(a), ravel(b))
+    x, y = _of_one_dtype(ravel(a), ravel(b))
     return dot_general(e.conj(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
 
 
 @lowering(f"{_JNP}.vecdot", f"{_JNP}.linalg.vecdot")
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **options: Any) -> Array:
-    x, y = promoted(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    x, y = _of_one_dtype(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
     product = e.mul(e.conj(x), y)
     return reduce_sum(product, axes=(product.rank - 1,))
 
 
 @lowering(f"{_JNP}.tensordot", f"{_JNP}.linalg.tensordot")
 def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Array:
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = _of_one_dtype(asarray(a), asarray(b))
     if isinstance(axes, int):
         left = tuple(range(x.rank - axes, x.rank))
         right = tuple(range(axes))
@@ -298,7 +314,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Arra
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     from shardtypes.semantics.primitives.structure import expand_dims, reshape
 
-    x, y = promoted(asarray(a), asarray(b))
+    x, y = _of_one_dtype(asarray(a), asarray(b))
     if x.dtype == "bool":
         raise Unsupported("a product of booleans, which depends on the release of JAX")
     rank = max(x.rank, y.rank)

@@ -156,8 +156,9 @@ def _is_complex(array: Array) -> bool:
 
 
 def _as_operand(cotangent: Array, operand: Array) -> Array:
-    """Real numbers have real cotangents, complex ones complex."""
-    if _is_complex(cotangent) == _is_complex(operand):
+    """A cotangent has the dtype of what it is of: real numbers have real ones, and what was cast to be wider does not
+    stay so."""
+    if operand.dtype is None or cotangent.dtype == operand.dtype:
         return cotangent
     return convert_element_type(cotangent, new_dtype=operand.dtype)
 
