@@ -79,6 +79,12 @@ def page(coverage: Coverage, root: Path) -> str:
     )
 
 
+def _dotted(name: str) -> str:
+    """A qualified name, which is broken behind its dots where it is too long for a line."""
+    text = escape(name).replace(".", ".<wbr>")
+    return f"<code>{text}</code>"
+
+
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
@@ -121,7 +127,7 @@ def _unverified(coverage: Coverage) -> str:
         found = reasons(coverage, (name, role, dim, axis))
         where = f"{escape(role)}, dimension {dim} over <code>{escape(axis)}</code>"
         row = (
-            f"<code>{escape(name)}</code>",
+            _dotted(name),
             where,
             "<br>".join(map(escape, found)),
         )
@@ -136,7 +142,7 @@ def _unverified(coverage: Coverage) -> str:
 def _failures(coverage: Coverage) -> str:
     rows = [
         (
-            f"<code>{escape(name)}</code>",
+            _dotted(name),
             escape(role),
             escape(message),
             str(count),
@@ -277,7 +283,7 @@ def _verdicts(what: str, verdicts: Mapping[str, str]) -> str:
         verdict, _, reason = text.partition(": ")
         word, mark = _WORDS.get(verdict, (verdict, ""))
         shown = f"<pre>{escape(reason)}</pre>" if "\n" in reason else escape(reason)
-        cells = (f"<code>{escape(name)}</code>", f"<span class='{mark}'>{word}</span>")
+        cells = (_dotted(name), f"<span class='{mark}'>{word}</span>")
         rows.append((*cells, shown))
     return _table((what, "verdict", "why"), rows) if rows else ""
 
@@ -285,7 +291,7 @@ def _verdicts(what: str, verdicts: Mapping[str, str]) -> str:
 def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:
     ordered = sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]
     rows = [
-        (f"<code>{escape(name)}</code>", f"{seconds:.2f}") for name, seconds in ordered
+        (_dotted(name), f"{seconds:.2f}") for name, seconds in ordered
     ]
     return _table(header, rows) if rows else ""
 
@@ -294,7 +300,7 @@ def _slowest_checks(coverage: Coverage) -> str:
     slowest = sorted(coverage.checking.items(), key=lambda entry: -entry[1])[:SLOWEST]
     rows = [
         (
-            f"<code>{escape(name)}</code>",
+            _dotted(name),
             f"{seconds * 1e3:.2f}",
             str(coverage.functions.get(name, 0) or "–"),
         )
