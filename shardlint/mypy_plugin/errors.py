@@ -21,6 +21,10 @@ INTERNAL: Final = ErrorCode(
 )
 
 
+#: The rules of values that are not what an annotation promises: of one mistake, the linter may report another one.
+PROMISES: Final = frozenset({"ST201", "ST202", "ST203", "ST212"})
+
+
 class CanFail(Protocol):
     """What takes errors: mypy's type analyser, semantic analyser and checker."""
 
@@ -34,14 +38,33 @@ class Reporter:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._told: dict[str, list[tuple[str, range]]] = {}
 
     def __call__(
         self, api: CanFail, rule: str, message: str, at: Context, code: ErrorCode
     ) -> None:
         """``rule`` is the linter's code of the same finding, which settings and comments name."""
-        path = _path(api)
-        if self.settings.on(rule, path) and not ignored(rule, path, _lines(at)):
+        path = path_of(api)
+        lines = _lines(at)
+        if self._has_told(path, rule, lines):
+            return
+        if self.settings.on(rule, path) and not ignored(rule, path, lines):
             api.fail(message, at, code=code)
+
+    def begin(self, path: str) -> None:
+        """A file is checked anew."""
+        self._told.pop(path, None)
+
+    def note_told(self, path: str, rule: str, lines: range) -> None:
+        """The linter has reported a rule there, so that the same is reported once."""
+        self._told.setdefault(path, []).append((rule, lines))
+
+    def _has_told(self, path: str, rule: str, lines: range) -> bool:
+        for told, where in self._told.get(path, ()):
+            is_same = told == rule or {told, rule} <= PROMISES
+            if is_same and where.start < lines.stop and lines.start < where.stop:
+                return True
+        return False
 
 
 def _lines(at: Context) -> range:
@@ -54,7 +77,7 @@ def _lines(at: Context) -> range:
     )
 
 
-def _path(api: object) -> str:
+def path_of(api: object) -> str:
     """The file being analysed, '' where mypy does not say. The interfaces of plugins do not, the classes behind do."""
     path = getattr(api, "path", None)
     tree = getattr(getattr(api, "api", api), "cur_mod_node", None)

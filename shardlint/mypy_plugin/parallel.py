@@ -11,14 +11,15 @@ from typing import Final
 from mypy.nodes import MypyFile
 from mypy.options import Options
 
-from shardlint.mypy_plugin.names import PREPARE, STATIC
-from shardlint.mypy_plugin.rewrite import STUB_IMPORT
+from shardlint.mypy_plugin.names import FINDINGS, PREPARE, STATIC
+from shardlint.mypy_plugin.rewrite import STUB_IMPORT, local_name
 
-_STATEMENTS: Final = 3
+_STATEMENTS: Final = 4
 _SOURCE: Final = f"""\
 {STUB_IMPORT}
 from {STATIC} import {PREPARE.rpartition(".")[2]} as _shardtypes_prepare
 _shardtypes_prepared = _shardtypes_prepare()
+{local_name(FINDINGS)}()
 """
 
 

@@ -36,6 +36,7 @@ from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.checks import PromiseChecks
 from shardlint.mypy_plugin.errors import INTERNAL, Reporter
 from shardlint.mypy_plugin.fields import mark_tree
+from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
@@ -50,6 +51,7 @@ from shardlint.mypy_plugin.names import (
     DTYPES,
     DTYPES_MODULE,
     FAILED,
+    FINDINGS,
     JAX_ARRAY,
     PREPARE,
     PYTREE_DATACLASS,
@@ -60,7 +62,7 @@ from shardlint.mypy_plugin.names import (
     YIELDED,
 )
 from shardlint.mypy_plugin.operations import Operations, public_name
-from shardlint.mypy_plugin.rewrite import fail_in, rewrite
+from shardlint.mypy_plugin.rewrite import fail_in, report_in, rewrite
 from shardlint.mypy_plugin.settings import read_settings
 from shardlint.mypy_plugin.variables import Variables
 
@@ -96,6 +98,7 @@ class ShardtypesPlugin(Plugin):
         self.guard = Guard(options)
         self.forms = Forms(self.lookup_fully_qualified)
         self.report = Reporter(self.settings)
+        self.findings = Findings(self.settings, options, self.report)
         self.bindings = SingleBindings()
         self.variables = Variables(self.bindings)
         self.checks = PromiseChecks(self.report, self.variables)
@@ -115,7 +118,11 @@ class ShardtypesPlugin(Plugin):
             if folder is None:
                 # mypy parses a file anew when something it imports has changed, and then asks no hook to rewrite it. A
                 # file that is rewritten is therefore never taken from the cache; what it imports still is.
-                data["again"] = ctx.is_check and mentions_annotations(ctx.path)
+                has_findings = not self.findings.of(ctx.path).is_nothing
+                data["again"] = ctx.is_check and (
+                    has_findings or mentions_annotations(ctx.path)
+                )
+                data["findings"] = has_findings
                 data["settings"] = self.settings.key
             else:
                 # nothing is reported there, and what it imports changes when packages are installed
@@ -142,7 +149,13 @@ class ShardtypesPlugin(Plugin):
     def _prepare(self, file: MypyFile) -> bool:
         self.bindings.forget()
         try:
-            return rewrite(file)
+            changed = rewrite(file)
+            if _installed_in(file.path) is None:
+                found = self.findings.of(file.path)
+                if not found.is_nothing:
+                    report_in(file)
+                    changed = True
+            return changed
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
             fail_in(file, self.guard.failure(f"reading {file.path}", error))
             return True
@@ -249,6 +262,7 @@ class ShardtypesPlugin(Plugin):
             ANNOTATION: partial(annotation_value, report=self.report),
             CONSTRUCTOR: partial(calls.stacked_constructor, forms=self.forms),
             FAILED: self.checks.failed,
+            FINDINGS: self.findings.report,
         }
         if fullname in own:
             return self.guard.typed(lambda: own[fullname], fullname)

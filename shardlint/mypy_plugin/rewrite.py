@@ -70,6 +70,7 @@ from shardlint.mypy_plugin.names import (
     CONSTRUCTOR,
     DTYPES,
     FAILED,
+    FINDINGS,
     GLOBAL,
     RETURNED,
     REVEALED,
@@ -95,6 +96,7 @@ _FUNCTIONS = (
     ANNOTATION,
     CONSTRUCTOR,
     FAILED,
+    FINDINGS,
 )
 
 
@@ -129,11 +131,23 @@ def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
 
 def fail_in(file: MypyFile, message: str) -> None:
     """Let the file report a message where it begins."""
-    call = CallExpr(NameExpr(local_name(FAILED)), [StrExpr(message)], [ARG_POS], [None])
-    report = ExpressionStmt(call)
-    for made in (call.callee, call.args[0], call, report):
+    _begin_with(file, FAILED, [StrExpr(message)])
+
+
+def report_in(file: MypyFile) -> None:
+    """Let the file report what the linter finds in it."""
+    _begin_with(file, FINDINGS, [])
+
+
+def _begin_with(file: MypyFile, function: str, args: list[Expression]) -> None:
+    """Let the file begin with a call of a function of the stub: what comes later may never be reached."""
+    call = CallExpr(
+        NameExpr(local_name(function)), args, [ARG_POS] * len(args), [None] * len(args)
+    )
+    statement = ExpressionStmt(call)
+    for made in (call.callee, *args, call, statement):
         made.set_line(1, 0)
-    file.defs[:0] = [_stub_import(file), report]
+    file.defs[:0] = [_stub_import(file), statement]
 
 
 def _stub_import(file: MypyFile) -> ImportFrom:

@@ -57,7 +57,12 @@ def test_a_failing_model_is_reported_where_it_is_called(
 ) -> None:
     lines, errors = run(project, monkeypatch, CODE)
     told = f"the mypy plugin shardlint.mypy_plugin failed at jax.numpy.sum: KeyError: 'broken'; {PLEASE}"
+    whole = (
+        "code.py: shardlint itself failed here: KeyError: 'broken'; this file was not checked fully, please report it "
+        "(--traceback shows where) [shard-internal]"
+    )
     assert sorted(found_by_file(lines)["code.py"]) == [
+        (1, "E", whole),
         (5, "E", told),
         (5, "N", 'Revealed type is "Array[Any, Any]"'),
         (6, "E", told),

@@ -22,12 +22,15 @@ INDIVISIBLE = (
     "E",
     "10 is not divisible by 4, the number of devices along 't' [shard-axes]",
 )
-RETURNED = (
-    4,
-    "E",
-    "Incompatible return value: expected f32['M B'], got f32['B M']: dimension 0 is B, expected M "
-    "(fails for B=2, M=3) [return-value]",
-)
+RETURNED = [
+    (
+        4,
+        "E",
+        "result of f: expected f32['M B'], got f32['B M']: dimension 0 is B, expected M (fails for B=2, M=3) "
+        "[shardlint-ST201]",
+    ),
+    (4, "N", "line 3: declared f32['M B'] here"),
+]
 
 
 def checked(folder: Path, settings: str) -> list[tuple[int, str, str]]:
@@ -37,12 +40,12 @@ def checked(folder: Path, settings: str) -> list[tuple[int, str, str]]:
 
 
 def test_changed_settings_reach_cached_files(project: Path) -> None:
-    assert checked(project, "") == [RETURNED]
+    assert checked(project, "") == RETURNED
     assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
-        [UNKNOWN, INDIVISIBLE, RETURNED]
+        [UNKNOWN, INDIVISIBLE, *RETURNED]
     )
-    assert checked(project, "mesh = ['dd', 't']") == [RETURNED]
-    assert checked(project, "mesh = { d = 2, t = 4 }\nignore = ['ST1']") == [RETURNED]
+    assert checked(project, "mesh = ['dd', 't']") == RETURNED
+    assert checked(project, "mesh = { d = 2, t = 4 }\nignore = ['ST1']") == RETURNED
     assert checked(project, "mesh = { d = 2, t = 4 }\nselect = ['ST103']") == [UNKNOWN]
     ignored = (
         "mesh = { d = 2, t = 4 }\nper-file-ignores = { 'code.py' = ['ST104', 'ST201'] }"
@@ -56,11 +59,11 @@ def test_axes_that_code_makes_are_no_unknown_ones(project: Path) -> None:
         "import jax\n\nstep = jax.pmap(print, axis_name='dd')\n"
     )
     assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
-        [INDIVISIBLE, RETURNED]
+        [INDIVISIBLE, *RETURNED]
     )
     (project / "train.py").write_text("import jax\n")
     assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
-        [UNKNOWN, INDIVISIBLE, RETURNED]
+        [UNKNOWN, INDIVISIBLE, *RETURNED]
     )
 
 
@@ -73,16 +76,17 @@ def test_comments_for_the_linter_count(project: Path) -> None:
         return found_by_file(run_mypy(project, "code.py")).get("code.py", [])
 
     assert found("  # shardlint: ignore[ST201] as it is") == []
-    assert found("") == [RETURNED]
-    assert found("  # shardlint: ignore[ST202]") == [RETURNED]
-    assert found("", "    # shardlint: ignore[ST101, ST201]\n") == []
+    assert found("") == RETURNED
+    unused = "nothing to suppress: ST202 is not reported here; remove it [shardlint-ST901]"
+    assert found("  # shardlint: ignore[ST202]") == [*RETURNED, (4, "E", unused)]
+    assert found("", "    # shardlint: ignore[ST201]\n") == []
 
 
 def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
     inner = project / "inner"
     inner.mkdir()
     assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
-        [UNKNOWN, INDIVISIBLE, RETURNED]
+        [UNKNOWN, INDIVISIBLE, *RETURNED]
     )
     (inner / "code.py").write_text(CODE)
     lines = run_mypy(
@@ -91,7 +95,7 @@ def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
         arguments=("--config-file", "../mypy.ini", "--cache-dir", "../.mypy_cache"),
     )
     assert sorted(found_by_file(lines)["code.py"]) == sorted(
-        [UNKNOWN, INDIVISIBLE, RETURNED]
+        [UNKNOWN, INDIVISIBLE, *RETURNED]
     )
 
 

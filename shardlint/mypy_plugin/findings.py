@@ -1,0 +1,173 @@
+"""What the linter finds in the files that mypy checks, as errors of mypy.
+
+The linter looks at whole programs, mypy at one file after another. So all files beside one are checked when the first
+of them is read, and each reports its own where it begins: a statement is put there that calls a hook.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from mypy import errorcodes
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import TempNode
+from mypy.options import Options
+from mypy.plugin import FunctionContext
+from mypy.types import AnyType, Type, TypeOfAny
+
+from shardlint.config import Config
+from shardlint.discovery import Discovery
+from shardlint.mypy_plugin.errors import (
+    AXES,
+    INTERNAL,
+    SHAPE,
+    SYNTAX,
+    CanFail,
+    Reporter,
+    path_of,
+)
+from shardlint.mypy_plugin.settings import Settings
+from shardlint.rules import rule
+from shardlint.run import Report, check
+from shardtypes.lang.diagnostics import Diagnostic, Place, Related
+
+_OF_RULES = {
+    "ST101": SYNTAX,
+    "ST201": errorcodes.RETURN_VALUE,
+    "ST203": errorcodes.ASSIGNMENT,
+}
+"""The codes that silence single rules, too,"""
+_OF_FAMILIES = {"ST1": AXES, "ST2": SHAPE, "ST3": AXES}
+"""and those of all other rules that begin so."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in one file, and what could not be done there. ``version`` is that of the file."""
+
+    version: tuple[int, int] | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.diagnostics and not self.problems
+
+
+class Findings:
+    """The findings of files, by path. Files that lie together are checked at once, anew when one of them changes."""
+
+    def __init__(self, settings: Settings, options: Options, report: Reporter) -> None:
+        self._settings = settings
+        self._keeps = options.cache_dir != os.devnull
+        self._report = report
+        self._found: dict[str, Found] = {}
+
+    def of(self, path: str) -> Found:
+        """What is found in a file."""
+        file = os.path.abspath(path)
+        found = self._found.get(file)
+        if found is not None and found.version == _version(file):
+            return found
+        if found is not None:  # what is found elsewhere may have changed with it
+            self._found.clear()
+        self._check(file)
+        return self._found[file]
+
+    def _check(self, file: str) -> None:
+        config = replace(self._settings.selection.config, jobs=1)
+        files = _beside(Path(file), config)
+        versions = {str(one): _version(str(one)) for one in files}
+        report = check([str(one) for one in files], config, cache=self._keeps)
+        for one, version in versions.items():
+            self._found[one] = _of_file(report, one, version)
+
+    def report(self, ctx: FunctionContext) -> Type:
+        """The hook of the statement with which a file begins."""
+        path = path_of(ctx.api)
+        found = self.of(path)
+        self._report.begin(path)
+        for diagnostic in found.diagnostics:
+            self._tell(ctx.api, path, diagnostic)
+        for text in found.problems:
+            ctx.api.fail(text, _at_line(1), code=INTERNAL)
+        return ctx.default_return_type
+
+    def _tell(self, api: CanFail, path: str, found: Diagnostic) -> None:
+        place = found.place
+        lines = range(place.line, place.end_line + 1)
+        self._report.note_told(path, found.code, lines)
+        at = _at(place)
+        code = error_code(found.code)
+        api.fail(" ".join(found.message.split()), at, code=code)
+        messages = getattr(api, "msg", None)  # the checker has it
+        if messages is None:
+            return
+        for related in found.related:
+            messages.note(_note(related, place), at, code=code)
+
+
+def _beside(file: Path, config: Config) -> list[Path]:
+    """The files that are checked with one: those of its package, or of its folder where it is in none."""
+    folder = file.parent
+    top: Path | None = None
+    while (folder / "__init__.py").exists():
+        top = folder
+        folder = folder.parent
+    around = file.parent.glob("*.py") if top is None else top.rglob("*.py")
+    discovery = Discovery(lambda folder: replace(config, force_exclude=True))
+    files = [one for one in sorted(around) if discovery.admits(one)]
+    return files if file in files else [*files, file]
+
+
+def _version(path: str) -> tuple[int, int] | None:
+    """What tells two states of a file apart; None where there is none."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _of_file(report: Report, path: str, version: tuple[int, int] | None) -> Found:
+    diagnostics = [
+        one for one in report.diagnostics if os.path.abspath(one.place.path) == path
+    ]
+    problems = [
+        one.text
+        for one in report.problems
+        if one.path is not None and os.path.abspath(one.path) == path
+    ]
+    return Found(version, tuple(diagnostics), tuple(problems))
+
+
+@cache
+def error_code(code: str) -> ErrorCode:
+    """mypy's code of a rule, which one of ours for a family of rules silences as well."""
+    found = rule(code)
+    name = code if found is None else found.name
+    family = _OF_RULES.get(code) or _OF_FAMILIES.get(code[:3])
+    return ErrorCode(f"shardlint-{code}", name, "Shardtypes", sub_code_of=family)
+
+
+def _at(place: Place) -> TempNode:
+    node = TempNode(AnyType(TypeOfAny.special_form))
+    node.set_line(place.line, place.column - 1, place.end_line, place.end_column - 1)
+    return node
+
+
+def _at_line(line: int) -> TempNode:
+    return _at(Place("", line, 1, line, 1))
+
+
+def _note(related: Related, place: Place) -> str:
+    """Notes stand at the finding, for mypy sorts messages by their lines."""
+    there = related.place
+    if there.path != place.path:
+        return f"{there.path}:{there.line}: {related.message}"
+    if there.line != place.line:
+        return f"line {there.line}: {related.message}"
+    return related.message
