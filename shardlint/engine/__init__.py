@@ -22,7 +22,7 @@ from shardlint.engine import (
     strings,
 )
 from shardlint.engine.annotations import resolve, yielded_type
-from shardlint.engine.arguments import parameter_value
+from shardlint.engine.arguments import note_layout, parameter_value
 from shardlint.engine.evaluator import Evaluator
 from shardlint.engine.frames import Frame
 from shardlint.engine.interpreter import Interpreter, StepLimit
@@ -402,6 +402,8 @@ class run:
             if param.default is not None:
                 declared.check_default(it, frame, param, type_)
             value = parameter_value(it, frame, param, type_)
+            if it.view is None:
+                note_layout(it, type_, value)
             if isinstance(type_, ArrayType) and rank is not None and alone:
                 value = _told_apart(value, type_)
             if it.explicit is not None and splits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -15,6 +16,7 @@ from shardlint.engine.types import (
     SequenceType,
     Type,
     UnionType,
+    VariableType,
     says_something,
 )
 from shardlint.values import ClassValue, ExternalValue, ModuleValue
@@ -30,8 +32,9 @@ _KAULDRON_DTYPES = {**JAXTYPING_DTYPES, "Int": "integer"}
 _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
            "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
 _SCALARS = {"int", "float", "bool", "str", "complex"}
+_VARIABLES = frozenset({"typing.TypeVar", "typing_extensions.TypeVar"})
 _SEQUENCES = {"tuple": "tuple", "Tuple": "tuple", "list": "list", "List": "list", "Sequence": "list",
-              "Iterable": "list", "Collection": "list"}  # fmt: skip
+              "Iterable": "list", "Collection": "list", "deque": "deque", "Deque": "deque"}  # fmt: skip
 _YIELDING = {
     "Iterator",
     "Iterable",
@@ -110,6 +113,9 @@ def _named(it: Interpreter, expr: ir.Expr, module: str, depth: int) -> Type:
     if isinstance(found, ClassValue):
         return ClassType(found)
     if isinstance(found, Definition):
+        variable = _variable(it, found)
+        if variable is not None:
+            return variable
         return resolve(it, found.expr, found.module, depth + 1)
     if isinstance(found, ExternalValue):
         name = found.qualname
@@ -125,6 +131,33 @@ def _named(it: Interpreter, expr: ir.Expr, module: str, depth: int) -> Type:
     if isinstance(expr, ir.Name) and expr.id in _SCALARS and found is None:
         return ScalarType(expr.id)
     return AnyType("annotation not understood")
+
+
+def _variable(it: Interpreter, found: Definition) -> VariableType | None:
+    """``T = TypeVar("T")``."""
+    made = found.expr
+    if not isinstance(made, ir.Call) or not made.args:
+        return None
+    function = it.resolve_static(made.func, found.module)
+    name = made.args[0].value
+    if not isinstance(function, ExternalValue) or not isinstance(name, ir.Const):
+        return None
+    is_one = function.qualname in _VARIABLES and isinstance(name.value, str)
+    return VariableType(name=str(name.value)) if is_one else None
+
+
+def variables_of(it: Interpreter, cls: ClassValue) -> tuple[str, ...]:
+    """The type variables of a generic class, in the order in which its uses give them."""
+    for base in cls.node.bases:
+        if not isinstance(base.value, ir.Subscript):
+            continue
+        index = base.value.index
+        items = index.items if isinstance(index, ir.Sequence) else (index,)
+        types = [resolve(it, item, cls.module) for item in items]
+        names = [one.name for one in types if isinstance(one, VariableType)]
+        if names:
+            return tuple(names)
+    return ()
 
 
 def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> Type:
@@ -147,7 +180,8 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     if last in _MAPPINGS and len(items) == 2:
         return MappingType(resolve(it, items[1], module, depth + 1))
     if isinstance(found, ClassValue):
-        return ClassType(found)
+        args = tuple(resolve(it, item, module, depth + 1) for item in items)
+        return ClassType(found, args=args)
     return AnyType("annotation not understood")
 
 
@@ -269,7 +303,7 @@ def _stacked(
     except ShapeSyntaxError:
         return AnyType("invalid dimensions")
     if isinstance(inner, ClassType):
-        return ClassType(inner.cls, (*front.dims, *inner.prefix))
+        return replace(inner, prefix=(*front.dims, *inner.prefix))
     if isinstance(inner, ArrayType) and inner.shape is not None:
         return with_prefix(inner, front.dims)
     return AnyType("not an array type")

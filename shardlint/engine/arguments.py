@@ -17,6 +17,7 @@ from shardlint.engine.types import (
     ScalarType,
     Type,
     says_something,
+    shape_dialects,
 )
 from shardlint.values import (
     ArrayValue,
@@ -109,12 +110,12 @@ def bound_arguments(
             continue
         type_ = resolve(it, param.annotation, func.module)
         what = f"argument {param.name} of {func.name}"
-        problem = matching.check(
-            it, type_, bound[param.name], bindings, frame.facts, what
+        position = index[param.name]
+        place = places[position] if position < len(places) else at
+        problem = matching.check_at(
+            it, frame, type_, bound[param.name], bindings, what, place
         )
         if problem is not None:
-            position = index[param.name]
-            place = places[position] if position < len(places) else at
             related: tuple[tuple[str, int, str], ...] = ()
             if problem.where is not None:
                 related = (problem.where.declared,)
@@ -136,7 +137,50 @@ def bound_arguments(
             problems.append(problem)
             if other is not None:
                 break  # one mistake, one finding
+    if not problems:
+        _check_variadic(it, frame, func, (bound, bindings), (args, kwargs), places)
     return Fit(bound, bindings, tuple(problems))
+
+
+def _check_variadic(
+    it: Interpreter,
+    frame: Frame,
+    func: FunctionValue,
+    known: tuple[dict[str, Value], Bindings],
+    given: tuple[list[Value], dict[str, Value]],
+    places: tuple[int, ...],
+) -> None:
+    """Hold each of ``*xs`` and ``**kw`` against the annotation, which is of one of them."""
+    bound, bindings = known
+    args, kwargs = given
+    order = {name: len(args) + number for number, name in enumerate(kwargs)}
+    for param in func.node.params:
+        if param.kind not in ("*", "**") or param.annotation is None:
+            continue
+        type_ = resolve(it, param.annotation, func.module)
+        # what jaxtyping says of arguments is checked by a decorator, if there is one
+        if not says_something(type_) or "jaxtyping" in shape_dialects(type_):
+            continue
+        rest = bound[param.name]
+        if isinstance(rest, SequenceValue):
+            first = len(args) - len(rest.items)
+            items = list(enumerate(rest.items, first))
+        elif isinstance(rest, DictValue):
+            items = [(order[str(name)], value) for name, value in rest.items]
+        else:
+            continue
+        for position, value in items:
+            if position >= len(places):
+                continue
+            what = f"argument {param.name} of {func.name}"
+            place = places[position]
+            problem = matching.check_at(it, frame, type_, value, bindings, what, place)
+            if problem is not None:
+                related: tuple[tuple[str, int, str], ...] = ()
+                if problem.where is not None:
+                    related = (problem.where.declared,)
+                code = problem.code or "ST202"
+                it.report(frame, code, place, problem.message, problem.witness, related)
 
 
 def refined(it: Interpreter, func: FunctionValue, fits: Fit) -> dict[str, Value]:
@@ -258,6 +302,18 @@ def parameter_value(
     if _is_none(param.default) and isinstance(type_, (ArrayType, ClassType)):
         return Unknown("may be None")
     return value
+
+
+def note_layout(it: Interpreter, type_: Type, value: Value) -> None:
+    """Remember how a parameter lies by its annotation, which another annotation of the same array does not contradict.
+    What is computed of it lies as the compiler likes."""
+    if not isinstance(type_, ArrayType) or not isinstance(value, ArrayValue):
+        return
+    shape = type_.shape
+    if value.manual or shape is None or shape.dialect != "shardtypes":
+        return
+    if shape.rank is not None and any(dim.axes for dim in shape.dims):
+        it.declared_layouts[id(value)] = value, type_
 
 
 def _is_none(default: ir.Expr | None) -> bool:

@@ -56,7 +56,7 @@ def assigned(it: Interpreter, frame: Frame, name: str, value: Value, at: int) ->
     """What a name with an annotation holds after it was assigned a value."""
     type_ = frame.local_types[name]
     mark = frame.bindings.mark()
-    found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
+    found = matching.check_at(it, frame, type_, value, frame.bindings, name, at)
     if found is None:
         return matching.refine(it, type_, value, frame.bindings)
     _report(it, frame, found, at)
@@ -103,13 +103,13 @@ def put(
     """Hold something that is put into a list or a dict against the annotation of its items."""
     name = plain_key(key) if key is not None else None
     text = name if isinstance(name, str) else None
-    item = _item_type(it, _type_of(it, frame, owner), text)
+    item = _item_type(it, type_of(it, frame, owner), text)
     if item is None:
         return
     mark = frame.bindings.mark()
     written = _written(owner)
     what = f"item of {written}" if text is None else f"{written}[{text!r}]"
-    found = matching.check(it, item, value, frame.bindings, frame.facts, what)
+    found = matching.check_at(it, frame, item, value, frame.bindings, what, at)
     # names that nothing else has bound may differ from item to item
     frame.bindings.rollback(mark)
     if found is not None:
@@ -122,8 +122,8 @@ def yielded(it: Interpreter, frame: Frame, value: Value, at: int) -> None:
         return
     mark = frame.bindings.mark()
     what = f"value that {frame.function.name} yields"
-    found = matching.check(
-        it, frame.promised_items, value, frame.bindings, frame.facts, what
+    found = matching.check_at(
+        it, frame, frame.promised_items, value, frame.bindings, what, at
     )
     frame.bindings.rollback(mark)
     if found is not None:
@@ -166,7 +166,7 @@ def _item_type(it: Interpreter, type_: Type, key: str | None) -> Type | None:
             return None
 
 
-def _type_of(it: Interpreter, frame: Frame, owner: ir.Expr) -> Type:
+def type_of(it: Interpreter, frame: Frame, owner: ir.Expr) -> Type:
     """What the program writes of a local, a parameter or a field."""
     match owner:
         case ir.Name(id=name):
@@ -180,6 +180,10 @@ def _type_of(it: Interpreter, frame: Frame, owner: ir.Expr) -> Type:
                 return AnyType()
             field, module = fields[name]
             return resolve(it, field.annotation, module)
+        case ir.Subscript(obj=inner, index=index):
+            key = plain_key(it.evaluate(frame, index))
+            of_dict = key if isinstance(key, str) else None
+            return _item_type(it, type_of(it, frame, inner), of_dict) or AnyType()
         case _:
             return AnyType()
 
@@ -198,4 +202,6 @@ def _of_parameter(it: Interpreter, frame: Frame, name: str) -> Type:
 def _written(owner: ir.Expr) -> str:
     if isinstance(owner, ir.Attr):
         return f"{_written(owner.obj)}.{owner.name}"
+    if isinstance(owner, ir.Subscript):
+        return f"{_written(owner.obj)}[…]"
     return owner.id if isinstance(owner, ir.Name) else "it"

@@ -503,7 +503,13 @@ def _ternary(it: Interpreter, frame: Frame, expr: ir.IfExp) -> Value:
     second = evaluate(it, frame, expr.orelse)
     frame.variables, frame.facts = saved, facts
     frame.silent -= frame.in_place
-    return join(first, second)
+    value = join(first, second)
+    arms = (
+        *it.arms_of(frame.module, expr.body.at, first),
+        *it.arms_of(frame.module, expr.orelse.at, second),
+    )
+    it.arms[frame.module, expr.at] = value, arms
+    return value
 
 
 def defaults(

@@ -16,7 +16,7 @@ from shardlint.engine.class_index import ClassIndex
 from shardlint.engine.frames import Frame
 from shardlint.engine.regions import Regions
 from shardlint.engine.sharding.placed import Placement
-from shardlint.engine.types import Type
+from shardlint.engine.types import ArrayType, Type
 from shardlint.events import Event
 from shardlint.jax_version import NEWEST, Version
 from shardlint.logical_rules import RuleList
@@ -89,6 +89,7 @@ class Interpreter(ABC):
         self.rules = tuple(rules)
         self.jax = jax  # the release that the program is for
         self.placements: dict[int, Placement] = {}
+        self.declared_layouts: dict[int, tuple[ArrayValue, ArrayType]] = {}
         # what was found wrong; what follows from it is not told
         self.wrong_places: set[tuple[str, int]] = set()
         # by call of a mapped function: over which axes something is wrong inside of it, and with its result
@@ -96,7 +97,9 @@ class Interpreter(ABC):
         self.wrong_results: dict[object, tuple[tuple[str, int], set[str]]] = {}
         self.types: dict[tuple[str, int, int], Type] = {}
         self.keep: list[ir.Expr] = []
-        self.fields_of: dict[tuple[ClassValue, tuple[Dim, ...]], dict[str, Type]] = {}
+        self.fields_of: dict[
+            tuple[ClassValue, tuple[Dim, ...], tuple[Type, ...]], dict[str, Type]
+        ] = {}
         self._names = _OfFunctions(_names_in)
         self._changed = _OfFunctions(_names_changed_in)
         self.modules: dict[str, Frame] = {}
@@ -163,6 +166,8 @@ class Interpreter(ABC):
         self.regions = Regions(project, target)
         # what collectives send, if somebody asks
         self.sends: Recorder | None = None
+        self.arms: dict[tuple[str, int], tuple[Value, tuple[Value, ...]]] = {}
+        """What conditional expressions gave last, by their places: what is known of both values, and each by itself."""
         self.signatures: Signatures | None = None
 
     # --- bookkeeping --------------------------------------------------------------------------------------------
@@ -395,6 +400,13 @@ class Interpreter(ABC):
     @abstractmethod
     def module_frame(self, module: str) -> Frame:
         """The evaluated module level, silent unless it is the module under analysis."""
+
+    def arms_of(self, module: str, at: int, value: Value) -> tuple[Value, ...]:
+        """What the expression at a place, which gave this value, may have given: one value unless it is conditional."""
+        known = self.arms.get((module, at))
+        if known is None or known[0] is not value:
+            return (value,)
+        return known[1]
 
     # --- names --------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir
 from shardlint.engine import objects, typed_dicts
-from shardlint.engine.field_types import field_types
+from shardlint.engine.field_types import field_types, is_given, of_instance
 from shardlint.engine.meeting import meet
 from shardlint.engine.scopes import shares_scope
 from shardlint.engine.sharding import explicit, manual_match, placements
@@ -57,10 +57,13 @@ from shardtypes.lang import (
 from shardtypes.lang.frozen import frozen
 
 if TYPE_CHECKING:
+    from shardlint.engine.frames import Frame
     from shardlint.engine.interpreter import Interpreter
     from shardlint.ops.sharding import View
 
 _DEPTH = 4
+_CONTAINERS = (RepeatedType, SequenceType, MappingType)
+_CONTAINED = (SequenceValue, CollectionValue, DictValue)
 # values in one value: classes that hold unions of classes would have millions, and no arrays that anyone sees
 _MANY = 2000
 
@@ -268,7 +271,7 @@ def _typed_dict(
 ) -> Value:
     if depth >= _DEPTH or not typed_dicts.has_every_key(type_.cls):
         return Unknown("a typed dict, some of whose keys may be absent")
-    types = field_types(it, type_.cls, type_.prefix).items()
+    types = of_instance(it, type_).items()
     return DictValue(
         tuple((name, _part(it, one, bindings, new, depth + 1)) for name, one in types)
     )
@@ -284,9 +287,10 @@ def _instance(
     fields = []
     private, own = Bindings(), Own(type_.cls, bindings)
     shared = type_.own or shares_scope(type_.cls)
-    for name, field_type in field_types(it, type_.cls, type_.prefix).items():
+    for name, field_type in of_instance(it, type_).items():
         private_field = has_own_scope(field_type) and not type_.own
-        if new is as_symbol and (private_field or not shared):
+        is_private = private_field or not shared
+        if new is as_symbol and is_private and not is_given(it, type_, name):
             names = (
                 own if depth == 0 and isinstance(field_type, ArrayType) else Opaque(it)
             )
@@ -383,17 +387,70 @@ def check(
             return _check_fields(it, type_, value, bindings, facts, what, depth)
         case SequenceType(), SequenceValue():
             return _wrong_count(type_, value, what)
-        case UnionType(items=types), ArrayValue():
-            arrays = [one for one in types if isinstance(one, ArrayType)]
-            if len(arrays) == 1 and all(
-                isinstance(one, ScalarType) for one in types if one is not arrays[0]
-            ):
-                return check(it, arrays[0], value, bindings, facts, what, depth)
-            return None
+        case _, EitherValue(options=options):
+            return _check_options(it, type_, options, bindings, facts, what, depth)
+        case UnionType(items=types), _:
+            only = _only_option(types, value)
+            if only is None:
+                return None
+            return check(it, only, value, bindings, facts, what, depth)
         case _, MaybeValue(value=inner):
             return check(it, type_, inner, bindings, facts, what, depth)
         case _:
             return _of_other_kind(it, type_, value, what)
+
+
+def _check_options(
+    it: Interpreter,
+    type_: Type,
+    options: tuple[Value, ...],
+    bindings: Bindings,
+    facts: Facts,
+    what: str,
+    depth: int,
+) -> Problem | None:
+    """A value that is one of several is wrong if none of them fits."""
+    problems: list[Problem] = []
+    for option in options:
+        mark = bindings.mark()
+        found = check(it, type_, option, bindings, facts, what, depth)
+        bindings.rollback(mark)
+        if found is None:
+            return None
+        problems.append(found)
+    return problems[0] if problems else None
+
+
+def _only_option(types: tuple[Type, ...], value: Value) -> Type | None:
+    """The one of several types that a value can be of: the others are numbers, strings and None."""
+    others = [one for one in types if not isinstance(one, ScalarType)]
+    if len(others) != 1:
+        return None
+    (only,) = others
+    is_array = isinstance(only, ArrayType) and isinstance(value, ArrayValue)
+    is_container = isinstance(only, _CONTAINERS) and isinstance(value, _CONTAINED)
+    return only if is_array or is_container else None
+
+
+def check_at(
+    it: Interpreter,
+    frame: Frame,
+    type_: Type,
+    value: Value,
+    bindings: Bindings,
+    what: str,
+    at: int,
+) -> Problem | None:
+    """The same of the value of the expression at a place: if that is conditional, each of its values has to fit."""
+    for one in it.arms_of(frame.module, at, value):
+        if one is value:
+            continue
+        mark = bindings.mark()
+        found = check(it, type_, one, bindings, frame.facts, what)
+        bindings.rollback(mark)
+        if found is not None:
+            return found
+    return check(it, type_, value, bindings, frame.facts, what)
 
 
 def _parts(
@@ -444,13 +501,15 @@ def _check_fields(
     depth: int,
 ) -> Problem | None:
     """An instance, field by field. Those of a class with a scope of its own were checked when it was made."""
-    if not (type_.own or shares_scope(type_.cls)):
+    shared = type_.own or shares_scope(type_.cls)
+    if not shared and not type_.args:
         return None
     known = dict(value.fields)
-    for name, field_type in field_types(it, type_.cls, type_.prefix).items():
-        if isinstance(field_type, AnyType) or (
-            has_own_scope(field_type) and not type_.own
-        ):
+    for name, field_type in of_instance(it, type_).items():
+        is_own = has_own_scope(field_type) and not type_.own
+        if (is_own or not shared) and not is_given(it, type_, name):
+            continue
+        if isinstance(field_type, AnyType):
             continue
         found = check(
             it,

@@ -72,6 +72,8 @@ def note(
     if isinstance(func, ExternalValue):
         return _note_external(it, frame, expr, func.qualname, args)
     if isinstance(func, Unknown):
+        if isinstance(expr.func, ir.Attr) and expr.func.name in MUTATORS:
+            declared.called(it, frame, expr, expr.func.name, args)
         _note_unknown(it, frame, expr, [*args, *kwargs.values()])
     return None
 

@@ -232,7 +232,8 @@ def assign(
         case ir.Attr(obj=owner, name=name):
             if isinstance(owner, ir.Name):
                 see(it, frame, (target.at, f"{owner.id}.{name}"), value)
-            attributes.assign(it, frame, owner, name, value, target.at)
+            given = target.at if source is None else source.at
+            attributes.assign(it, frame, owner, name, value, target.at, given)
         case ir.Subscript(obj=obj):
             held, key = evaluate(it, frame, obj), evaluate(it, frame, target.index)
             if not isinstance(target.index, ir.Slice):
@@ -367,7 +368,7 @@ def _assign_annotated(
         assign(it, frame, node.target, value)
         return True
     mark = frame.bindings.mark()
-    found = matching.check(it, type_, value, frame.bindings, frame.facts, name)
+    found = matching.check_at(it, frame, type_, value, frame.bindings, name, given.at)
     if found is not None:
         it.report(frame, found.code or "ST203", given.at, found.message, found.witness)
         frame.bindings.rollback(mark)
@@ -394,8 +395,9 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
         return
     mark = frame.bindings.mark()
     name = frame.function.name if frame.function is not None else "the function"
-    found = matching.check(
-        it, frame.promise, value, frame.bindings, frame.facts, f"result of {name}"
+    what = f"result of {name}"
+    found = matching.check_at(
+        it, frame, frame.promise, value, frame.bindings, what, node.value.at
     )
     frame.bindings.rollback(mark)
     if found is not None and found.code == "ST308" and frame.function is not None:

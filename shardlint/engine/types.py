@@ -18,6 +18,13 @@ class AnyType:
 
 
 @frozen
+class VariableType(AnyType):
+    """A type variable: what it is, the use of a generic class says."""
+
+    name: str = ""
+
+
+@frozen
 class ArrayType:
     """``f32['B L']``: ``at`` is the string's node, in ``module``. ``prefix`` are stacked dimensions in front."""
 
@@ -49,12 +56,14 @@ class ScalarType:
 class ClassType:
     """An instance of a project class, with the dimensions that are stacked in front of each of its arrays.
 
-    ``own`` marks ``self``: the names of its fields are the method's names.
+    ``own`` marks ``self``: the names of its fields are the method's names. ``args`` are what is written in brackets
+    behind a generic class.
     """
 
     cls: ClassValue
     prefix: tuple[Dim, ...] = ()
     own: bool = False
+    args: tuple[Type, ...] = ()
 
 
 @frozen

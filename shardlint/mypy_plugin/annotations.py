@@ -21,7 +21,8 @@ from mypy.types import (
 )
 
 from shardlint.divisions import is_division
-from shardlint.mypy_plugin.errors import AXES, SYNTAX, Reporter
+from shardlint.mypy_plugin.codes import AXES, SYNTAX
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import OF, Forms, prefixed, read_array
 from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING
 from shardlint.mypy_plugin.names import DTYPES, DTYPES_MODULE, GLOBAL

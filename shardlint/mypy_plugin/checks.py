@@ -17,7 +17,8 @@ from mypy.types import (
     get_proper_type,
 )
 
-from shardlint.mypy_plugin.errors import INTERNAL, Reporter
+from shardlint.mypy_plugin.codes import INTERNAL
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.forms import has_array, read_array, without_shapes
 from shardlint.mypy_plugin.matching import bindings_for, match
 from shardlint.mypy_plugin.scopes import known_sizes

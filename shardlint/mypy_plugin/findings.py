@@ -20,13 +20,12 @@ from mypy.types import AnyType, Type, TypeOfAny
 
 from shardlint.config import Config
 from shardlint.discovery import Discovery
-from shardlint.mypy_plugin.errors import (
+from shardlint.mypy_plugin.codes import (
     AXES,
     INTERNAL,
     SHAPE,
     SYNTAX,
     CanFail,
-    Reporter,
     path_of,
 )
 from shardlint.mypy_plugin.settings import Settings
@@ -34,6 +33,8 @@ from shardlint.rules import rule
 from shardlint.run import Report, check
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
+_PROMISES = frozenset({"ST201", "ST202", "ST203", "ST212", "ST302", "ST308"})
+"""The rules of values that are not what an annotation promises."""
 _OF_RULES = {
     "ST101": SYNTAX,
     "ST201": errorcodes.RETURN_VALUE,
@@ -60,10 +61,9 @@ class Found:
 class Findings:
     """The findings of files, by path. Files that lie together are checked at once, anew when one of them changes."""
 
-    def __init__(self, settings: Settings, options: Options, report: Reporter) -> None:
+    def __init__(self, settings: Settings, options: Options) -> None:
         self._settings = settings
         self._keeps = options.cache_dir != os.devnull
-        self._report = report
         self._found: dict[str, Found] = {}
 
     def of(self, path: str) -> Found:
@@ -87,27 +87,36 @@ class Findings:
 
     def report(self, ctx: FunctionContext) -> Type:
         """The hook of the statement with which a file begins."""
-        path = path_of(ctx.api)
-        found = self.of(path)
-        self._report.begin(path)
+        found = self.of(path_of(ctx.api))
         for diagnostic in found.diagnostics:
-            self._tell(ctx.api, path, diagnostic)
+            _tell(ctx.api, diagnostic)
         for text in found.problems:
             ctx.api.fail(text, _at_line(1), code=INTERNAL)
         return ctx.default_return_type
 
-    def _tell(self, api: CanFail, path: str, found: Diagnostic) -> None:
-        place = found.place
-        lines = range(place.line, place.end_line + 1)
-        self._report.note_told(path, found.code, lines)
-        at = _at(place)
-        code = error_code(found.code)
-        api.fail(" ".join(found.message.split()), at, code=code)
-        messages = getattr(api, "msg", None)  # the checker has it
-        if messages is None:
-            return
-        for related in found.related:
-            messages.note(_note(related, place), at, code=code)
+    def has(self, path: str, rule: str, lines: range) -> bool:
+        """Whether the linter finds the same, or another broken promise, in these lines of a file that mypy checks."""
+        found = self._found.get(os.path.abspath(path))
+        if found is None:
+            return False
+        for one in found.diagnostics:
+            is_same = one.code == rule or {one.code, rule} <= _PROMISES
+            place = one.place
+            if is_same and place.line < lines.stop and lines.start <= place.end_line:
+                return True
+        return False
+
+
+def _tell(api: CanFail, found: Diagnostic) -> None:
+    place = found.place
+    at = _at(place)
+    code = error_code(found.code)
+    api.fail(" ".join(found.message.split()), at, code=code)
+    messages = getattr(api, "msg", None)  # the checker has it
+    if messages is None:
+        return
+    for related in found.related:
+        messages.note(_note(related, place), at, code=code)
 
 
 def _beside(file: Path, config: Config) -> list[Path]:

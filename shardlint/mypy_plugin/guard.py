@@ -21,7 +21,8 @@ from mypy.plugin import (
 )
 from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
 
-from shardlint.mypy_plugin.errors import INTERNAL, CanFail, internal_failure
+from shardlint.mypy_plugin.codes import INTERNAL, CanFail
+from shardlint.mypy_plugin.errors import internal_failure
 
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
 _S = TypeVar("_S", FunctionSigContext, MethodSigContext)

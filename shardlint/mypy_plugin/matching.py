@@ -18,7 +18,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-from shardlint.mypy_plugin.errors import AXES, SHAPE
+from shardlint.mypy_plugin.codes import AXES, SHAPE
 from shardlint.mypy_plugin.forms import ArrayForm, class_of_dtype, read_array, sizes_of
 from shardlint.mypy_plugin.scopes import Known
 from shardtypes.lang import Bindings, Mismatch, Size, unify

@@ -30,7 +30,8 @@ from mypy.types import Instance, Type, get_proper_type
 from shardlint import ops
 from shardlint import values as av
 from shardlint.mypy_plugin.annotations import stack, stacked_prefix
-from shardlint.mypy_plugin.errors import AXES, SHAPE, Reporter
+from shardlint.mypy_plugin.codes import AXES, SHAPE
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.fields import field_type
 from shardlint.mypy_plugin.forms import (
     Forms,

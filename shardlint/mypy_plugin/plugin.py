@@ -34,7 +34,8 @@ from shardlint.mypy_plugin.annotations import (
 )
 from shardlint.mypy_plugin.bindings import SingleBindings
 from shardlint.mypy_plugin.checks import PromiseChecks
-from shardlint.mypy_plugin.errors import INTERNAL, Reporter
+from shardlint.mypy_plugin.codes import INTERNAL
+from shardlint.mypy_plugin.errors import Reporter
 from shardlint.mypy_plugin.fields import mark_tree
 from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
@@ -97,8 +98,8 @@ class ShardtypesPlugin(Plugin):
         self.settings = read_settings(options)
         self.guard = Guard(options)
         self.forms = Forms(self.lookup_fully_qualified)
-        self.report = Reporter(self.settings)
-        self.findings = Findings(self.settings, options, self.report)
+        self.findings = Findings(self.settings, options)
+        self.report = Reporter(self.settings, self.findings)
         self.bindings = SingleBindings()
         self.variables = Variables(self.bindings)
         self.checks = PromiseChecks(self.report, self.variables)

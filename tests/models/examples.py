@@ -32,7 +32,6 @@ class Bug:
     family: str
     at: str
     shardlint: tuple[str, ...]
-    mypy: tuple[str, ...]
     pytest: str
     elsewhere: tuple[str, ...] = ()
     besides: tuple[str, ...] = ()
@@ -96,7 +95,6 @@ def load(path: Path) -> Bug:
         model=path.parents[1].name,
         name=path.stem,
         shardlint=tuple(expect.pop("shardlint")),
-        mypy=tuple(expect.pop("mypy")),
         elsewhere=tuple(expect.pop("elsewhere", ())),
         besides=tuple(expect.pop("besides", ())),
         **data,

@@ -16,11 +16,11 @@ from shardtypes import f32
 def f(x: f32['batch/dd 10/t'], y: f32['B M']) -> f32['M B']:
     return y
 """
-UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: 'd', 't') [shard-axes]")
+UNKNOWN = (3, "E", "no mesh has an axis 'dd' (axes: 'd', 't') [shardlint-ST103]")
 INDIVISIBLE = (
     3,
     "E",
-    "10 is not divisible by 4, the number of devices along 't' [shard-axes]",
+    "10 is not divisible by 4, the number of devices along 't' [shardlint-ST104]",
 )
 RETURNED = [
     (
@@ -77,7 +77,9 @@ def test_comments_for_the_linter_count(project: Path) -> None:
 
     assert found("  # shardlint: ignore[ST201] as it is") == []
     assert found("") == RETURNED
-    unused = "nothing to suppress: ST202 is not reported here; remove it [shardlint-ST901]"
+    unused = (
+        "nothing to suppress: ST202 is not reported here; remove it [shardlint-ST901]"
+    )
     assert found("  # shardlint: ignore[ST202]") == [*RETURNED, (4, "E", unused)]
     assert found("", "    # shardlint: ignore[ST201]\n") == []
 

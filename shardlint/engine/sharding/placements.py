@@ -5,7 +5,7 @@ How the compiler lays out any other value in the global view is its own affair, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
 from shardlint.engine.frames import Frame
@@ -24,6 +24,8 @@ from shardtypes.lang.messages import array_text, expected_got, wrong_axes
 if TYPE_CHECKING:
     from shardlint.engine.interpreter import Interpreter
 
+
+Entries: TypeAlias = "tuple[tuple[str, ...] | None, ...]"
 
 #: What compiles a function, so that constraints on its results may be dropped.
 COMPILING = frozenset(
@@ -154,7 +156,6 @@ def conflict(
     it: Interpreter, type_: ArrayType, value: ArrayValue, what: str
 ) -> str | None:
     """A message where an annotation that says how its array is split says otherwise."""
-    placement = it.placements.get(id(value))
     shape = type_.shape
     if (
         shape is None
@@ -163,20 +164,10 @@ def conflict(
         or not any(dim.axes for dim in shape.dims)
     ):
         return None
-    if placement is not None:
-        entries, axes, why = (
-            placement.spec.entries or (),
-            placement.axes,
-            f"placed with {shown(placement.spec)}",
-        )
-    elif placed(value) and value.dims is not None and len(value.dims) == shape.rank:
-        entries, axes = tuple(dim.axes for dim in value.dims), meshes.sizes(value.mesh)
-        found_shape = format_shape(
-            [dim.size for dim in value.dims], [entry or () for entry in entries]
-        )
-        why = array_text(value.dtype, found_shape)
-    else:
+    layout = _layout(it, shape.rank, value)
+    if layout is None:
         return None
+    entries, axes, why = layout
     typed = explicit_axes(value.mesh)  # the compiler may split over others besides
     for index, dim in enumerate(shape.dims):
         entry = entries[index] if index < len(entries) else ()
@@ -190,6 +181,29 @@ def conflict(
             return expected_got(
                 what, type_.written, why, wrong_axes(index, declared, found)
             )
+    return None
+
+
+def _layout(
+    it: Interpreter, rank: int, value: ArrayValue
+) -> tuple[Entries, dict[str, int | None] | None, str] | None:
+    """How an array lies: the axes of each dimension, the sizes of the mesh, and what says so; None where nothing
+    does."""
+    placement = it.placements.get(id(value))
+    if placement is not None:
+        why = f"placed with {shown(placement.spec)}"
+        return placement.spec.entries or (), placement.axes, why
+    if placed(value) and value.dims is not None and len(value.dims) == rank:
+        entries = tuple(dim.axes for dim in value.dims)
+        found_shape = format_shape(
+            [dim.size for dim in value.dims], [entry or () for entry in entries]
+        )
+        why = array_text(value.dtype, found_shape)
+        return entries, meshes.sizes(value.mesh), why
+    if id(value) in it.declared_layouts:
+        declared = it.declared_layouts[id(value)][1]
+        dims = () if declared.shape is None else declared.shape.dims
+        return tuple(tuple(dim.axes) for dim in dims), None, declared.written
     return None
 
 
