@@ -182,6 +182,35 @@ def axis_not_in_mesh(axis: str, mesh: Mapping[str, int]) -> str:
     return f"the mesh {shown} has no axis {axis!r}: add it to --mesh, as in {shown},{axis}=2"
 
 
+def argument_of_other_name(function: str, name: str, meant: str) -> str:
+    return f"{function} has no argument {name!r}: did you mean {meant!r}?"
+
+
+def too_many_arguments(function: str, most: int, given: int, are_numbers: bool) -> str:
+    takes = f"{most} argument{'' if most == 1 else 's'}"
+    text = f"{function} takes at most {takes} by position, got {given}"
+    if are_numbers:
+        return f"{text}: several numbers are one argument, a tuple"
+    return text
+
+
+def argument_not_given(function: str, name: str) -> str:
+    return f"{function} needs its argument {name!r}"
+
+
+def axis_types_as_strings() -> str:
+    return "axis_types are members of jax.sharding.AxisType, not strings"
+
+
+def where_of_other_dtype(function: str, dtype: str) -> str:
+    return f"{function}: where is {dtype}, it has to be boolean: compare it, or use astype(bool)"
+
+
+def no_axis_in_shape(axis: str, axes: Iterable[str]) -> str:
+    known = ", ".join(repr(name) for name in axes)
+    return f"the mesh has no axis {axis!r} (axes: {known})"
+
+
 def may_run_again() -> str:
     return "what jax.checkpoint computes once more for gradients"
 

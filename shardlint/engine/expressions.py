@@ -34,6 +34,7 @@ from shardlint.engine.plain import (
     truth,
 )
 from shardlint.engine.sharding import outside
+from shardlint.engine.sharding.meshes import report_missing_axis
 from shardlint.engine.shown import see, see_use
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
@@ -324,6 +325,7 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             return _part(receiver, key)
         return replace(receiver, leaf=_entry(it, receiver.leaf), lead=None, names=None)
     if isinstance(receiver, DictValue) and isinstance(index, Literal):
+        report_missing_axis(it, frame, expr, receiver, index)
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
         ctx = it.context(frame, expr.at)

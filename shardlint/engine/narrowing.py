@@ -23,6 +23,7 @@ from shardlint.values import (
     IntValue,
     Literal,
     MaybeValue,
+    ScalarValue,
     SequenceValue,
     Unknown,
     Value,
@@ -183,9 +184,11 @@ def _is_of(value: Value, type_: Value) -> bool | None:
                 return True
             return False if is_builtin else None
         case SequenceValue(kind=kind) | CollectionValue(kind=kind):
-            return is_builtin and name == f"builtins.{kind}"
+            return _is_container(kind, name)
         case DictValue():
-            return is_builtin and name == "builtins.dict"
+            return _is_container("dict", name)
+        case ScalarValue() | IntValue() if name in _ABSTRACT:
+            return False
         case Literal(value=None):
             return name == "types.NoneType"
         case Literal(value=constant) if is_builtin or not name:
@@ -198,6 +201,16 @@ def _is_of(value: Value, type_: Value) -> bool | None:
             return None
 
 
+def _is_container(kind: str, name: str) -> bool | None:
+    """Whether a list, a tuple or a dict is of a type."""
+    if name in _BUILTIN or not name:
+        return name == f"builtins.{kind}"
+    if name not in _ABSTRACT:
+        return None
+    short = name.rpartition(".")[2]
+    return short in _KINDS.get(kind, ())
+
+
 def _inherits(value: InstanceValue, cls: ClassValue) -> bool | None:
     if value.cls.inherits(cls):
         return True
@@ -205,6 +218,23 @@ def _inherits(value: InstanceValue, cls: ClassValue) -> bool | None:
 
 
 _ARRAYS = frozenset({"jax.Array", "jax.numpy.ndarray", "jax.core.Tracer"})
+_EACH = ("Collection", "Container", "Iterable", "Sized")
+_ORDERED = (*_EACH, "Reversible", "Sequence")
+_KINDS = {
+    "tuple": _ORDERED,
+    "list": (*_ORDERED, "MutableSequence"),
+    "deque": (*_ORDERED, "MutableSequence"),
+    "dict": (*_EACH, "Reversible", "Mapping", "MutableMapping"),
+    "set": (*_EACH, "Set", "MutableSet"),
+}
+"""The abstract types of containers,"""
+_ABSTRACT = frozenset(
+    f"{module}.{name}"
+    for module in ("typing", "collections.abc")
+    for names in _KINDS.values()
+    for name in names
+)
+"""by their full names."""
 _BUILTIN = frozenset(
     f"builtins.{name}"
     for name in "tuple list dict str bytes int float bool complex set".split()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from shardlint.ops import same_dtypes, sharding
+from shardlint.ops.misfits import refuse
 from shardlint.ops.registry import (
     Call,
     Model,
@@ -48,6 +49,7 @@ def apply(
         return Unknown(f"no model for {qualname}")
     bound = found.bind(args, kwargs)
     if bound is None:
+        refuse(found, short_name(qualname), args, kwargs)
         return Unknown(f"arguments of {short_name(qualname)} not understood")
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:

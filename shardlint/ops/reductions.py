@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shardlint import messages
 from shardlint.ops.arrays import (
     ONE,
     UNKNOWN_ARRAY,
@@ -124,6 +125,7 @@ def reduce(call: Call) -> Value:
     value = array(call, "a")
     dims = reduced_dims(call, value, call["axis"], call["keepdims"])
     where = as_array(call.get("where"))
+    _require_bool(call, where)
     if not is_none(call.get("where")) and value.dims is not None:
         full = broadcast_dims(call.name, [value, where or UNKNOWN_ARRAY], call.ctx)
         if full is None or [dim.size for dim in full] != [
@@ -140,6 +142,15 @@ def reduce(call: Call) -> Value:
     out = value if linear else cleared(value)
     dtype = name if given else _result_dtype(call, value.dtype)
     return with_dtype(ArrayValue(dims, None, pending=out.pending), dtype)
+
+
+def _require_bool(call: Call, where: ArrayValue | None) -> None:
+    """Raises OpError for a mask that JAX does not take: of numbers."""
+    if where is None or call.ctx.numpy or call.qualname.startswith("numpy."):
+        return
+    if dtypes.is_kind(where.dtype, "signed", "unsigned", "floating", "complex"):
+        dtype = dtypes.written(where.dtype)
+        raise OpError("ST212", messages.where_of_other_dtype(call.name, dtype))
 
 
 def _result_dtype(call: Call, dtype: str | None) -> str | None:

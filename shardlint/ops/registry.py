@@ -175,6 +175,18 @@ def parse_signature(text: str) -> Signature:
 
 
 @frozen
+class Takes:
+    """What a function takes: the parameters that it needs, those that may be given by position, and all by name.
+    ``any_number`` by position, ``any_name`` beside those."""
+
+    needed: tuple[str, ...]
+    positional: tuple[str, ...]
+    names: frozenset[str]
+    any_number: bool
+    any_name: bool
+
+
+@frozen
 class Call:
     """One call of a modelled function, its arguments bound to parameter names."""
 
@@ -227,6 +239,20 @@ class Model:
     ) -> dict[str, Value] | None:
         """Arguments by parameter name; None where the call does not fit."""
         return self.signature.bind(args, kwargs)
+
+    @property
+    def takes(self) -> Takes:
+        """What it may be called with."""
+        parameters = self.signature.parameters
+        kinds = {one.kind for one in parameters}
+        positional = [one for one in parameters if one.kind == "positional"]
+        return Takes(
+            needed=tuple(one.name for one in positional if one.default is None),
+            positional=tuple(one.name for one in positional),
+            names=frozenset(one.name for one in parameters),
+            any_number="*" in kinds,
+            any_name="**" in kinds,
+        )
 
 
 _models: dict[str, Model] = {}

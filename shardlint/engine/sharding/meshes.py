@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import TYPE_CHECKING
 
+from shardlint import ir, messages
+from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
 from shardlint.engine.sharding.site import Site
 from shardlint.jax_version import Version
@@ -29,6 +32,9 @@ from shardlint.values import (
     number_in,
 )
 from shardtypes.lang import Size
+
+if TYPE_CHECKING:
+    from shardlint.engine.interpreter import Interpreter
 
 _MESH = frozenset(
     {
@@ -61,6 +67,8 @@ _MAKING = frozenset(
         "jax.experimental.mesh_utils.create_hybrid_device_mesh",
     }
 )
+#: Their axes may be given types.
+_TYPED = _MESH | {"jax.make_mesh"}
 _CURRENT = frozenset(
     {
         "jax.sharding.get_abstract_mesh",
@@ -152,6 +160,10 @@ def refused(
     qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> str | None:
     """Why a mesh cannot be made like this; None where it can, or that is not known."""
+    if qualname in _TYPED:
+        given = _given(("", "axis_names", "axis_types"), args, kwargs)
+        if _has_strings(given.get("axis_types")):
+            return messages.axis_types_as_strings()
     if qualname in _MESH:
         given = _given(("devices", "axis_names"), args, kwargs)
         devices = given.get("devices")
@@ -181,6 +193,20 @@ def refused(
 
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def report_missing_axis(
+    it: Interpreter, frame: Frame, expr: ir.Subscript, shape: DictValue, key: Literal
+) -> None:
+    """``mesh.shape["t"]`` of a mesh that has no such axis."""
+    if not isinstance(expr.obj, ir.Attr) or expr.obj.name != "shape":
+        return
+    mesh = it.evaluate(frame, expr.obj.obj)
+    axes = [str(axis) for axis, _ in shape.items]
+    is_mesh = isinstance(mesh, MeshValue) and mesh.axes is not None
+    if is_mesh and isinstance(key.value, str) and key.value not in axes:
+        text = messages.no_axis_in_shape(key.value, axes)
+        it.report(frame, "ST103", expr.index.at, text)
 
 
 def attribute(mesh: MeshValue, name: str) -> Value:
@@ -267,6 +293,13 @@ def _types(
     if len(items) != len(names):
         return None
     return tuple(_type(item) for item in items)
+
+
+def _has_strings(value: Value | None) -> bool:
+    items = value.items if isinstance(value, SequenceValue) else (value,)
+    return any(
+        isinstance(item, Literal) and isinstance(item.value, str) for item in items
+    )
 
 
 def _type(value: Value) -> str | None:

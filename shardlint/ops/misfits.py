@@ -1,0 +1,72 @@
+"""Calls that do not fit the signature of a function of JAX, which raises ``TypeError`` for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shardlint import messages
+from shardlint.ops.registry import Model, OpError
+from shardlint.values import ArrayValue, IntValue, Value
+
+#: How other libraries call what JAX calls otherwise.
+_OTHER_NAMES = {
+    "dim": "axis",
+    "dims": "axis",
+    "axes": "axis",
+    "keepdim": "keepdims",
+    "keep_dims": "keepdims",
+}
+#: Functions that take more arguments by position than is said here.
+MORE = frozenset(
+    """jax.Array.view jax.lax.conv_general_dilated jax.lax.full_like jax.lax.ragged_dot jax.numpy.array
+    jax.numpy.array_repr jax.numpy.array_str jax.numpy.histogram jax.numpy.nanmean jax.numpy.nanstd jax.numpy.nanvar
+    jax.scipy.special.log_ndtr jax.tree.flatten_with_path jax.tree.leaves_with_path
+    jax.tree_util.tree_flatten_with_path jax.tree_util.tree_leaves_with_path""".split()
+)
+#: Functions that call a parameter otherwise than is said here.
+OTHERWISE = frozenset(
+    """jax.lax.dot_general jax.lax.nextafter jax.numpy.array_repr jax.numpy.array_str jax.numpy.empty_like
+    jax.numpy.iinfo jax.numpy.iterable jax.scipy.special.ndtri jax.tree_util.keystr
+    jax.tree_util.treedef_is_leaf jax.tree_util.treedef_tuple""".split()
+)
+
+
+def refuse(
+    found: Model,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> None:
+    """Raises OpError for arguments that a function of JAX certainly does not take; ``name`` is how users write it."""
+    qualname = found.qualname
+    takes = found.takes
+    if not qualname.startswith("jax.") or _is_of_numpy(qualname, args):
+        return
+    receivers = 1 if qualname.startswith("jax.Array.") else 0
+    unknown = [one for one in kwargs if one not in takes.names]
+    for one in unknown:
+        meant = _OTHER_NAMES.get(one)
+        if meant in takes.names:
+            raise OpError("ST220", messages.argument_of_other_name(name, one, meant))
+    if unknown or takes.any_number or qualname in MORE:
+        return
+    most = len(takes.positional)
+    if len(args) > most:
+        are_numbers = all(isinstance(one, IntValue) for one in args[-2:])
+        text = messages.too_many_arguments(
+            name, most - receivers, len(args) - receivers, are_numbers
+        )
+        raise OpError("ST220", text)
+    if qualname in OTHERWISE:
+        return
+    given = {*takes.positional[: len(args)], *kwargs}
+    for one in takes.needed:
+        if one not in given:
+            raise OpError("ST220", messages.argument_not_given(name, one))
+
+
+def _is_of_numpy(qualname: str, args: Sequence[Value]) -> bool:
+    """Whether it is a method of an array of NumPy's, which may take others."""
+    if not qualname.startswith("jax.Array."):
+        return False
+    return not args or not isinstance(args[0], ArrayValue) or args[0].numpy
