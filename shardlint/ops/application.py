@@ -20,8 +20,8 @@ from shardlint.ops.registry import (
 )
 from shardlint.ops.sharding import explicit_calls
 from shardlint.ops.sharding.base import SHARDING
-from shardlint.ops.sharding.explicit import Rule
-from shardlint.values import ArrayValue, SequenceValue, Unknown, Value
+from shardlint.ops.sharding.explicit import Rule, explicit_axes, placed
+from shardlint.values import ArrayValue, MeshValue, SequenceValue, Unknown, Value
 from shardtypes.lang import dtypes
 
 #: NumPy functions that give arrays of other shapes than their twins do.
@@ -104,12 +104,23 @@ def viewed(
 ) -> Value:
     """The result of a model; in manual code, and on explicit axes, the sharding model of the function runs besides.
     ``otherwise`` is the one on explicit axes of a function that has none."""
-    if call.ctx.view is None and call.ctx.explicit is None:
-        return function(call)
     if call.ctx.view is not None:
         return sharding.apply(call, call.ctx.view, function)
-    assert call.ctx.explicit is not None
-    return explicit_calls.apply(call, call.ctx.explicit, function, otherwise)
+    mesh = call.ctx.explicit or _mesh_of_types(call)
+    if mesh is None:
+        return function(call)
+    return explicit_calls.apply(call, mesh, function, otherwise)
+
+
+def _mesh_of_types(call: Call) -> MeshValue | None:
+    """The mesh whose explicit axes are in the type of an argument: no mesh need be in force for that."""
+    for value in call.args.values():
+        parts = value.items if isinstance(value, SequenceValue) else (value,)
+        for part in parts:
+            if isinstance(part, ArrayValue) and placed(part):
+                if explicit_axes(part.mesh) is not None:
+                    return part.mesh
+    return None
 
 
 #: Functions of JAX that leave NumPy arrays what they are.

@@ -13,8 +13,9 @@ PLACES = CASES / "wrong" / "places"
 CODES = {one.code for one in all_rules() if one.code.startswith("ST2")}
 #: A slip in a signature is where the signature is, and says nothing of what is called or carried.
 SIGNATURES = {"method": {"ST105"}, "nested": {"ST105", "ST106"}, "constant": {"ST105"}}
-#: What is no expression of its own: arrays are updated, for nothing, by a statement.
-STATEMENTS = {"lambdas": {"ST216"}}
+#: What is no expression of its own: arrays are updated, for nothing, by a statement. And what is wrong for any array is
+#: reported where it is written, whoever calls it.
+STATEMENTS = {"lambdas": {"ST216"}, "across": {"ST220"}}
 
 
 @pytest.mark.once

@@ -384,8 +384,8 @@ rule(
 )
 rule(
     [
-        *qualified(_JNP, "cumsum cumprod sort argsort"),
-        *qualified(_LAX, "cumsum cumprod cummax cummin"),
+        *qualified(_JNP, "cumsum cumprod nancumsum nancumprod sort argsort"),
+        *qualified(_LAX, "cumsum cumprod cummax cummin cumlogsumexp"),
     ],
     whole,
 )
@@ -415,5 +415,11 @@ rule(
 rule(qualified(_JNP, "zeros_like ones_like empty_like full_like"), like)
 rule([f"{_NN}.one_hot"], hot)
 rule([f"{_JNP}.tile"], tiled)
-rule([f"{_JNP}.median"], middle)
+rule(
+    qualified(
+        _JNP,
+        "median nanmedian quantile nanquantile percentile nanpercentile",
+    ),
+    middle,
+)
 rule([f"{_JNP}.searchsorted"], searched)
