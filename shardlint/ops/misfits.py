@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint import messages
-from shardlint.ops.registry import Model, OpError
+from shardlint.ops.registry import Model, OpError, short_name
 from shardlint.values import ArrayValue, IntValue, Value
 
 #: How other libraries call what JAX calls otherwise.
@@ -32,13 +32,14 @@ OTHERWISE = frozenset(
 
 
 def refuse(
+    qualname: str,
     found: Model,
-    name: str,
     args: Sequence[Value],
     kwargs: Mapping[str, Value],
 ) -> None:
-    """Raises OpError for arguments that a function of JAX certainly does not take; ``name`` is how users write it."""
-    qualname = found.qualname
+    """Raises OpError for arguments that a function of JAX certainly does not take. ``found`` is its model, which NumPy's
+    functions of that name may have, too."""
+    name = short_name(qualname)
     takes = found.takes
     if not qualname.startswith("jax.") or _is_of_numpy(qualname, args):
         return

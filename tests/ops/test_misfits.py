@@ -79,6 +79,7 @@ def test_nothing_that_jax_takes_is_refused(qualname: str) -> None:
 CALLS = """
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 x = jnp.ones((2, 3))
 
@@ -117,6 +118,8 @@ def broadcast():
 
 def right(args, options):
     x.transpose(1, 0)
+    np.concat([np.ones(2), np.ones(3)], 0)
+    np.sum(np.ones((2, 3)), 0, None, None, True)
     jnp.transpose(*args)
     jnp.moveaxis(x, **options)
     jnp.sum(x, 0, jnp.float32)
