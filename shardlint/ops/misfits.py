@@ -37,8 +37,8 @@ def refuse(
     args: Sequence[Value],
     kwargs: Mapping[str, Value],
 ) -> None:
-    """Raises OpError for arguments that a function of JAX certainly does not take. ``found`` is its model, which NumPy's
-    functions of that name may have, too."""
+    """Raises OpError for arguments that a function of JAX certainly does not take. ``found`` is its model, which one of
+    NumPy of that name may have, too."""
     name = short_name(qualname)
     takes = found.takes
     if not qualname.startswith("jax.") or _is_of_numpy(qualname, args):
