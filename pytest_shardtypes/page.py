@@ -290,9 +290,7 @@ def _verdicts(what: str, verdicts: Mapping[str, str]) -> str:
 
 def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:
     ordered = sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]
-    rows = [
-        (_dotted(name), f"{seconds:.2f}") for name, seconds in ordered
-    ]
+    rows = [(_dotted(name), f"{seconds:.2f}") for name, seconds in ordered]
     return _table(header, rows) if rows else ""
 
 
