@@ -25,7 +25,9 @@ class Reporter:
         """``rule`` is the linter's code of the same finding, which settings and comments name."""
         path = path_of(api)
         lines = _lines(at)
-        if self._findings.has(path, rule, lines):
+        # what the linter has read it has judged: a baseline, say, hides what is not to be reported here either
+        is_judged = self._findings.has_read(path) and not rule.startswith("ST1")
+        if is_judged or self._findings.has(path, rule, lines):
             return
         if self.settings.on(rule, path) and not ignored(rule, path, lines):
             api.fail(message, at, code=code)

@@ -7,6 +7,7 @@ of them is read, and each reports its own where it begins: a statement is put th
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from mypy.options import Options
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
 
-from shardlint.config import Config
+from shardlint.config import Config, ConfigError
 from shardlint.discovery import Discovery
 from shardlint.mypy_plugin.codes import (
     AXES,
@@ -29,7 +30,7 @@ from shardlint.mypy_plugin.codes import (
     path_of,
 )
 from shardlint.mypy_plugin.settings import Settings
-from shardlint.rules import rule
+from shardlint.rules import RuleError, rule
 from shardlint.run import Report, check
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
@@ -70,7 +71,10 @@ class Findings:
         """What is found in a file."""
         file = os.path.abspath(path)
         found = self._found.get(file)
-        if found is not None and found.version == _version(file):
+        version = _version(file)
+        if version is None:  # code from the command line has no file
+            return Found(None)
+        if found is not None and found.version == version:
             return found
         if found is not None:  # what is found elsewhere may have changed with it
             self._found.clear()
@@ -81,9 +85,17 @@ class Findings:
         config = replace(self._settings.selection.config, jobs=1)
         files = _beside(Path(file), config)
         versions = {str(one): _version(str(one)) for one in files}
-        report = check([str(one) for one in files], config, cache=self._keeps)
+        try:
+            report = check(list(versions), config, cache=self._keeps)
+        except (ConfigError, RuleError) as error:
+            text = f"shardlint: {error}"
+            self._found[file] = Found(versions[file], problems=(text,))
+            return
         for one, version in versions.items():
-            self._found[one] = _of_file(report, one, version)
+            self._found[one] = Found(version)
+        for path, found in _by_file(report).items():
+            if path in versions:
+                self._found[path] = replace(found, version=versions[path])
 
     def report(self, ctx: FunctionContext) -> Type:
         """The hook of the statement with which a file begins."""
@@ -93,6 +105,11 @@ class Findings:
         for text in found.problems:
             ctx.api.fail(text, _at_line(1), code=INTERNAL)
         return ctx.default_return_type
+
+    def has_read(self, path: str) -> bool:
+        """Whether the linter has checked a file, and nothing kept it from that."""
+        found = self._found.get(os.path.abspath(path))
+        return found is not None and not found.problems
 
     def has(self, path: str, rule: str, lines: range) -> bool:
         """Whether the linter finds the same, or another broken promise, in these lines of a file that mypy checks."""
@@ -141,16 +158,19 @@ def _version(path: str) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _of_file(report: Report, path: str, version: tuple[int, int] | None) -> Found:
-    diagnostics = [
-        one for one in report.diagnostics if os.path.abspath(one.place.path) == path
-    ]
-    problems = [
-        one.text
-        for one in report.problems
-        if one.path is not None and os.path.abspath(one.path) == path
-    ]
-    return Found(version, tuple(diagnostics), tuple(problems))
+def _by_file(report: Report) -> dict[str, Found]:
+    """What was found, and what could not be done, by the path of the file."""
+    diagnostics: dict[str, list[Diagnostic]] = defaultdict(list)
+    problems: dict[str, list[str]] = defaultdict(list)
+    for one in report.diagnostics:
+        diagnostics[os.path.abspath(one.place.path)].append(one)
+    for problem in report.problems:
+        if problem.path is not None:
+            problems[os.path.abspath(problem.path)].append(problem.text)
+    return {
+        path: Found(None, tuple(diagnostics[path]), tuple(problems[path]))
+        for path in diagnostics.keys() | problems.keys()
+    }
 
 
 @cache

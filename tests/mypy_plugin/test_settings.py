@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.mypy_plugin.cases import found_by_file, run_mypy
+from tests.mypy_plugin.cases import environment, found_by_file, run_mypy
 
 pytestmark = pytest.mark.once
 
@@ -82,6 +84,21 @@ def test_comments_for_the_linter_count(project: Path) -> None:
     )
     assert found("  # shardlint: ignore[ST202]") == [*RETURNED, (4, "E", unused)]
     assert found("", "    # shardlint: ignore[ST201]\n") == []
+
+
+def test_a_baseline_counts_and_one_that_is_missing_is_said(project: Path) -> None:
+    missing = "shardlint: none.json: there is no such baseline; `shardlint baseline` writes one [shard-internal]"
+    assert (1, "E", missing) in checked(project, 'baseline = "none.json"')
+    command = [sys.executable, "-m", "shardlint", "baseline", "code.py"]
+    subprocess.run(command, cwd=project, env=environment(), check=True)
+    found = checked(project, 'baseline = "shardlint-baseline.json"')
+    assert [one for one in found if one[0] == 4] == []
+
+
+def test_code_of_the_command_line_has_no_file(project: Path) -> None:
+    (project / "code.py").write_text(CODE)
+    lines = run_mypy(project, arguments=("-c", "x: int = 'a'"))
+    assert [line.partition(": ")[0] for line in lines] == ["<string>:1"]
 
 
 def test_settings_are_found_where_mypys_own_lie(project: Path) -> None:
