@@ -79,12 +79,6 @@ def page(coverage: Coverage, root: Path) -> str:
     )
 
 
-def _dotted(name: str) -> str:
-    """A qualified name, which is broken behind its dots where it is too long for a line."""
-    text = escape(name).replace(".", ".<wbr>")
-    return f"<code>{text}</code>"
-
-
 def _anchor(title: str) -> str:
     return title.lower().replace(" ", "-")
 
@@ -127,7 +121,7 @@ def _unverified(coverage: Coverage) -> str:
         found = reasons(coverage, (name, role, dim, axis))
         where = f"{escape(role)}, dimension {dim} over <code>{escape(axis)}</code>"
         row = (
-            _dotted(name),
+            f"<code>{escape(name)}</code>",
             where,
             "<br>".join(map(escape, found)),
         )
@@ -142,7 +136,7 @@ def _unverified(coverage: Coverage) -> str:
 def _failures(coverage: Coverage) -> str:
     rows = [
         (
-            _dotted(name),
+            f"<code>{escape(name)}</code>",
             escape(role),
             escape(message),
             str(count),
@@ -283,14 +277,16 @@ def _verdicts(what: str, verdicts: Mapping[str, str]) -> str:
         verdict, _, reason = text.partition(": ")
         word, mark = _WORDS.get(verdict, (verdict, ""))
         shown = f"<pre>{escape(reason)}</pre>" if "\n" in reason else escape(reason)
-        cells = (_dotted(name), f"<span class='{mark}'>{word}</span>")
+        cells = (f"<code>{escape(name)}</code>", f"<span class='{mark}'>{word}</span>")
         rows.append((*cells, shown))
     return _table((what, "verdict", "why"), rows) if rows else ""
 
 
 def _slowest(header: tuple[str, str], spent: Mapping[str, float]) -> str:
     ordered = sorted(spent.items(), key=lambda entry: -entry[1])[:SLOWEST]
-    rows = [(_dotted(name), f"{seconds:.2f}") for name, seconds in ordered]
+    rows = [
+        (f"<code>{escape(name)}</code>", f"{seconds:.2f}") for name, seconds in ordered
+    ]
     return _table(header, rows) if rows else ""
 
 
@@ -298,7 +294,7 @@ def _slowest_checks(coverage: Coverage) -> str:
     slowest = sorted(coverage.checking.items(), key=lambda entry: -entry[1])[:SLOWEST]
     rows = [
         (
-            _dotted(name),
+            f"<code>{escape(name)}</code>",
             f"{seconds * 1e3:.2f}",
             str(coverage.functions.get(name, 0) or "–"),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint import messages
-from shardlint.ops.registry import Model, OpError, short_name
+from shardlint.ops.registry import MODELS, Model, OpError, short_name
 from shardlint.values import ArrayValue, IntValue, Value
 
 #: How other libraries call what JAX calls otherwise.
@@ -41,7 +41,9 @@ def refuse(
     NumPy of that name may have, too."""
     name = short_name(qualname)
     takes = found.takes
-    if not qualname.startswith("jax.") or _is_of_numpy(qualname, args):
+    if qualname not in MODELS or not qualname.startswith("jax."):
+        return  # of lowerings the signatures say less
+    if _is_of_numpy(qualname, args):
         return
     receivers = 1 if qualname.startswith("jax.Array.") else 0
     unknown = [one for one in kwargs if one not in takes.names]

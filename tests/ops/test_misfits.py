@@ -12,7 +12,6 @@ import pytest
 from shardlint.ops.application import _find
 from shardlint.ops.misfits import MORE, OTHERWISE
 from shardlint.ops.registry import MODELS
-from shardtypes.semantics.registry import LOWERINGS
 from tests.engine.test_cases import expected, found, project
 
 BY_POSITION = (
@@ -44,7 +43,7 @@ def signature(qualname: str) -> inspect.Signature | None:
 
 NAMES = [
     name
-    for name in sorted({*MODELS, *LOWERINGS})
+    for name in sorted(MODELS)
     if name.startswith("jax.") and "[]" not in name and signature(name) is not None
 ]
 
