@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from shardlint import ir, messages
 from shardlint.config import ConfigError
-from shardlint.costing.formula import Formula, of_size
-from shardlint.costing.gradients import Gradient, NotCounted, gradients
+from shardlint.costing.formula import Formula, bytes_sent, of_size
+from shardlint.costing.gradients import NotCounted, gradients
 from shardlint.costing.report import NOT_ANNOTATED, Cost, Held, Moved
 from shardlint.engine import run
 from shardlint.engine.annotations import resolve
@@ -25,7 +25,7 @@ from shardlint.values import ArrayValue, InstanceValue, Value
 from shardlint.walking import functions
 from shardtypes.lang import Size, dtypes, format_shape
 from shardtypes.lang.diagnostics import Place as Shown
-from shardtypes.semantics.cost import COLLECTIVES, sends
+from shardtypes.semantics.cost import COLLECTIVES
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,13 @@ def _with_gradients(
     try:
         found = gradients(file.opened, name, file.mesh)
     except NotCounted as error:
-        uncounted = [
-            (place, f"{why} ({error})" if (place, why) in listed else why)
-            for place, why in cost.uncounted
-        ]
+        uncounted = []
+        for place, why in cost.uncounted:
+            if (place, why) in listed:
+                why = f"{why} ({error})"
+            uncounted.append((place, why))
         return replace(cost, uncounted=tuple(uncounted))
-    rows = [*cost.moved, *map(_of_gradient, found.rows)]
+    rows = [*cost.moved, *found.rows]
     uncounted = [one for one in cost.uncounted if one not in listed]
     for path, line in found.again:
         uncounted.append((f"{path}:{line}", messages.may_run_again()))
@@ -115,17 +116,6 @@ def _with_gradients(
         cost,
         moved=tuple(_together(rows)),
         uncounted=tuple(uncounted),
-    )
-
-
-def _of_gradient(one: Gradient) -> Moved:
-    return Moved(
-        collective=COLLECTIVES[one.collective],
-        axes=one.axes,
-        line=one.line,
-        file=one.file,
-        sent=one.sent,
-        at_least=False,
     )
 
 
@@ -270,7 +260,8 @@ class _Counting:
         total = _bytes(one.operand)
         at_least = False
         if total is not None:
-            total = self._sent(one, total)
+            over = self._several(one.axes)
+            total = bytes_sent(one.collective, total, over)
         for rounds in one.rounds:
             times = _formula(rounds)
             if times is None:
@@ -286,15 +277,6 @@ class _Counting:
             sent=total,
             at_least=at_least,
         )
-
-    def _sent(self, one: Sent, held: Formula) -> Formula:
-        axes = self._several(one.axes)
-        if not axes:
-            return Formula.of(0)
-        devices = Formula.devices(axes)
-        others = Formula.others(axes)
-        made: Formula = sends(one.collective)(held, devices, others)
-        return made
 
 
 def _cuts(value: ArrayValue) -> Iterator[Formula]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,6 +11,7 @@ from shardlint.ops.sharding.view import parted
 from shardtypes.lang import Size
 from shardtypes.lang.frozen import frozen
 from shardtypes.lang.size import Atom
+from shardtypes.semantics.cost import sends
 
 
 @frozen
@@ -178,6 +179,16 @@ def _of_atom(atom: Atom) -> Formula | None:
     if not atom.name.isidentifier():
         return None
     return Formula(Fraction(1), (Factor(Size.symbol(atom.name)),))
+
+
+def bytes_sent(collective: str, held: Formula, axes: Sequence[str]) -> Formula:
+    """What a device sends that holds so much of the operand; ``axes`` are those along which there are several."""
+    if not axes:
+        return Formula.of(0)
+    devices = Formula.devices(axes)
+    others = Formula.others(axes)
+    made: Formula = sends(collective)(held, devices, others)
+    return made
 
 
 def summed(formulas: Iterable[Formula]) -> str:

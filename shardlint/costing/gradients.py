@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from shardlint.costing.formula import Factor, Formula
+from shardlint.costing.formula import Factor, Formula, bytes_sent
+from shardlint.costing.report import Moved
 from shardlint.evaluation.comparison import Allowance, Outcome
 from shardlint.evaluation.entries import Trial, trials
 from shardlint.evaluation.files import Files
@@ -23,13 +24,12 @@ from shardlint.evaluation.recording import Where
 from shardlint.evaluation.sending import Sending, Sent
 from shardlint.run import Opened
 from shardtypes.lang import Size
-from shardtypes.semantics.cost import sends
+from shardtypes.semantics.cost import COLLECTIVES
 
 STEPS = 200_000
 _MOST_STEPS = 3_000_000  # of all runs together
-_MARGIN = (
-    2  # what a device has of each size, so that twice as many devices can share it
-)
+#: Sizes are so many times those of the trial, so that twice as many devices can share them.
+_MARGIN = 2
 _NOT_A_PRODUCT = "their bytes are no product of sizes"
 
 Change: TypeAlias = tuple[frozenset[str], frozenset[str]]
@@ -43,23 +43,11 @@ class NotCounted(Exception):
 
 
 @dataclass(frozen=True)
-class Gradient:
-    """Collectives of one kind on a line, on the way back: the bytes that a device sends; None where they are not
-    known."""
-
-    collective: str
-    axes: tuple[str, ...]
-    file: str
-    line: int
-    sent: Formula | None
-
-
-@dataclass(frozen=True)
 class Gradients:
     """What all gradients of a function send; ``again`` are the lines of collectives that JAX may run once more for
     them."""
 
-    rows: tuple[Gradient, ...]
+    rows: tuple[Moved, ...]
     again: tuple[tuple[str, int], ...]
 
 
@@ -71,20 +59,28 @@ def gradients(opened: Opened, function: str, mesh: Mapping[str, int]) -> Gradien
     """
     runs = _Runs.of(opened, function)
     base = runs.told(_AS_IT_IS)
-    again = dict.fromkeys((where.path, where.place[0]) for where in base.again)
-    rows = _rows(runs, base.sent, mesh) if base.sent else ()
-    return Gradients(tuple(rows), tuple(again))
+    again: dict[tuple[str, int], None] = {}
+    for where in base.again:
+        line = where.place[0]
+        again[where.path, line] = None
+    rows: list[Moved] = []
+    if base.sent:
+        rows += _rows(runs, base.sent, mesh)
+    return Gradients(
+        rows=tuple(rows),
+        again=tuple(again),
+    )
 
 
 def _rows(
     runs: _Runs, base: Sequence[Sent], mesh: Mapping[str, int]
-) -> Iterator[Gradient]:
+) -> Iterator[Moved]:
     """The collectives as formulas, found by other runs. Raises NotCounted."""
     changes: list[Change] = []
     others: list[Sequence[Sent]] = []
-    for change in runs.changes(mesh):
+    for change, told in runs.changed(mesh):
         changes.append(change)
-        others.append(runs.told(change).sent)
+        others.append(told.sent)
     found: list[tuple[Key, Formula | None]] = []
     for key, rows in _paired([base, *others]):
         for row in rows:
@@ -122,24 +118,24 @@ class _Runs:
         sizes = {name: size * _MARGIN for name, size in found.sizes.items()}
         return cls(found, sizes, found.declared.sizes)
 
-    def changes(self, mesh: Mapping[str, int]) -> Iterator[Change]:
-        """Each size, and each axis, by itself. An axis of which the function takes no other size is left out if it is
-        what the mesh has. Raises NotCounted."""
+    def changed(self, mesh: Mapping[str, int]) -> Iterator[tuple[Change, Sending]]:
+        """What is sent with each size, and each axis, changed by itself. An axis of which the function takes no other
+        size is left out if it is what the mesh has. Raises NotCounted."""
         for name in self.sizes:
-            yield frozenset({name}), frozenset()
+            change: Change = (frozenset({name}), frozenset())
+            told = self.told(change)
+            yield change, told
         in_order = [axis for axis in mesh if axis in self.axes]
         in_order += sorted(self.axes.keys() - mesh)
         for axis in in_order:
-            change = (frozenset[str](), frozenset({axis}))
-            if mesh.get(axis) != self.axes[axis] or self._can_be(change):
-                yield change
-
-    def _can_be(self, change: Change) -> bool:
-        try:
-            self.told(change)
-        except NotCounted:
-            return False
-        return True
+            change = (frozenset(), frozenset({axis}))
+            try:
+                told = self.told(change)
+            except NotCounted:
+                if mesh.get(axis) != self.axes[axis]:
+                    raise
+                continue
+            yield change, told
 
     def told(self, change: Change) -> Sending:
         """What is sent in a run. Raises NotCounted."""
@@ -285,25 +281,25 @@ def _check(
         if formula is not None:
             value = formula.value(sizes, axes)
         before = said.get(key, Fraction(0))
-        if value is None or before is None:
-            said[key] = None
-        else:
-            said[key] = before + value
+        said[key] = _plus(before, value)
     measured: dict[Key, Fraction | None] = {}
     for key, group in _grouped(sent).items():
-        numbers = _bytes(group)
-        measured[key] = Fraction(0)
-        for number in numbers:
-            before = measured[key]
-            if number is None or before is None:
-                measured[key] = None
-            else:
-                measured[key] = before + number
+        total: Fraction | None = Fraction(0)
+        for number in _bytes(group):
+            total = _plus(total, number)
+        measured[key] = total
     if said != measured:
         raise NotCounted(_NOT_A_PRODUCT)
 
 
-def _row(key: Key, held: Formula | None, several: Sequence[str]) -> Gradient:
+def _plus(total: Fraction | None, number: Fraction | int | None) -> Fraction | None:
+    """A sum, which is not known where a part of it is not."""
+    if total is None or number is None:
+        return None
+    return total + number
+
+
+def _row(key: Key, held: Formula | None, several: Sequence[str]) -> Moved:
     collective, axes, where = key
     file = ""
     line = 0
@@ -311,15 +307,14 @@ def _row(key: Key, held: Formula | None, several: Sequence[str]) -> Gradient:
         file = where.path
         line = where.place[0]
     over = [axis for axis in axes if axis in several]
-    sent = held
-    if held is not None and over:
-        sent = sends(collective)(held, Formula.devices(over), Formula.others(over))
-    elif held is not None:
-        sent = Formula.of(0)
-    return Gradient(
-        collective=collective,
+    total = None
+    if held is not None:
+        total = bytes_sent(collective, held, over)
+    return Moved(
+        collective=COLLECTIVES[collective],
         axes=axes,
-        file=file,
         line=line,
-        sent=sent,
+        file=file,
+        sent=total,
+        at_least=False,
     )

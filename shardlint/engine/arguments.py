@@ -116,11 +116,9 @@ def bound_arguments(
             it, frame, type_, bound[param.name], bindings, what, place
         )
         if problem is not None:
-            related: tuple[tuple[str, int, str], ...] = ()
-            if problem.where is not None:
-                related = (problem.where.declared,)
             earlier = {name: places[i] for name, i in index.items() if i < len(places)}
-            related += _bound_by(it, frame, func, param, problem, bindings, earlier)
+            bound_by = _bound_by(it, frame, func, param, problem, bindings, earlier)
+            related = (*problem.declared, *bound_by)
             other = (
                 None
                 if problems
@@ -176,11 +174,14 @@ def _check_variadic(
             place = places[position]
             problem = matching.check_at(it, frame, type_, value, bindings, what, place)
             if problem is not None:
-                related: tuple[tuple[str, int, str], ...] = ()
-                if problem.where is not None:
-                    related = (problem.where.declared,)
-                code = problem.code or "ST202"
-                it.report(frame, code, place, problem.message, problem.witness, related)
+                it.report(
+                    frame,
+                    problem.code or "ST202",
+                    place,
+                    problem.message,
+                    problem.witness,
+                    problem.declared,
+                )
 
 
 def refined(it: Interpreter, func: FunctionValue, fits: Fit) -> dict[str, Value]:

@@ -387,14 +387,13 @@ def construct(
             found = matching.check(it, type_, given[name], bindings, frame.facts, what)
             # A tree of specs, of shapes or of anything else has the classes of the tree of arrays that it is about.
             if found is not None and not found.kind:
-                related = () if found.where is None else (found.where.declared,)
                 it.report(
                     frame,
                     found.code or "ST202",
                     where[name],
                     found.message,
                     found.witness,
-                    related,
+                    found.declared,
                 )
                 given[name] = Unknown("an error was reported here")
                 types[name] = AnyType()

@@ -152,8 +152,9 @@ def _report(
     at: int,
     code: str = "ST203",
 ) -> None:
-    related = () if found.where is None else (found.where.declared,)
-    it.report(frame, found.code or code, at, found.message, found.witness, related)
+    it.report(
+        frame, found.code or code, at, found.message, found.witness, found.declared
+    )
 
 
 def _item_type(it: Interpreter, type_: Type, key: str | None) -> Type | None:

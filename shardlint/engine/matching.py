@@ -81,6 +81,11 @@ class Problem:
     kind: bool = False
 
     @property
+    def declared(self) -> tuple[tuple[str, int, str], ...]:
+        """The place of the annotation, as related places of a finding; none where none is known."""
+        return () if self.where is None else (self.where.declared,)
+
+    @property
     def doubtful_names(self) -> frozenset[str]:
         """Those of an annotation with more or fewer dimensions than the array has: either may be wrong."""
         of_rank = not (self.code or self.kind) and self.dim is None

@@ -417,7 +417,7 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
             node.value.at,
             found.message,
             found.witness,
-            _declared(found),
+            found.declared,
         )
     elif (
         frame.named
@@ -425,11 +425,6 @@ def _return(it: Interpreter, frame: Frame, node: ir.Return) -> None:
         and isinstance(value, ArrayValue)
     ):
         strings.check_result_alias(it, frame, frame.promise, value)
-
-
-def _declared(found: matching.Problem) -> tuple[tuple[str, int, str], ...]:
-    where = found.where
-    return () if where is None else (where.declared,)
 
 
 def _if(it: Interpreter, frame: Frame, node: ir.If) -> bool:

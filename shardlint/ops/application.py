@@ -49,7 +49,7 @@ def apply(
         return Unknown(f"no model for {qualname}")
     bound = found.bind(args, kwargs)
     if bound is None:
-        refuse(qualname, found, args, kwargs)
+        refuse(qualname, args, kwargs)
         return Unknown(f"arguments of {short_name(qualname)} not understood")
     numpy_twin = qualname.startswith("numpy.") and found.qualname.startswith("jax.")
     if not numpy_twin:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from inspect import BoundArguments, Parameter, Signature, signature
+from inspect import BoundArguments, Signature, signature
 from typing import Any
 
 from shardlint.ops.arrays import (
@@ -17,14 +17,7 @@ from shardlint.ops.arrays import (
     shown,
     shown_size,
 )
-from shardlint.ops.registry import (
-    Call,
-    Model,
-    OpContext,
-    OpError,
-    Takes,
-    constant,
-)
+from shardlint.ops.registry import Call, Model, OpContext, OpError, constant
 from shardlint.ops.sharding.base import Op, adopted, computed
 from shardlint.ops.sharding.combining import used
 from shardlint.ops.sharding.explicit import GlobalOp, Split
@@ -72,7 +65,6 @@ from shardtypes.semantics.relation import (
 )
 from shardtypes.semantics.sizes import simple
 
-_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 #: What stands for a dtype that is not known: the shape of a result seldom depends on it.
 _STAND_IN = {
     "signed": "int32",
@@ -105,19 +97,6 @@ class _Lowered(Model):
     """A function that is known by its lowering."""
 
     __slots__ = ()
-
-    @property
-    def takes(self) -> Takes:
-        parameters = _signature(self.qualname).parameters.values()
-        kinds = {one.kind for one in parameters}
-        positional = [one for one in parameters if one.kind in _BY_POSITION]
-        return Takes(
-            needed=tuple(one.name for one in positional if one.default is one.empty),
-            positional=tuple(one.name for one in positional),
-            names=frozenset(one.name for one in parameters),
-            any_number=Parameter.VAR_POSITIONAL in kinds,
-            any_name=Parameter.VAR_KEYWORD in kinds,
-        )
 
     def bind(
         self, args: Sequence[Value], kwargs: Mapping[str, Value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shardlint import messages
-from shardlint.ops.registry import MODELS, Model, OpError, short_name
+from shardlint.ops.registry import MODELS, OpError, short_name
 from shardlint.values import ArrayValue, IntValue, Value
 
 #: How other libraries call what JAX calls otherwise.
@@ -31,27 +31,24 @@ OTHERWISE = frozenset(
 )
 
 
-def refuse(
-    qualname: str,
-    found: Model,
-    args: Sequence[Value],
-    kwargs: Mapping[str, Value],
-) -> None:
-    """Raises OpError for arguments that a function of JAX certainly does not take. ``found`` is its model, which one of
-    NumPy of that name may have, too."""
-    name = short_name(qualname)
-    takes = found.takes
-    if qualname not in MODELS or not qualname.startswith("jax."):
-        return  # of lowerings the signatures say less
-    if _is_of_numpy(qualname, args):
+def refuse(qualname: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+    """Raises OpError for arguments that a modelled function of JAX certainly does not take. The signatures of lowerings
+    say less than JAX's, and NumPy's functions have others."""
+    model = MODELS.get(qualname)
+    if model is None or not qualname.startswith("jax."):
         return
-    receivers = 1 if qualname.startswith("jax.Array.") else 0
-    unknown = [one for one in kwargs if one not in takes.names]
-    for one in unknown:
+    is_method = qualname.startswith("jax.Array.")
+    if is_method and not _is_of_jax(args):
+        return
+    name = short_name(qualname)
+    takes = model.signature
+    receivers = int(is_method)
+    unknown = kwargs.keys() - takes.names
+    for one in sorted(unknown):
         meant = _OTHER_NAMES.get(one)
         if meant in takes.names:
             raise OpError("ST220", messages.argument_of_other_name(name, one, meant))
-    if unknown or takes.any_number or qualname in MORE:
+    if unknown or takes.takes_any_number or qualname in MORE:
         return
     most = len(takes.positional)
     if len(args) > most:
@@ -62,14 +59,13 @@ def refuse(
         raise OpError("ST220", text)
     if qualname in OTHERWISE:
         return
-    given = {*takes.positional[: len(args)], *kwargs}
-    for one in takes.needed:
-        if one not in given:
-            raise OpError("ST220", messages.argument_not_given(name, one))
+    missing = set(takes.needed) - {*takes.positional[: len(args)], *kwargs}
+    if missing:
+        first = min(missing, key=takes.needed.index)
+        raise OpError("ST220", messages.argument_not_given(name, first))
 
 
-def _is_of_numpy(qualname: str, args: Sequence[Value]) -> bool:
-    """Whether it is a method of an array of NumPy's, which may take others."""
-    if not qualname.startswith("jax.Array."):
-        return False
-    return not args or not isinstance(args[0], ArrayValue) or args[0].numpy
+def _is_of_jax(args: Sequence[Value]) -> bool:
+    """Whether a method is one of an array of JAX: those of NumPy's may take others."""
+    receiver = args[0] if args else None
+    return isinstance(receiver, ArrayValue) and not receiver.numpy

@@ -108,6 +108,27 @@ class Signature:
 
     parameters: tuple[Parameter, ...]
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Those of all parameters."""
+        return frozenset(one.name for one in self.parameters)
+
+    @property
+    def positional(self) -> tuple[str, ...]:
+        """The names of those that may be given by position, any number of others aside."""
+        return tuple(one.name for one in self.parameters if one.kind == "positional")
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Those of them that have no default."""
+        required = {one.name for one in self.parameters if one.default is None}
+        return tuple(name for name in self.positional if name in required)
+
+    @property
+    def takes_any_number(self) -> bool:
+        """Whether there may be more by position."""
+        return any(one.kind == "*" for one in self.parameters)
+
     def bind(
         self, args: Sequence[Value], kwargs: Mapping[str, Value]
     ) -> dict[str, Value] | None:
@@ -175,18 +196,6 @@ def parse_signature(text: str) -> Signature:
 
 
 @frozen
-class Takes:
-    """What a function takes: the parameters that it needs, those that may be given by position, and all by name.
-    ``any_number`` by position, ``any_name`` beside those."""
-
-    needed: tuple[str, ...]
-    positional: tuple[str, ...]
-    names: frozenset[str]
-    any_number: bool
-    any_name: bool
-
-
-@frozen
 class Call:
     """One call of a modelled function, its arguments bound to parameter names."""
 
@@ -239,20 +248,6 @@ class Model:
     ) -> dict[str, Value] | None:
         """Arguments by parameter name; None where the call does not fit."""
         return self.signature.bind(args, kwargs)
-
-    @property
-    def takes(self) -> Takes:
-        """What it may be called with."""
-        parameters = self.signature.parameters
-        kinds = {one.kind for one in parameters}
-        positional = [one for one in parameters if one.kind == "positional"]
-        return Takes(
-            needed=tuple(one.name for one in positional if one.default is None),
-            positional=tuple(one.name for one in positional),
-            names=frozenset(one.name for one in parameters),
-            any_number="*" in kinds,
-            any_name="**" in kinds,
-        )
 
 
 _models: dict[str, Model] = {}

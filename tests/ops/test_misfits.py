@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from shardlint.ops.application import _find
 from shardlint.ops.misfits import MORE, OTHERWISE
 from shardlint.ops.registry import MODELS
 from tests.engine.test_cases import expected, found, project
@@ -54,17 +53,16 @@ def test_there_are_many() -> None:
 
 @pytest.mark.parametrize("qualname", NAMES)
 def test_nothing_that_jax_takes_is_refused(qualname: str) -> None:
-    model = _find(qualname)
     theirs = signature(qualname)
-    assert model is not None and theirs is not None
-    takes = model.takes
+    assert theirs is not None
+    takes = MODELS[qualname].signature
     parameters = theirs.parameters.values()
     positional = [one.name for one in parameters if one.kind in BY_POSITION]
     if any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return  # a ufunc, which counts by itself, or any number
-    if not takes.any_number and qualname not in MORE:
+    if not takes.takes_any_number and qualname not in MORE:
         assert len(takes.positional) >= len(positional)
-    if qualname in OTHERWISE or takes.any_number:
+    if qualname in OTHERWISE or takes.takes_any_number:
         return
     needed = {one.name for one in parameters if one.default is one.empty}
     only_by_position = {

@@ -193,9 +193,9 @@ def test_unknown_never_fails():
     nothing = ArrayValue(None)
     for name, model in ops.MODELS.items():
         if name.startswith("jax.numpy."):
-            most = len(model.takes.positional)
+            most = len(model.signature.positional)
             given = [nothing] * min(2, most)
-            given += [nothing] * (len(model.takes.needed) - len(given))
+            given += [nothing] * (len(model.signature.needed) - len(given))
             ops.apply(name, given, {}, ops.OpContext())
 
 
