@@ -372,8 +372,8 @@ def _checks_of_subclasses(
     of_arguments = _fields_of_arguments(base) if args else set()
 
     def checks(cls: type) -> Mapping[str, Checker]:
-        # What a stack holds has the fields of its class.
-        if cls is base or unstacked(cls) is base or unstacked(base) is cls:
+        # What a stack holds has the fields of its class; ``tree.map`` makes stacks of the class that it is given.
+        if unstacked(cls) is unstacked(base):
             return {}
         found = made.get(cls)
         if found is not None:

@@ -8,6 +8,7 @@ failure by itself. The same goes for sizes that are *meaningless*, for an annota
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -34,6 +35,8 @@ from shardtypes.trace_sizes import Inexpressible, Sizes
 
 _MOST_RUNS = 24
 _MOST_FITS = 64
+#: seconds of the processor's time after which nothing more is tried
+_LONGEST = 60.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Search:
     beyond: Exception | None = None
     #: the sizes that it loops over for which it holds whatever the others are
     proved_where: list[dict[str, int]] = field(default_factory=list)
+    began: float = field(default_factory=time.thread_time)
 
     def of(self, outcome: str) -> list[Trial]:
         """The trials with this outcome."""
@@ -162,7 +166,7 @@ class Search:
     def _try_chains(self, sizes: Sizes, backwards: bool) -> None:
         """Try sizes that divide each other; what holds for one such series only does so by chance."""
         tried = [
-            replace(attempt(self.call, sizes.numbers(series, backwards)), few=True)
+            replace(self._attempt(sizes.numbers(series, backwards)), few=True)
             for series in CHAINS
         ]
         if all(trial.outcome == "holds" for trial in tried):
@@ -192,9 +196,16 @@ class Search:
         known = next((trial for trial in self.trials if trial.sizes == numbers), None)
         if known is not None:
             return known
-        trial = replace(attempt(self.call, numbers), needs=sizes.needs, few=sizes.few)
+        trial = replace(self._attempt(numbers), needs=sizes.needs, few=sizes.few)
         self.trials.append(trial)
         return trial
+
+    def _attempt(self, numbers: dict[str, int]) -> Trial:
+        if time.thread_time() - self.began > _LONGEST:
+            raise CannotTell(
+                f"it fails at the sizes that were tried in {_LONGEST:.0f} seconds; others may do: give an example"
+            )
+        return attempt(self.call, numbers)
 
     def _fit(self, fitter: Fitter) -> None:
         """Let sizes be equal to those of a configuration, and where that does not do to products of others, led by
@@ -208,12 +219,12 @@ class Search:
             fit, before = waiting.pop(0)
             for made in fitter.fitted(fit, before):
                 left -= 1
-                trial = attempt(self.call, made.numbers(PRIMES[0]))
+                trial = self._attempt(made.numbers(PRIMES[0]))
                 if trial.outcome == "holds" and made.equal:
                     self.only_where = made.equal
                     return
                 if trial.outcome == "holds":
-                    self.trials += [trial, attempt(self.call, made.numbers(PRIMES[1]))]
+                    self.trials += [trial, self._attempt(made.numbers(PRIMES[1]))]
                     return
                 if unbound_axis(trial.error) is not None or needs_mesh(trial.error):
                     self.beyond = trial.error

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardtypes.prng_keys import is_key
+from shardtypes.prng_keys import functions_for, is_key
 from shardtypes.proving.program import Name, Program
 from shardtypes.proving.relation import Axes
 from shardtypes.proving.state import State
@@ -48,7 +48,7 @@ class Layout:
         """The argument on many devices."""
         if self.how == "same":
             return value
-        arrays: Any = jnp if is_key(value) else np
+        arrays = functions_for(value)
         array = arrays.moveaxis(
             value if is_key(value) else np.asarray(value), self.dim, 0
         )
@@ -75,6 +75,38 @@ def layouts(
                 count = step.params["sizes"][axes[0]]
                 found[places[operand]] = Layout(_how(example, dim), dim, count)
     return found
+
+
+def as_shards(
+    places: Sequence[Layout], examples: Sequence[Any], holders: Sequence[str]
+) -> list[Layout]:
+    """The same, but what is beside shards in a container, and as long as they are, is of shards, too; and so are keys
+    that are as long as any.
+
+    Zeros and counts that start alike are equal on all devices without being copies, and keys may be one for each row.
+    """
+    rows = [
+        (holder, _rows(example, place))
+        for holder, example, place in zip(holders, examples, places, strict=True)
+    ]
+    of_shards = {
+        row for row, place in zip(rows, places, strict=True) if place.how == "shards"
+    }
+    lengths = {length for _, length in of_shards}
+    found = []
+    for row, example, place in zip(rows, examples, places, strict=True):
+        is_one = row[1] in lengths if is_key(example) else row in of_shards
+        others = place.how in ("copies", "own")
+        found.append(replace(place, how="shards") if others and is_one else place)
+    return found
+
+
+def _rows(example: Any, place: Layout) -> int | None:
+    """How many rows each device has of an argument of which devices have parts; None of what has none."""
+    rest = [size for dim, size in enumerate(np.shape(example)) if dim != place.dim]
+    if place.how == "same" or not rest:
+        return None
+    return rest[0]
 
 
 def _how(example: Any, dim: int) -> str:
@@ -174,10 +206,10 @@ def states(
         ):
             continue
         place = places[numbers[operand]]
-        if not is_key(ones[numbers[operand]]):
-            whole = tuple(np.shape(ones[numbers[operand]]))
-        else:
+        if is_key(ones[numbers[operand]]) and place.how != "shards":
             whole = ()
+        else:
+            whole = tuple(np.shape(ones[numbers[operand]]))
         dims: list[Axes] = [()] * len(whole)
         if place.how == "shards":
             beside = 1 if place.dim == 0 else 0

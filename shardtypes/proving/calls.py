@@ -22,10 +22,13 @@ class Call:
     arrays: list[Any]
     f: Callable[..., Any]
     rebuilt: Callable[[Sequence[Any]], tuple[Any, Any]]
+    #: of each array, what holds it
+    holders: list[str]
 
     @classmethod
     def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> Call:
-        leaves, tree = jax.tree_util.tree_flatten((examples, named))
+        with_paths, tree = jax.tree_util.tree_flatten_with_path((examples, named))
+        leaves = [leaf for _, leaf in with_paths]
         dynamic = [number for number, leaf in enumerate(leaves) if is_array(leaf)]
 
         def rebuilt(arrays: Sequence[Any]) -> tuple[Any, Any]:
@@ -40,7 +43,10 @@ class Call:
             return f(*args, **kwargs)
 
         made = _with_gradients(flat) if grad else flat
-        return cls(made, [leaves[number] for number in dynamic], f, rebuilt)
+        arrays = [leaves[number] for number in dynamic]
+        paths = [path for path, _ in with_paths]
+        holders = [jax.tree_util.keystr(paths[number][:-1]) for number in dynamic]
+        return cls(made, arrays, f, rebuilt, holders)
 
 
 def is_array(leaf: Any) -> bool:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from shardtypes.prng_keys import is_key
+from shardtypes.prng_keys import functions_for, is_key
 from shardtypes.proving.arrays import QUICK
 from shardtypes.proving.program import Constant, Name, Operand, Params, Program, Step
 from shardtypes.proving.relation import Axes, Sizes
@@ -247,7 +247,8 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
     )
     mask = aligned_to(wanted, axes)
     mask = mask.reshape(mask.shape + (1,) * new.rank)
-    return Held(np.where(mask, aligned_to(new, axes), aligned_to(old, axes)), axes)
+    where = functions_for(new.array).where
+    return Held(where(mask, aligned_to(new, axes), aligned_to(old, axes)), axes)
 
 
 def rounds(seen: Sequence[Held], step: Step) -> Held:
@@ -255,10 +256,8 @@ def rounds(seen: Sequence[Held], step: Step) -> Held:
     met = {axis for held in seen for axis in held.axes}
     axes = tuple(axis for axis in step.axes if axis in met)
     sizes = {axis: step.axes[axis] for axis in axes}
-    return Held(
-        np.stack([_everywhere(held, sizes).array for held in seen], axis=len(axes)),
-        axes,
-    )
+    arrays = [_everywhere(held, sizes).array for held in seen]
+    return Held(functions_for(arrays[0]).stack(arrays, axis=len(axes)), axes)
 
 
 def aligned_to(held: Held, axes: Axes) -> Any:
@@ -266,7 +265,7 @@ def aligned_to(held: Held, axes: Axes) -> Any:
     array = _ordered(held, axes)
     for number, axis in enumerate(axes):
         if axis not in held.axes:
-            array = np.expand_dims(array, number)
+            array = functions_for(array).expand_dims(array, number)
     return array
 
 
@@ -279,10 +278,11 @@ def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
     array = np.moveaxis(
         held.array, [held.axes.index(axis) for axis in order], range(len(order))
     )
+    arrays = functions_for(array)
     for number, axis in enumerate(axes):
         if axis not in held.axes:
-            array = np.broadcast_to(
-                np.expand_dims(array, number),
+            array = arrays.broadcast_to(
+                arrays.expand_dims(array, number),
                 (*array.shape[:number], sizes[axis], *array.shape[number:]),
             )
     return Held(array, axes)
@@ -451,13 +451,9 @@ def _by_group(
             found = combine(array[group])
             for number, device in enumerate(group):
                 parts[device] = found if alike else found[number]
-        results.append(
-            _back(
-                np.stack([parts[device] for device in range(array.shape[0])]),
-                step,
-                rest,
-            )
-        )
+        ordered = [parts[device] for device in range(array.shape[0])]
+        whole = functions_for(array).stack(ordered)
+        results.append(_back(whole, step, rest))
     return results
 
 
@@ -478,7 +474,7 @@ def _all_gather(step: Step, operands: list[Held]) -> list[Held]:
 
     def join(array: Any) -> Any:
         if step.params["tiled"]:
-            return np.concatenate(list(array), axis=at)
+            return functions_for(array).concatenate(list(array), axis=at)
         return np.moveaxis(array, 0, at)
 
     return _by_group(step, operands, join)
@@ -507,11 +503,12 @@ def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
 
     def exchange(array: Any) -> Any:
         count = array.shape[0]
+        arrays = functions_for(array)
         found = []
         for device in range(count):
-            pieces = [np.split(part, count, axis=apart)[device] for part in array]
-            found.append(np.concatenate(pieces, axis=together))
-        return np.stack(found)
+            pieces = [arrays.split(part, count, axis=apart)[device] for part in array]
+            found.append(arrays.concatenate(pieces, axis=together))
+        return arrays.stack(found)
 
     return _by_group(step, operands, exchange, alike=False)
 

@@ -13,7 +13,14 @@ import numpy as np
 from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.proving.alignment import aligned
-from shardtypes.proving.arguments import Draws, Layout, draws, layouts, states
+from shardtypes.proving.arguments import (
+    Draws,
+    Layout,
+    as_shards,
+    draws,
+    layouts,
+    states,
+)
 from shardtypes.proving.blame import blamed
 from shardtypes.proving.calls import Call
 from shardtypes.proving.difference import difference
@@ -141,17 +148,21 @@ def _asked(
             1.0,
         )
     places = layouts(many.program, call.arrays, many.mapped)
-    try:
-        one = _on_one(call, places, sizes, context)
-    except Exception as error:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
-        if reference is None:
-            return Proof(
-                None,
-                f"on one device the program does not run: {type(error).__name__}: {error}",
-                sizes,
-            )
-        one = None
-    return _Judged(call, many, one, places, sizes, reference, context)
+    one = _try_on_one(call, places, sizes, context)
+    if isinstance(one, Exception):
+        others = as_shards(places, call.arrays, call.holders)
+        again = _try_on_one(call, others, sizes, context) if others != places else one
+        if not isinstance(again, Exception):
+            one, places = again, others
+    if not isinstance(one, Exception):
+        return _Judged(call, many, one, places, sizes, reference, context)
+    if reference is not None:
+        return _Judged(call, many, None, places, sizes, reference, context)
+    return Proof(
+        None,
+        f"on one device the program does not run: {type(one).__name__}: {one}",
+        sizes,
+    )
 
 
 _COMPILER = "the compiler partitions programs rightly"
@@ -170,6 +181,16 @@ def _on_one(call: Call, places: Sequence[Layout], sizes: Sizes, context: Any) ->
         place.one(array) for place, array in zip(places, call.arrays, strict=True)
     ]
     return traced(call.flat, (arrays,), {}, dict.fromkeys(sizes, 1), context)
+
+
+def _try_on_one(
+    call: Call, places: Sequence[Layout], sizes: Sizes, context: Any
+) -> Traced | Exception:
+    """The program on one device, or what it raises there."""
+    try:
+        return _on_one(call, places, sizes, context)
+    except Exception as error:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
+        return error
 
 
 class _Judged:

@@ -20,7 +20,8 @@ import pytest
 from typeguard import TypeCheckError
 
 import shardtypes as st
-from shardtypes import Array, f32, i32, pytree_dataclass
+from shardtypes import Array, f32, i32, pytree_dataclass, typechecked
+from shardtypes.errors import ShapeError
 from tests.support import run_python
 
 T = TypeVar("T")
@@ -253,3 +254,18 @@ def test_a_stack_that_a_program_makes_by_the_class_of_one_is_counted() -> None:
     for w, b in ((W, B[:3]), (W, B[:, :2]), (W, B.astype(int)), (W[0], B)):
         with pytest.raises(st.ShapeError, match="Checked: field"):
             Checked(w=w, b=b)
+
+
+def test_a_stack_may_be_made_from_another() -> None:
+    @typechecked
+    def doubled(layers: Array["n", Layer]) -> Array["2*n", Layer]:
+        return jax.tree.map(lambda w: jnp.concatenate([w, w]), layers)
+
+    @typechecked
+    def kept(layers: Array["n", Layer]) -> Array["2*n", Layer]:
+        return layers
+
+    layers = Array["n", Layer](w=W, b=B, name="q")
+    assert doubled(layers).w.shape == (8, 2, 3)
+    with pytest.raises(ShapeError, match="dimension 0 is 4, expected 2\\*n = 8"):
+        kept(layers)

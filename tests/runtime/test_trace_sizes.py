@@ -537,3 +537,14 @@ def test_free_names_whose_product_is_a_number_of_a_configuration() -> None:
     assert verdict.ok is True and not verdict.proved
     assert "D=16, H=4, L=13, M=64" in verdict.reason
     assert trace(joined_and_swapped).ok is False
+
+
+def test_the_search_for_sizes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(x: f32["n"], y: f32["m"]) -> f32["n"]:
+        return y
+
+    assert trace(never).ok is False
+    monkeypatch.setattr("shardtypes.trace_search._LONGEST", -1.0)
+    verdict = trace(never)
+    assert verdict.ok is None
+    assert "give an example" in str(verdict)
