@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath, SequenceKey
 
 from shardtypes.prng_keys import functions_for, is_key
 from shardtypes.proving.program import Name, Program
@@ -78,7 +79,7 @@ def layouts(
 
 
 def as_shards(
-    places: Sequence[Layout], examples: Sequence[Any], holders: Sequence[str]
+    places: Sequence[Layout], examples: Sequence[Any], paths: Sequence[KeyPath]
 ) -> list[Layout]:
     """The same, but what is beside shards in a container, and as long as they are, is of shards, too; and so are keys
     that are as long as any.
@@ -86,8 +87,8 @@ def as_shards(
     Zeros and counts that start alike are equal on all devices without being copies, and keys may be one for each row.
     """
     rows = [
-        (holder, _rows(example, place))
-        for holder, example, place in zip(holders, examples, places, strict=True)
+        (jax.tree_util.keystr(path[:-1]), rows_of(example, place))
+        for path, example, place in zip(paths, examples, places, strict=True)
     ]
     of_shards = {
         row for row, place in zip(rows, places, strict=True) if place.how == "shards"
@@ -101,7 +102,22 @@ def as_shards(
     return found
 
 
-def _rows(example: Any, place: Layout) -> int | None:
+def carried(arguments: Sequence[KeyPath], results: Sequence[KeyPath]) -> dict[int, int]:
+    """Which arguments come back as which results: the fields of a state that a step takes and gives back."""
+    fields: dict[str, list[int]] = {}
+    for number, path in enumerate(results):
+        first = 1 if path and isinstance(path[0], SequenceKey) else 0
+        fields.setdefault(jax.tree_util.keystr(path[first:]), []).append(number)
+    found = {}
+    for number, path in enumerate(arguments):
+        _, _, *field = path  # by position or by name, and which of them
+        numbers = fields.get(jax.tree_util.keystr(tuple(field)), [])
+        if field and len(numbers) == 1:
+            found[number] = numbers[0]
+    return found
+
+
+def rows_of(example: Any, place: Layout) -> int | None:
     """How many rows each device has of an argument of which devices have parts; None of what has none."""
     rest = [size for dim, size in enumerate(np.shape(example)) if dim != place.dim]
     if place.how == "same" or not rest:

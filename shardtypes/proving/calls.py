@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Call:
     arrays: list[Any]
     f: Callable[..., Any]
     rebuilt: Callable[[Sequence[Any]], tuple[Any, Any]]
-    #: of each array, what holds it
-    holders: list[str]
+    #: where each array is among the arguments
+    paths: list[KeyPath]
 
     @classmethod
     def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> Call:
@@ -44,9 +45,8 @@ class Call:
 
         made = _with_gradients(flat) if grad else flat
         arrays = [leaves[number] for number in dynamic]
-        paths = [path for path, _ in with_paths]
-        holders = [jax.tree_util.keystr(paths[number][:-1]) for number in dynamic]
-        return cls(made, arrays, f, rebuilt, holders)
+        paths = [with_paths[number][0] for number in dynamic]
+        return cls(made, arrays, f, rebuilt, paths)
 
 
 def is_array(leaf: Any) -> bool:

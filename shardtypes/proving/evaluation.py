@@ -158,10 +158,7 @@ class _Run:
         stacked: list[list[Held]] = []
         for number in reversed(order) if params["reverse"] else order:
             inner = _Run(self.keep)
-            row = [
-                Held(np.take(held.array, number, axis=len(held.axes)), held.axes)
-                for held in rows
-            ]
+            row = [_taken(held, number) for held in rows]
             results = inner.program(body, [*consts, *carry, *row])
             carry = results[:carried]
             seen.append(inner.recorded)
@@ -236,6 +233,12 @@ def constant(operand: Constant) -> Any:
     if operand.dtype is not None and not hasattr(value, "dtype"):
         value = np.asarray(value, operand.dtype)
     return wide(value)
+
+
+def _taken(held: Held, number: int) -> Held:
+    """What a loop over the first dimension has in a round."""
+    take = functions_for(held.array).take
+    return Held(take(held.array, number, axis=len(held.axes)), held.axes)
 
 
 def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
@@ -587,7 +590,7 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     array = held.array
     axes = list(held.axes)
     for axis in [axis for axis in axes if axis in sizes and axis not in named]:
-        array = np.take(array, 0, axis=axes.index(axis))
+        array = functions_for(array).take(array, 0, axis=axes.index(axis))
         axes.remove(axis)
     whole = _everywhere(
         Held(array, tuple(axes)),

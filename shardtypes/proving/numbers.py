@@ -121,6 +121,31 @@ def without_axes(values: Values) -> Host:
     return values.array.reshape(values.array.shape[len(values.axes) :])
 
 
+def varying_axes(values: Values) -> set[str]:
+    """The axes along which devices hold other numbers."""
+    found = set()
+    for number, axis in enumerate(values.axes):
+        first = np.take(values.array, [0], axis=number)
+        if not np.array_equal(np.broadcast_to(first, values.array.shape), values.array):
+            found.add(axis)
+    return found
+
+
+def reordered(values: Values, whole: Host) -> bool:
+    """Whether all devices together hold the numbers that one device holds, once each, in whatever order."""
+    array = values.array
+    lead = len(values.axes)
+    for _ in values.axes:
+        first = array[:1]
+        repeats = np.array_equal(np.broadcast_to(first, array.shape), array)
+        array = np.moveaxis(first if repeats else array, 0, lead - 1)
+    array = np.moveaxis(array, lead, 0)  # the draws
+    if array.size != whole.size or not array.size:
+        return False
+    apart = array.reshape(len(whole), -1)
+    return np.array_equal(np.sort(apart), np.sort(whole.reshape(apart.shape)))
+
+
 def agree(a: Host, b: Host) -> bool:
     """Whether two arrays hold the same numbers, up to rounding."""
     return close(finite(a), finite(b), _ALLOWED)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import KeyPath
 
 from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
@@ -17,8 +18,10 @@ from shardtypes.proving.arguments import (
     Draws,
     Layout,
     as_shards,
+    carried,
     draws,
     layouts,
+    rows_of,
     states,
 )
 from shardtypes.proving.blame import blamed
@@ -32,10 +35,13 @@ from shardtypes.proving.intermediates import Intermediates, intermediates
 from shardtypes.proving.meshes import mesh_of
 from shardtypes.proving.numbers import (
     MOST_BYTES,
+    Numbers,
     Values,
     agree,
     bytes_of,
+    reordered,
     run,
+    varying_axes,
     without_axes,
 )
 from shardtypes.proving.observed import Host, observed
@@ -148,16 +154,15 @@ def _asked(
             1.0,
         )
     places = layouts(many.program, call.arrays, many.mapped)
-    one = _try_on_one(call, places, sizes, context)
-    if isinstance(one, Exception):
-        others = as_shards(places, call.arrays, call.holders)
-        again = _try_on_one(call, others, sizes, context) if others != places else one
-        if not isinstance(again, Exception):
-            one, places = again, others
+    one, places = _laid_out(call, places, sizes, context)
     if not isinstance(one, Exception):
         return _Judged(call, many, one, places, sizes, reference, context)
+    alone = _Judged(call, many, None, places, sizes, reference, context)
     if reference is not None:
-        return _Judged(call, many, None, places, sizes, reference, context)
+        return alone
+    of_state = alone.with_shards_of_state()
+    if of_state is not None:
+        return of_state
     return Proof(
         None,
         f"on one device the program does not run: {type(one).__name__}: {one}",
@@ -183,14 +188,39 @@ def _on_one(call: Call, places: Sequence[Layout], sizes: Sizes, context: Any) ->
     return traced(call.flat, (arrays,), {}, dict.fromkeys(sizes, 1), context)
 
 
+def _laid_out(
+    call: Call, places: list[Layout], sizes: Sizes, context: Any
+) -> tuple[Traced | Exception, list[Layout]]:
+    """The program on one device, or what it raises there; and the places of its arguments: others than these where it
+    runs only for those."""
+    one = _try_on_one(call, places, sizes, context)
+    if not isinstance(one, Exception):
+        return one, places
+    others = as_shards(places, call.arrays, call.paths)
+    if others == places:
+        return one, places
+    again = _try_on_one(call, others, sizes, context)
+    if isinstance(again, Exception):
+        return one, places
+    return again, others
+
+
 def _try_on_one(
     call: Call, places: Sequence[Layout], sizes: Sizes, context: Any
 ) -> Traced | Exception:
-    """The program on one device, or what it raises there."""
     try:
         return _on_one(call, places, sizes, context)
     except Exception as error:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
         return error
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What was handed to the devices and to one device, and what the devices made of it."""
+
+    many: Draws
+    ones: Draws
+    found: Numbers
 
 
 class _Judged:
@@ -289,7 +319,11 @@ class _Judged:
                 self.sizes,
             )
         try:
-            numbers = self._in_numbers()
+            run_on = self._on_devices()
+            other = self._with_shards_of_state(run_on.found)
+            if other is not None:
+                return other._verdict(None)
+            numbers = self._compared(run_on)
         except Unevaluated as error:
             numbers = Proof(
                 None, f"cannot be run on simulated devices: {error}", self.sizes
@@ -393,11 +427,68 @@ class _Judged:
         return many, drawn
 
     def _in_numbers(self) -> Proof:
+        return self._compared(self._on_devices())
+
+    def _on_devices(self) -> _Run:
+        """What the devices compute of arguments that are drawn."""
         many, ones = self._draws()
         if self.one is not None:
             self.drawn = sources(self.many.program, self.one.program)
         keep = _copied(self.many.program) | set(self.drawn)
-        found = run(self.many.program, many, keep)
+        return _Run(many, ones, run(self.many.program, many, keep))
+
+    def with_shards_of_state(self) -> _Judged | None:
+        """The same, if it can be run on simulated devices."""
+        if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
+            return None
+        try:
+            return self._with_shards_of_state(self._on_devices().found)
+        except Unevaluated:
+            return None
+
+    def _with_shards_of_state(self, found: Numbers) -> _Judged | None:
+        """The question with state that starts alike on all devices as shards, where it does not stay alike; None where
+        there is none, or one device cannot have it so.
+
+        Weights whose gradients are not averaged do not stay alike either: so each length of shards is tried alone, too.
+        """
+        rows: dict[int, int] = {}
+        paths = [path for path, _ in _leaves(self.many.tree)]
+        for argument, result in carried(self.call.paths, paths).items():
+            array, place = self.call.arrays[argument], self.places[argument]
+            if place.how == "copies" and self._differs_by_device(result, found):
+                rows[argument] = rows_of(array, place) or 0
+        lengths = sorted(set(rows.values()) - {0})
+        for chosen in dict.fromkeys([tuple(lengths), *((one,) for one in lengths)]):
+            places = [
+                replace(place, how="shards") if rows.get(number) in chosen else place
+                for number, place in enumerate(self.places)
+            ]
+            one, places = _laid_out(self.call, places, self.sizes, self.context)
+            if chosen and not isinstance(one, Exception):
+                return _Judged(
+                    self.call,
+                    self.many,
+                    one,
+                    places,
+                    self.sizes,
+                    self.reference,
+                    self.context,
+                )
+        return None
+
+    def _differs_by_device(self, result: int, found: Numbers) -> bool:
+        """Whether devices return other numbers than each other."""
+        output = self.many.program.outputs[result]
+        for step in self.many.program.steps:
+            if step.primitive == "unshard" and step.results[0] == output:
+                held = found.inside.get(step.operands[0])
+                return held is not None and bool(varying_axes(held) & self.many.mapped)
+        return False
+
+    def _compared(self, on: _Run) -> Proof:
+        many, ones, found = on.many, on.ones, on.found
+        self._leave_what_one_draws(found, ones)
         taken_over = self._taken(found, _DRAWS)
         if self.reference is not None:
             wanted = self._of_reference(ones)
@@ -416,6 +507,17 @@ class _Judged:
             reason = f"on {on} the numbers agree with {self.whom} for {_DRAWS} draws, which proves nothing for others"
             return Proof(None, reason, self.sizes, agrees=True)
         return self._refuted(wrong, paths, found.results, wanted, many, ones)
+
+    def _leave_what_one_draws(self, found: Numbers, ones: Draws) -> None:
+        """Of random numbers that one device draws itself, in another order, none is taken over."""
+        if self.one is None or not self.drawn:
+            return
+        alone = run(self.one.program, ones, set(self.drawn.values()))
+        self.drawn = {
+            name: other
+            for name, other in self.drawn.items()
+            if not reordered(found.inside[name], without_axes(alone.inside[other]))
+        }
 
     def _taken(self, found: Any, draws: int) -> list[dict[Name, Any]] | None:
         """Random numbers that one device takes over from the devices."""
@@ -663,8 +765,10 @@ def _finite_draws(whole: Host) -> list[int]:
 
 
 def _paths(tree: Any) -> list[str]:
+    return [f"result{jax.tree_util.keystr(path)}" for path, _ in _leaves(tree)]
+
+
+def _leaves(tree: Any) -> list[tuple[KeyPath, int]]:
+    """Where each leaf of a tree is, and its number."""
     leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    return [
-        f"result{jax.tree_util.keystr(path)}"
-        for path, _ in jax.tree_util.tree_leaves_with_path(leaves)
-    ]
+    return jax.tree_util.tree_leaves_with_path(leaves)

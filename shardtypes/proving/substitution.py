@@ -69,6 +69,22 @@ def sizes_in_force(
         yield seen
 
 
+def on_no_mesh(value: Any) -> Any:
+    """An argument without the mesh on which it lies, which the sizes in force are not of, where its type only has it.
+
+    On explicit axes shardings are part of the type.
+    """
+    if not isinstance(value, jax.Array):
+        return value
+    aval = jax.typeof(value)
+    mesh = getattr(aval.sharding, "mesh", None)
+    if mesh is None or AxisType.Explicit in (mesh.axis_types or ()):
+        return value
+    return jax.ShapeDtypeStruct(
+        aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False)
+    )
+
+
 def _changes(sizes: Sizes, seen: Seen, device: Any) -> list[tuple[Any, str, Any]]:
     plain_mesh = vars(Mesh)
     plain_abstract = vars(AbstractMesh)

@@ -13,7 +13,13 @@ import numpy as np
 
 from shardtypes.proving.alignment import Pairs
 from shardtypes.proving.evaluation import UNCHANGED
-from shardtypes.proving.numbers import Numbers, Values, without_axes
+from shardtypes.proving.numbers import (
+    Numbers,
+    Values,
+    reordered,
+    varying_axes,
+    without_axes,
+)
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
@@ -301,7 +307,7 @@ class Walk:
             self.standing(name)[0] == "right" for name in step.results
         ):
             return None
-        if step.primitive in _RANDOM and not self.draws_the_same(step):
+        if step.primitive in _RANDOM and self._draws_its_own(step):
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
@@ -312,6 +318,14 @@ class Walk:
         if axes:
             return Purpose("picks", step.place, axes)
         return None
+
+    def _draws_its_own(self, step: Step) -> bool:
+        """Whether devices draw other numbers than one device does."""
+        held = self.held(step.results[0])
+        whole = self.whole(step.results[0])
+        if held is not None and whole is not None and reordered(held, whole):
+            return False
+        return not self.draws_the_same(step)
 
     def draws_the_same(self, step: Step) -> bool:
         """Whether all devices draw the very same, with one key, where one device draws more."""
@@ -540,18 +554,7 @@ class Walk:
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
         held = self.held(name)
-        if held is None:
-            return set()
-        first = {
-            axis: np.take(held.array, [0], axis=number)
-            for number, axis in enumerate(held.axes)
-        }
-        shape = held.array.shape
-        return {
-            axis
-            for axis, one in first.items()
-            if not np.array_equal(np.broadcast_to(one, shape), held.array)
-        }
+        return set() if held is None else varying_axes(held)
 
     def users(self, name: Name) -> list[tuple[Name, Step | None]]:
         """What is made of a value, with the operations; those that hand it into a loop are None."""
