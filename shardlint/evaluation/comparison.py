@@ -15,6 +15,7 @@ import numpy as np
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.flat_state import reordered_state
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.mapping import Region
@@ -429,11 +430,27 @@ def compared(
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
     if given:
-        return Incomparable("the mapped function is given something else")
-    results = differences(region.results, twin.results)
+        reordered, _ = reordered_state(region, twin, numbers_of)
+        if any(one.path not in reordered for one in given):
+            return Incomparable("the mapped function is given something else")
+    results = results_apart(region, twin)
     if isinstance(results, (Resized, Incomparable)):
         return results
     return results[0] if results else None
+
+
+def results_apart(
+    region: Region, twin: Region
+) -> list[Difference] | Resized | Incomparable:
+    """Where the results of two calls of a mapped function differ, but for the order of state that is kept flat."""
+    counts = None
+    if region.stacked is not None and twin.stacked is not None:
+        counts = region.stacked, twin.stacked
+    found = differences(region.results, twin.results, counts)
+    if counts is not None or not isinstance(found, list) or not found:
+        return found
+    _, reordered = reordered_state(region, twin, numbers_of)
+    return [one for one in found if one.path not in reordered]
 
 
 def _compared_stacked(
@@ -450,7 +467,7 @@ def _compared_stacked(
         return Incomparable(given.reason)
     if given:
         return Incomparable("the devices are given something else")
-    results = differences(region.results, twin.results, counts)
+    results = results_apart(region, twin)
     if isinstance(results, (Resized, Incomparable)):
         return Incomparable(results.reason)
     if not results:

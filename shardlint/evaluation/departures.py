@@ -14,9 +14,9 @@ from shardlint.evaluation.comparison import (
     Program,
     Resized,
     as_far_as,
-    differences,
     differs_from,
     first_difference,
+    results_apart,
 )
 from shardlint.evaluation.culprits import Culprit, Step, Trace
 from shardlint.evaluation.excuses import (
@@ -59,15 +59,8 @@ class Evidence:
 
 def differing_results(region: Region, twin: Region) -> frozenset[str] | None:
     """The results of a mapped function that are not the same in two runs; None where they cannot be compared."""
-    found = differences(region.results, twin.results, _stacked(region, twin))
+    found = results_apart(region, twin)
     return frozenset(one.path for one in found) if isinstance(found, list) else None
-
-
-def _stacked(region: Region, twin: Region) -> tuple[int, int] | None:
-    """The numbers of devices whose values lie one after another in the results of two runs."""
-    if region.stacked is None or twin.stacked is None:
-        return None
-    return region.stacked, twin.stacked
 
 
 @dataclass(frozen=True)
@@ -262,7 +255,7 @@ def _apart(
     """All results of the mapped function that differ, the first one before the others. One of which devices along
     another axis have different values follows from that."""
     region, twin = parting.region, parting.twin
-    found = differences(region.results, twin.results, _stacked(region, twin))
+    found = results_apart(region, twin)
     of_others = replicas.unequal_results(
         parting.many, parting.number, but_along=parting.axis
     )
