@@ -21,6 +21,7 @@ from jax._src import pjit as _pjit  # none of these has a public place to be ask
 from jax._src import shard_map as _shard_map
 from jax.extend.core import jaxprs_in_params
 
+from shardtypes.meshes import axes_of_type
 from shardtypes.prng_keys import is_key
 
 MOST_BYTES = 2**28
@@ -227,6 +228,9 @@ def _copied(leaf: Any) -> Any:
     if is_key(leaf):
         data = jnp.array(np.array(jax.random.key_data(leaf)))
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+    mesh = jax.typeof(leaf).sharding.mesh
+    if mesh is not None and axes_of_type(mesh, "Explicit"):
+        return leaf.copy()  # on explicit axes its sharding is part of its type
     return np.array(leaf)
 
 

@@ -25,6 +25,7 @@ from jax._src import shard_map as _shard_map
 from jax.sharding import AbstractMesh, AxisType, Mesh, PartitionSpec
 
 from shardtypes.kept_meshes import forgetting_meshes
+from shardtypes.meshes import axes_of_type
 from shardtypes.proving.relation import Sizes
 
 # Part of the key of JAX's caches of traces, so that what is traced on our meshes is never taken for the user's program.
@@ -69,19 +70,24 @@ def sizes_in_force(
         yield seen
 
 
-def on_no_mesh(value: Any) -> Any:
-    """An argument without the mesh on which it lies, which the sizes in force are not of, where its type only has it.
-
-    On explicit axes shardings are part of the type.
-    """
-    if not isinstance(value, jax.Array):
+def in_sizes(value: Any, sizes: Sizes) -> Any:
+    """An argument as it is on a mesh of these sizes. Only on explicit axes is the mesh on which it lies part of its
+    type; otherwise it is left out, as the sizes in force are not those of that mesh."""
+    if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
         return value
     aval = jax.typeof(value)
     mesh = getattr(aval.sharding, "mesh", None)
-    if mesh is None or AxisType.Explicit in (mesh.axis_types or ()):
+    if mesh is None:
         return value
+    sharding = None
+    if axes_of_type(mesh, "Explicit"):
+        like = _substitute(mesh, sizes, _device_of(mesh))
+        sharding = jax.sharding.NamedSharding(like, aval.sharding.spec)
     return jax.ShapeDtypeStruct(
-        aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False)
+        aval.shape,
+        aval.dtype,
+        sharding=sharding,
+        weak_type=getattr(aval, "weak_type", False),
     )
 
 

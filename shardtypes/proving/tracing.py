@@ -11,7 +11,7 @@ import jax
 from shardtypes.proving.backward_lines import own_lines
 from shardtypes.proving.program import Program, read
 from shardtypes.proving.relation import Sizes
-from shardtypes.proving.substitution import on_no_mesh, sizes_in_force
+from shardtypes.proving.substitution import in_sizes, sizes_in_force
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def traced(
         return results
 
     leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
-    leaves = [on_no_mesh(leaf) for leaf in leaves]
+    leaves = [in_sizes(leaf, sizes) for leaf in leaves]
     with sizes_in_force(sizes, context, over_rows) as seen, own_lines():
         closed = jax.make_jaxpr(flat)(*leaves)
     met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
