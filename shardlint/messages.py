@@ -202,6 +202,15 @@ def axis_types_as_strings() -> str:
     return "axis_types are members of jax.sharding.AxisType, not strings"
 
 
+def mesh_shape_is_number(number: int | None) -> str:
+    example = "n" if number is None else number
+    return f"the shape of a mesh is a sequence, not a number: write ({example},)"
+
+
+def mesh_axis_of_size(number: int) -> str:
+    return f"an axis of a mesh has at least one device, not {number}: sizes of -1 are not filled in"
+
+
 def where_of_other_dtype(function: str, dtype: str) -> str:
     return f"{function}: where is {dtype}, it has to be boolean: compare it, or use astype(bool)"
 
@@ -209,6 +218,11 @@ def where_of_other_dtype(function: str, dtype: str) -> str:
 def no_axis_in_shape(axis: str, axes: Iterable[str]) -> str:
     known = ", ".join(repr(name) for name in axes)
     return f"the mesh has no axis {axis!r} (axes: {known})"
+
+
+def shape_not_by_name(axes: Sequence[str]) -> str:
+    example = f": mesh.shape[{axes[0]!r}]" if axes else ""
+    return f"the shape of a mesh is indexed by the name of one axis{example}; mesh.axis_sizes is a tuple"
 
 
 def may_run_again() -> str:

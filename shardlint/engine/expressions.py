@@ -324,8 +324,9 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         if isinstance(key, str):
             return _part(receiver, key)
         return replace(receiver, leaf=_entry(it, receiver.leaf), lead=None, names=None)
-    if isinstance(receiver, DictValue) and isinstance(index, Literal):
+    if isinstance(receiver, DictValue):
         report_missing_axis(it, frame, expr, receiver, index)
+    if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
         ctx = it.context(frame, expr.at)

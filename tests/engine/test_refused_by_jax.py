@@ -1,0 +1,146 @@
+"""Mistakes that the projects of others made and mended: JAX and flax refuse each of them, and run its right twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.engine.test_cases import found, project
+
+PRELUDE = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import mesh_utils
+from jax.sharding import AbstractMesh, Mesh, PartitionSpec as P
+one = jax.devices()[:1]
+"""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """⟨…⟩ is wrong, and right where it is what stands after it. Where another place is reported, ``line`` has it."""
+
+    code: str
+    program: str
+    right: str
+    line: str = ""
+
+    def source(self, wrong: bool) -> str:
+        start, _, rest = self.program.partition("⟨")
+        inside, _, end = rest.partition("⟩")
+        return f"{PRELUDE}\n{start}{inside if wrong else self.right}{end}\n"
+
+    def place(self) -> int:
+        """The line that is reported."""
+        source = self.source(wrong=True)
+        if self.line:
+            return source[: source.index(self.line)].count("\n") + 1
+        return len(PRELUDE.splitlines()) + 2 + self.program.split("⟨")[0].count("\n")
+
+
+_MESH = 'mesh = jax.make_mesh((1, 1), ("d", "t"))\n'
+MESHES = {
+    "a number for a mesh": Mistake(
+        "ST314", "mesh_utils.create_device_mesh(⟨1⟩, one)", "(1,)"
+    ),
+    "all devices for a mesh": Mistake(
+        "ST314", "mesh_utils.create_device_mesh(⟨len(one)⟩, one)", "[len(one)]"
+    ),
+    "as many as there are": Mistake(
+        "ST314",
+        "n = jax.device_count()\nmesh_utils.create_device_mesh(⟨n⟩)",
+        "(n,)",
+    ),
+    "a number by its name": Mistake(
+        "ST314", "mesh_utils.create_device_mesh(devices=one, mesh_shape=⟨1⟩)", "[1]"
+    ),
+    "a number for make_mesh": Mistake("ST314", 'jax.make_mesh(⟨1⟩, ("d",))', "(1,)"),
+    "a number for hybrid meshes": Mistake(
+        "ST314",
+        "mesh_utils.create_hybrid_device_mesh(⟨1⟩, 1, one, process_is_granule=True)",
+        "(1,)",
+    ),
+    "a number for abstract meshes": Mistake(
+        "ST314", 'AbstractMesh(⟨4⟩, ("d",))', "(4,)"
+    ),
+    "a size that is to be filled in": Mistake(
+        "ST314", 'jax.make_mesh(⟨(1, -1)⟩, ("d", "t"))', "(1, 1)"
+    ),
+    "no device along an axis": Mistake(
+        "ST314", "mesh_utils.create_device_mesh(⟨(1, 0)⟩, one)", "(1, 1)"
+    ),
+    "a list of devices": Mistake("ST314", 'Mesh(one, ⟨("d", "t")⟩)', '("d",)'),
+    "an array of them": Mistake("ST314", 'Mesh(np.array(one), ⟨("d", "t")⟩)', '"d"'),
+    "a number of devices": Mistake(
+        "ST314", 'Mesh(⟨jax.device_count()⟩, ("d",))', "jax.devices()"
+    ),
+    "sizes in a variable": Mistake(
+        "ST103", f'{_MESH}sizes = mesh.shape\nsizes[⟨"batch"⟩]', '"d"'
+    ),
+    "sizes in a dict": Mistake("ST103", f'{_MESH}dict(mesh.shape)[⟨"batch"⟩]', '"d"'),
+    "sizes of an object": Mistake(
+        "ST103",
+        f"""{_MESH}
+class Trainer:
+    def __init__(self, mesh):
+        self.mesh = mesh
+        self.sizes = mesh.shape
+
+    def replicas(self, name):
+        return self.sizes[name]
+
+Trainer(mesh).replicas(⟨"batch"⟩)""",
+        '"d"',
+        "return self.sizes[name]",
+    ),
+    "sizes in a helper": Mistake(
+        "ST103",
+        f"{_MESH}def size(sizes, name):\n    return sizes[name]\n\nsize(mesh.shape, ⟨'batch'⟩)",
+        "'t'",
+        "return sizes[name]",
+    ),
+    "a position": Mistake("ST103", f"{_MESH}mesh.shape[⟨0⟩]", '"d"'),
+    "two axes": Mistake("ST103", f'{_MESH}mesh.shape[⟨"d", "t"⟩]', '"d"'),
+    "the position of a name": Mistake(
+        "ST103", f'{_MESH}mesh.axis_names.index(⟨"batch"⟩)', '"d"'
+    ),
+    "the position in a variable": Mistake(
+        "ST103", f'{_MESH}names = mesh.axis_names\nnames.index(⟨"batch"⟩)', '"d"'
+    ),
+}
+MISTAKES = MESHES
+#: What looks like one of them and is none.
+SOUND = {
+    "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
+    "sizes that are added to": f'{_MESH}sizes = dict(mesh.shape)\nsizes["batch"] = 2\nsizes["batch"]',
+    "a size if there is one": f'{_MESH}mesh.shape.get("batch", 1)',
+    "a condition": f'{_MESH}n = mesh.shape["batch"] if "batch" in mesh.shape else 1',
+    "fewer slices than dimensions": "mesh_utils.create_hybrid_device_mesh((1, 1), 1, one, process_is_granule=True)",
+    "devices of one row": 'Mesh([one], ("d", "t"))',
+    "devices in rows": 'Mesh(np.array(one).reshape(-1, 1), ("d", "t"))',
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_it_is_found_where_jax_refuses_it(name: str, tmp_path: Path) -> None:
+    mistake = MISTAKES[name]
+    case = tmp_path / "case.py"
+    source = mistake.source(wrong=True)
+    case.write_text(source)
+    with pytest.raises((TypeError, ValueError, LookupError)):
+        exec(compile(source, str(case), "exec"), {"__name__": "case"})
+    assert found(project(tmp_path), case) == {(mistake.place(), mistake.code): 1}
+
+
+@pytest.mark.parametrize("name", [*MISTAKES, *SOUND])
+def test_nothing_is_found_where_jax_runs_it(name: str, tmp_path: Path) -> None:
+    sound = name in SOUND
+    source = f"{PRELUDE}\n{SOUND[name]}\n" if sound else MISTAKES[name].source(False)
+    case = tmp_path / "case.py"
+    case.write_text(source)
+    exec(compile(source, str(case), "exec"), {"__name__": "case"})
+    assert not found(project(tmp_path), case)
