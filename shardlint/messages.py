@@ -202,6 +202,13 @@ def axis_types_as_strings() -> str:
     return "axis_types are members of jax.sharding.AxisType, not strings"
 
 
+def position_of_no_parameter(
+    function: str, option: str, position: int, count: int
+) -> str:
+    takes = f"{count} argument{'' if count == 1 else 's'}"
+    return f"{function}: {option} has {position}, but the function takes {takes} by position, counted from 0"
+
+
 def mesh_shape_is_number(number: int | None) -> str:
     example = "n" if number is None else number
     return f"the shape of a mesh is a sequence, not a number: write ({example},)"

@@ -8,7 +8,8 @@ class WrongArguments(Rule):
     ## What it does
 
     Reports a call of a function of JAX with an argument too many, without one that it needs, or with a name that only
-    another library has for it (`dim`, `keepdim`).
+    another library has for it (`dim`, `keepdim`); and `static_argnums` or `donate_argnums` of `jax.jit` and
+    `jax.checkpoint`, and of flax's, that are the position of no parameter.
 
     ## Why is this bad
 

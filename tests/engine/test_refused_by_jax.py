@@ -10,9 +10,13 @@ import pytest
 from tests.engine.test_cases import found, project
 
 PRELUDE = """
+from functools import partial
+
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 from jax import lax
 from jax.experimental import mesh_utils
 from jax.sharding import AbstractMesh, Mesh, PartitionSpec as P
@@ -112,7 +116,173 @@ Trainer(mesh).replicas(⟨"batch"⟩)""",
         "ST103", f'{_MESH}names = mesh.axis_names\nnames.index(⟨"batch"⟩)', '"d"'
     ),
 }
-MISTAKES = MESHES
+_MODULES = """
+key = jax.random.key(0)
+x = jnp.ones((4, 8))
+variables = dict(variable_axes={"params": 0}, split_rngs={"params": True})
+
+class Layer(nn.Module):
+    @nn.compact
+    def __call__(self, x, mask=None, step=None):
+        return nn.Dense(8)(x), None
+"""
+TRANSFORMED = {
+    "axes of a scan": Mistake(
+        "ST211",
+        f"""{_MODULES}
+layers = nn.scan(Layer, **variables, in_axes=⟨(nn.broadcast,)⟩, length=3)
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return layers(name="layers")(x, x, x)
+Decoder().init(key, x)""",
+        "(nn.broadcast, nn.broadcast)",
+    ),
+    "axes of a scan that maps": Mistake(
+        "ST211",
+        f"""{_MODULES}
+layers = nn.scan(Layer, **variables, in_axes=⟨(0, 2)⟩)
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return layers(name="layers")(x, x, x)
+Decoder().init(key, x)""",
+        "(0, 0)",
+    ),
+    "steps of a scan": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        layers = nn.scan(Layer, **variables, in_axes=⟨(0, 1)⟩)
+        return layers(name="layers")(x, x, x)
+Decoder().init(key, x)""",
+        "(0, 0)",
+    ),
+    "the length of a scan": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.scan(Layer, **variables, length=⟨3⟩)()(x, x)
+Decoder().init(key, x)""",
+        "4",
+    ),
+    "a list of axes": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.scan(Layer, **variables, in_axes=⟨[0, 0]⟩)()(x, x, x)
+Decoder().init(key, x)""",
+        "(0, 0)",
+    ),
+    "axes of a method's scan": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Steps(nn.Module):
+    @partial(nn.scan, variable_broadcast="params", in_axes=⟨(0,)⟩)
+    @nn.compact
+    def __call__(self, x, a, b):
+        return x + a + b, None
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return Steps()(x, jnp.ones((3, 8)), jnp.ones((3, 8)))
+Decoder().init(key, x)""",
+        "(0, 0)",
+    ),
+    "axes of modules side by side": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.vmap(Layer, **variables, in_axes=⟨(0,)⟩)()(x, x)
+Decoder().init(key, x)""",
+        "(0, None)",
+    ),
+    "sizes of modules side by side": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.vmap(Layer, **variables, in_axes=⟨(0, 1)⟩)()(x, x)
+Decoder().init(key, x)""",
+        "(0, 0)",
+    ),
+    "results of modules side by side": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Dense(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return 2 * x
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.vmap(Dense, **variables, out_axes=⟨(0, 0)⟩)()(x)
+Decoder().init(key, x)""",
+        "0",
+    ),
+    "axes of a function of a module": Mistake(
+        "ST211",
+        f"""{_MODULES}
+class Decoder(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        mapped = nn.vmap(lambda layer, x: layer(x), **variables, in_axes=⟨(0, 0)⟩)
+        return mapped(Layer(), x)
+Decoder().init(key, x)""",
+        "(0,)",
+    ),
+    "axes of objects": Mistake(
+        "ST211",
+        """
+@nnx.vmap(in_axes=⟨(None,)⟩)
+def forward(model, x):
+    return model(x)
+forward(nnx.Linear(8, 3, rngs=nnx.Rngs(0)), jnp.ones((4, 8)))""",
+        "(None, 0)",
+    ),
+    "axes of a scan of objects": Mistake(
+        "ST211",
+        """
+@partial(nnx.scan, in_axes=⟨(nnx.Carry, 0, 0)⟩, out_axes=(nnx.Carry, 0))
+def steps(x, step):
+    return x + step, step
+steps(jnp.ones(3), jnp.ones((4, 3)))""",
+        "(nnx.Carry, 0)",
+    ),
+    "a static position": Mistake(
+        "ST220", "jax.jit(lambda x, n: x * n, static_argnums=⟨2⟩)", "1"
+    ),
+    "a position that is given away": Mistake(
+        "ST220",
+        "@partial(jax.jit, donate_argnums=⟨(0, 2)⟩)\ndef f(x, n):\n    return x",
+        "(0, 1)",
+    ),
+    "a static position of a checkpoint": Mistake(
+        "ST220",
+        "def f(x, n):\n    return x * n\n\njax.checkpoint(f, static_argnums=⟨(2,)⟩)(jnp.ones(3), 2)",
+        "(1,)",
+    ),
+    "a static position of a module": Mistake(
+        "ST220",
+        f"{_MODULES}\nnn.remat(Layer, static_argnums=⟨(4,)⟩)().init(key, x, x, 3)",
+        "(3,)",
+    ),
+    "a static position of an object": Mistake(
+        "ST220",
+        "nnx.remat(lambda x, n: x * n, static_argnums=⟨(2,)⟩)(jnp.ones(3), 2)",
+        "(1,)",
+    ),
+}
+MISTAKES = MESHES | TRANSFORMED
 #: What looks like one of them and is none.
 SOUND = {
     "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
@@ -120,6 +290,24 @@ SOUND = {
     "a size if there is one": f'{_MESH}mesh.shape.get("batch", 1)',
     "a condition": f'{_MESH}n = mesh.shape["batch"] if "batch" in mesh.shape else 1',
     "fewer slices than dimensions": "mesh_utils.create_hybrid_device_mesh((1, 1), 1, one, process_is_granule=True)",
+    "axes of each method": f"""{_MODULES}
+layers = nn.vmap(Layer, methods={{"__call__": dict(**variables, in_axes=(0, None))}})
+layers().init(key, x, jnp.ones((3, 8)))""",
+    "variables that are mapped": f"""{_MODULES}
+layers = nn.vmap(Layer, **variables, in_axes=None, axis_size=3)()
+one = nn.vmap(Layer, **variables, in_axes=None)()
+one.apply(layers.init(key, x), x)""",
+    "positions in the rest": "jax.jit(lambda x, *rest: x, static_argnums=(3,))",
+    "what a decorator takes": """
+def logged(function):
+    def inner(*args):
+        return function(*args[:2])
+    return inner
+@partial(jax.jit, static_argnums=(2,))
+@logged
+def f(x, n):
+    return x
+f(1, 2, 3)""",
     "devices of one row": 'Mesh([one], ("d", "t"))',
     "devices in rows": 'Mesh(np.array(one).reshape(-1, 1), ("d", "t"))',
 }
