@@ -209,6 +209,11 @@ def position_of_no_parameter(
     return f"{function}: {option} has {position}, but the function takes {takes} by position, counted from 0"
 
 
+def masks_of_ranks(ranks: Sequence[int]) -> str:
+    counts = ", ".join(map(str, ranks))
+    return f"combine_masks: the masks have {counts} dimensions, but all of them need the same number"
+
+
 def mesh_shape_is_number(number: int | None) -> str:
     example = "n" if number is None else number
     return f"the shape of a mesh is a sequence, not a number: write ({example},)"

@@ -282,7 +282,59 @@ steps(jnp.ones(3), jnp.ones((4, 3)))""",
         "(1,)",
     ),
 }
-MISTAKES = MESHES | TRANSFORMED
+_VARIABLE = """
+class Cached(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        cache = self.variable("cache", "key", INIT)
+        if self.has_variable("cache", "key"):
+            x = x + USE
+        return x
+Cached().init_with_output(jax.random.key(0), jnp.ones((2, 4, 8)))
+"""
+VARIABLES = {
+    "a size that is written out": Mistake(
+        "ST204",
+        _VARIABLE.replace("INIT", "jnp.zeros, ⟨(2, 5, 8)⟩, jnp.float32").replace(
+            "USE", "(jnp.ones((2, 4, 8)) + cache.value)"
+        ),
+        "(2, 4, 8)",
+        "x = x + (jnp",
+    ),
+    "dimensions of a variable": Mistake(
+        "ST208",
+        _VARIABLE.replace("INIT", "lambda: jnp.zeros((2, 8))").replace(
+            "USE", "jnp.sum(cache.value, axis=⟨2⟩).mean()"
+        ),
+        "1",
+    ),
+    "a parameter of a function": Mistake(
+        "ST204",
+        """
+class Scaled(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return x * self.param("scale", lambda key, shape: jnp.ones(shape), ⟨(4,)⟩)
+Scaled().init(jax.random.key(0), jnp.ones((2, 3)))""",
+        "(3,)",
+    ),
+    "ranks of masks": Mistake(
+        "ST204",
+        "nnx.combine_masks(jnp.ones((1, 1, 4, 4)), ⟨jnp.ones((4, 4))⟩)",
+        "jnp.ones((2, 1, 1, 4))",
+    ),
+    "sizes of masks": Mistake(
+        "ST204",
+        "nnx.combine_masks(jnp.ones((1, 1, 4, 4)), ⟨jnp.ones((2, 1, 1, 3))⟩)",
+        "jnp.ones((2, 1, 1, 4))",
+    ),
+    "masks of two inputs": Mistake(
+        "ST204",
+        "jnp.zeros((2, 1, 5, 5)) + nn.make_causal_mask(jnp.ones((2, ⟨6⟩)))",
+        "5",
+    ),
+}
+MISTAKES = MESHES | TRANSFORMED | VARIABLES
 #: What looks like one of them and is none.
 SOUND = {
     "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
@@ -290,6 +342,36 @@ SOUND = {
     "a size if there is one": f'{_MESH}mesh.shape.get("batch", 1)',
     "a condition": f'{_MESH}n = mesh.shape["batch"] if "batch" in mesh.shape else 1',
     "fewer slices than dimensions": "mesh_utils.create_hybrid_device_mesh((1, 1), 1, one, process_is_granule=True)",
+    "a cache of another length": """
+class Cached(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        filled = self.has_variable("cache", "key")
+        cache = self.variable("cache", "key", jnp.zeros, (2, 5, 8), jnp.float32)
+        if filled:
+            x = x + cache.value
+        return x
+x = jnp.ones((2, 4, 8))
+Cached().apply({"cache": {"key": x}}, x)
+Cached().init(jax.random.key(0), x)""",
+    "a cache of the arguments": """
+class Cached(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        cache = self.variable("cache", "key", jnp.zeros, x.shape)
+        return cache.value + jnp.ones((2, 5, 8))
+x = jnp.ones((2, 5, 8))
+variables = Cached().init(jax.random.key(0), x)
+Cached().apply(variables, jnp.ones((2, 4, 8)))""",
+    "a cache that grows": """
+class Cached(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        cache = self.variable("cache", "key", jnp.zeros, (2, 0, 8))
+        cache.value = jnp.concatenate([cache.value, x], 1)
+        y = cache.value + x
+        return self.perturb("y", y)
+Cached().init(jax.random.key(0), jnp.ones((2, 5, 8)))""",
     "axes of each method": f"""{_MODULES}
 layers = nn.vmap(Layer, methods={{"__call__": dict(**variables, in_axes=(0, None))}})
 layers().init(key, x, jnp.ones((3, 8)))""",
