@@ -209,6 +209,13 @@ def position_of_no_parameter(
     return f"{function}: {option} has {position}, but the function takes {takes} by position, counted from 0"
 
 
+def traced_size(function: str, name: str) -> str:
+    return (
+        f"{function}: {name} is an array that is traced, and has to be known when the function is compiled: "
+        "compute it with Python's numbers, from x.shape, or name it in static_argnames"
+    )
+
+
 def masks_of_ranks(ranks: Sequence[int]) -> str:
     counts = ", ".join(map(str, ranks))
     return f"combine_masks: the masks have {counts} dimensions, but all of them need the same number"

@@ -13,6 +13,7 @@ from shardlint.engine import (
     matching,
     mutation,
     sharding,
+    traced_sizes,
     transforms,
 )
 from shardlint.engine.annotations import resolve
@@ -124,6 +125,9 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         return given
     operands += named
     it.left = None
+    name = _called(func)
+    if name in traced_sizes.SIZED:
+        traced_sizes.check(it, frame, expr, name)
     return call(
         it,
         frame,
@@ -134,6 +138,15 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         tuple(o.at for o in operands),
         tuple(operands),
     )
+
+
+def _called(func: Value) -> str:
+    """The qualified name of a function of a library, or of a method of an array; '' for any other."""
+    if isinstance(func, ExternalValue):
+        return func.qualname
+    if isinstance(func, MethodValue) and isinstance(func.receiver, ArrayValue):
+        return f"jax.Array.{func.name}"
+    return ""
 
 
 def call(

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
+from shardlint.engine.traced_sizes import COMPUTING
 from tests.engine.test_cases import found, project
 
 PRELUDE = """
@@ -334,7 +337,89 @@ Scaled().init(jax.random.key(0), jnp.ones((2, 3)))""",
         "5",
     ),
 }
-MISTAKES = MESHES | TRANSFORMED | VARIABLES
+TRACED = {
+    name: Mistake(
+        "ST220", f"@jax.jit\ndef f(x):\n    {body}\nf(jnp.ones((2, 3)))", right
+    )
+    for name, body, right in (
+        (
+            "sizes of a slice",
+            "return lax.dynamic_slice(x, (0, 0), ⟨jnp.array((1, x.shape[1]))⟩)",
+            "(1, x.shape[1])",
+        ),
+        (
+            "sizes of a slice by name",
+            "return lax.dynamic_slice(x, (0, 0), slice_sizes=⟨jnp.array((1, 2))⟩)",
+            "np.array((1, 2))",
+        ),
+        (
+            "a size of a slice",
+            "n = jnp.argmax(x)\n    return lax.dynamic_slice_in_dim(x, 0, ⟨n⟩)",
+            "2",
+        ),
+        ("a traced shape", "return jnp.zeros(⟨jnp.array(x.shape)⟩)", "x.shape"),
+        ("a product", "return jnp.ones(⟨jnp.prod(jnp.array(x.shape))⟩)", "x.size"),
+        (
+            "a traced size",
+            "n = jnp.count_nonzero(x)\n    return jnp.full((2, ⟨n⟩), 0.0)",
+            "1",
+        ),
+        ("a count", "return jnp.arange(⟨jnp.sum(x > 0) + 1⟩)", "3"),
+        ("a reshape to it", "return x.reshape(⟨jnp.max(x).astype(int)⟩, -1)", "3"),
+        (
+            "a broadcast to it",
+            "return jnp.broadcast_to(x, (⟨jnp.argmin(x)⟩, 2, 3))",
+            "4",
+        ),
+        ("traced repetitions", "return jnp.tile(x, ⟨jnp.argmax(x)⟩)", "2"),
+        ("a number of points", "return jnp.linspace(0, 1, ⟨jnp.argmax(x)⟩)", "2"),
+        ("parts", "return jnp.split(x, ⟨jnp.argmax(x)⟩, axis=1)", "3"),
+        ("an axis", "return jnp.sum(x, axis=⟨jnp.argmin(x)⟩)", "1"),
+        ("classes", "return jax.nn.one_hot(jnp.argmax(x), ⟨jnp.max(x)⟩)", "4"),
+        (
+            "a shape of numbers",
+            "return jax.random.normal(jax.random.key(0), (⟨jnp.argmax(x)⟩,))",
+            "3",
+        ),
+        ("keys", "return jax.random.split(jax.random.key(0), ⟨jnp.argmax(x)⟩)", "3"),
+        ("the best", "return lax.top_k(x, ⟨jnp.argmax(x)⟩)", "2"),
+    )
+}
+TRACED |= {
+    "a size that is an argument": Mistake(
+        "ST220",
+        """
+def f(x, n):
+    return jnp.arange(n)
+
+@jax.jit
+def g(x, n: jax.Array):
+    return jnp.arange(⟨n⟩)
+g(jnp.ones(3), jnp.array(3))""",
+        "x.shape[0]",
+    ),
+    "a size in a scan": Mistake(
+        "ST220",
+        """
+@jax.jit
+def f(x):
+    def step(carry, row):
+        return carry, jnp.zeros(⟨jnp.argmax(row)⟩)
+    return lax.scan(step, 0, x)
+f(jnp.ones((2, 3)))""",
+        "row.shape",
+    ),
+    "a size in what is compiled by a call": Mistake(
+        "ST220",
+        """
+def f(x):
+    n = jnp.argmax(x)
+    return jnp.zeros(⟨n⟩)
+jax.jit(f)(jnp.ones((2, 3)))""",
+        "2",
+    ),
+}
+MISTAKES = MESHES | TRANSFORMED | VARIABLES | TRACED
 #: What looks like one of them and is none.
 SOUND = {
     "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
@@ -372,6 +457,37 @@ class Cached(nn.Module):
         y = cache.value + x
         return self.perturb("y", y)
 Cached().init(jax.random.key(0), jnp.ones((2, 5, 8)))""",
+    "a size from outside": """
+n = jnp.array(3)
+@jax.jit
+def f(x):
+    same = jnp.asarray(n)
+    return jnp.zeros(n) + jnp.arange(same)
+f(1)""",
+    "a size that is not traced": """
+@partial(jax.jit, static_argnums=1)
+def f(x, n):
+    return jnp.zeros(n) + jnp.arange(n)
+f(1, 3)""",
+    "a size that is computed at once": """
+@jax.jit
+def f(x):
+    with jax.ensure_compile_time_eval():
+        n = jnp.sum(jnp.arange(3))
+        return jnp.zeros(n)
+f(1)""",
+    "a size without compilation": """
+def f(x):
+    n = jnp.argmax(x)
+    return jnp.zeros(n), jnp.arange(jnp.argmax(x)), x.reshape(jnp.argmax(x), -1)
+f(jnp.arange(2))""",
+    "a size of a helper": """
+def points(n):
+    return jnp.arange(n)
+@jax.jit
+def f(x):
+    return points(3) + points(x.shape[0])
+f(jnp.ones(3)), points(jnp.array(3))""",
     "axes of each method": f"""{_MODULES}
 layers = nn.vmap(Layer, methods={{"__call__": dict(**variables, in_axes=(0, None))}})
 layers().init(key, x, jnp.ones((3, 8)))""",
@@ -393,6 +509,41 @@ f(1, 2, 3)""",
     "devices of one row": 'Mesh([one], ("d", "t"))',
     "devices in rows": 'Mesh(np.array(one).reshape(-1, 1), ("d", "t"))',
 }
+
+
+@pytest.mark.parametrize("name", sorted(COMPUTING))
+def test_what_computes_gives_traced_arrays(name: str) -> None:
+    function = getattr(jnp, name.removeprefix("jax.numpy."))
+    outside = jnp.array(3)
+    given = {
+        "arange": (3,),
+        "cumsum": (outside[None],),
+        "ones": ((),),
+        "sort": (outside[None],),
+        "where": (outside > 0, outside, outside),
+        "zeros": ((),),
+    }
+    twice = (
+        "add",
+        "dot",
+        "floor_divide",
+        "maximum",
+        "minimum",
+        "mod",
+        "multiply",
+        "power",
+    )
+    arguments = given.get(name.removeprefix("jax.numpy."), (outside,))
+    if name.removeprefix("jax.numpy.") in twice:
+        arguments = (outside, 1)
+    traced = []
+
+    def called(x: jax.Array) -> jax.Array:
+        traced.append(isinstance(function(*arguments), jax.core.Tracer))
+        return x
+
+    jax.jit(called)(outside)
+    assert traced == [True]
 
 
 @pytest.mark.parametrize("name", MISTAKES)
