@@ -216,6 +216,10 @@ def traced_size(function: str, name: str) -> str:
     )
 
 
+def other_tree(function: str, difference: str) -> str:
+    return f"{function}: the trees have other structures: {difference}; None is a tree without leaves"
+
+
 def masks_of_ranks(ranks: Sequence[int]) -> str:
     counts = ", ".join(map(str, ranks))
     return f"combine_masks: the masks have {counts} dimensions, but all of them need the same number"

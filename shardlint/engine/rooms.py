@@ -18,6 +18,7 @@ from shardlint.engine import (
     training,
     transforms,
     tree_functions,
+    tree_structures,
 )
 from shardlint.engine.sharding import (
     boundaries,
@@ -58,4 +59,5 @@ ROOMS = (
     training,
     transforms,
     tree_functions,
+    tree_structures,
 )

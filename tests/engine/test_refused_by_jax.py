@@ -419,7 +419,38 @@ jax.jit(f)(jnp.ones((2, 3)))""",
         "2",
     ),
 }
-MISTAKES = MESHES | TRANSFORMED | VARIABLES | TRACED
+TREES = {
+    f"trees: {given}": Mistake(
+        "ST220",
+        f"x = jnp.ones(3)\njax.tree.map(lambda *leaves: leaves[0], {given})",
+        right,
+    )
+    for given, right in (
+        ("(0, None), ⟨(x, x)⟩", "(x, None)"),
+        ("(0, 1, 2), ⟨(x, x)⟩", "(x, x, x)"),
+        ("{'a': 0}, ⟨{'b': x}⟩", "{'a': (x, x)}"),
+        ("{'a': 0}, ⟨(x,)⟩", "{'a': x}"),
+        ("((0, 1), 1), ⟨(x, x)⟩", "((x, x), x)"),
+        ("[0, 1], ⟨(x, x)⟩", "[x, x]"),
+        ("⟨None⟩, x", "0"),
+        ("(x, x), ⟨None⟩", "(None, None)"),
+        ("(x, x), ⟨x⟩", "(x, (x, x))"),
+        ("(0, 1), (x, x), ⟨(x,)⟩", "(x, None)"),
+        ("(0, (1, {'a': 0})), ⟨(x, (x, {}))⟩", "(x, (x, {'a': x}))"),
+    )
+}
+TREES["trees of a helper"] = Mistake(
+    "ST220",
+    """
+def broadcast_prefix(prefix, tree):
+    flat = []
+    jax.tree.map(lambda axis, part: flat.append(axis), prefix, tree)
+    return flat
+broadcast_prefix(⟨(0, None)⟩, (jnp.ones(3), jnp.ones(3)))""",
+    "(0, 1)",
+    "jax.tree.map(lambda axis",
+)
+MISTAKES = MESHES | TRANSFORMED | VARIABLES | TRACED | TREES
 #: What looks like one of them and is none.
 SOUND = {
     "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
@@ -488,6 +519,7 @@ def points(n):
 def f(x):
     return points(3) + points(x.shape[0])
 f(jnp.ones(3)), points(jnp.array(3))""",
+    "leaves of one's own": "jax.tree.map(lambda a, b: a, (0, None), (1, 2), is_leaf=lambda leaf: leaf is None)",
     "axes of each method": f"""{_MODULES}
 layers = nn.vmap(Layer, methods={{"__call__": dict(**variables, in_axes=(0, None))}})
 layers().init(key, x, jnp.ones((3, 8)))""",
