@@ -44,9 +44,11 @@ from shardlint.values import (
     CollectionValue,
     DictValue,
     DTypeValue,
+    EnumMember,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    Literal,
     MethodValue,
     PartialValue,
     SequenceValue,
@@ -214,6 +216,9 @@ def call(
             return classes.construct(it, frame, cls, args, kwargs, at, places, prefix)
         case InstanceValue():
             method = classes.attribute(it, frame, func, "__call__")
+            return call(it, frame, method, args, kwargs, at, places)
+        case Literal(value=EnumMember() as member):
+            method = classes.of_member(it, frame, member, "__call__")
             return call(it, frame, method, args, kwargs, at, places)
         case MethodValue():
             return _method(it, frame, func, args, kwargs, at, operands)

@@ -242,10 +242,14 @@ def _mixes_in(cls: ClassValue) -> bool:
     )
 
 
-def of_member(it: Interpreter, member: EnumMember, name: str) -> Value:
-    """``.value`` and ``.name`` of a member of an enumeration."""
+def of_member(it: Interpreter, frame: Frame, member: EnumMember, name: str) -> Value:
+    """``.value`` and ``.name`` of a member of an enumeration, and its methods."""
     if name == "name":
         return Literal(member.name)
+    if find_method(member.cls, name) is not None:
+        method = attribute(it, frame, member.cls, name)
+        is_function = isinstance(method, FunctionValue)
+        return PartialValue(method, (Literal(member),)) if is_function else method
     for statement in member.cls.node.body if name == "value" else ():
         if isinstance(statement, ir.Assign) and any(
             isinstance(t, ir.Name) and t.id == member.name for t in statement.targets

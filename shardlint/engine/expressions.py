@@ -254,7 +254,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case StackedValue(cls=cls):
             return classes.attribute(it, frame, cls, name)
         case Literal(value=EnumMember() as member):
-            return classes.of_member(it, member, name)
+            return classes.of_member(it, frame, member, name)
         case IntValue() | Literal(value=str()) if name == "value":
             return value  # of a member of an enumeration of ints or strings
         case SuperValue():

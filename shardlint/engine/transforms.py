@@ -50,6 +50,7 @@ _TRANSPARENT = frozenset(
     builtins.staticmethod builtins.classmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
+    haiku.transparent jax.profiler.annotate_function flax.linen.compact_name_scope atexit.register
     jax.experimental.custom_partitioning kauldron.typing.typechecked kauldron.ktyping.typechecked""".split()
 )
 #: Those of them that trace the function.
@@ -62,6 +63,10 @@ _TRACING = COMPILING | frozenset(
 _TRANSPARENT_BY_NAME = frozenset({"typed_shard_map", "typechecked", "scope"})
 _PARTIAL = "functools.partial"
 _WRAPS = "functools.wraps"
+#: They make decorators that leave functions as they are.
+_MAKING_DECORATORS = frozenset(
+    {_WRAPS, "haiku.name_like", "warnings.deprecated", "typing_extensions.deprecated"}
+)
 #: Holds one array and behaves like it.
 _BOX = "flax.nnx.Param"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
@@ -77,7 +82,14 @@ _PLACED = ("in_axes", "out_axes")
 
 
 @knows(
-    {*_TRANSPARENT, *_PARAMETERS, *layers.MADE, _PARTIAL, _BOX},
+    {
+        *_TRANSPARENT,
+        *_PARAMETERS,
+        *layers.MADE,
+        *_MAKING_DECORATORS,
+        _PARTIAL,
+        _BOX,
+    },
     last=_TRANSPARENT_BY_NAME,
 )
 def made(site: Site) -> Value | None:
@@ -104,7 +116,7 @@ def make(
     origin = _origin(args, kwargs, module, operands, _PARAMETERS.get(qualname, ()))
     if qualname == _PARTIAL and args:
         return PartialValue(args[0], tuple(args[1:]), tuple(kwargs.items()), origin)
-    if qualname == _WRAPS and module:
+    if qualname in _MAKING_DECORATORS and module:
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is
     if transparent(qualname):
         if args and isinstance(args[0], ClassValue) and qualname.startswith("flax."):

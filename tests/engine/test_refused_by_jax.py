@@ -450,7 +450,33 @@ broadcast_prefix(⟨(0, None)⟩, (jnp.ones(3), jnp.ones(3)))""",
     "(0, 1)",
     "jax.tree.map(lambda axis",
 )
-MISTAKES = MESHES | TRANSFORMED | VARIABLES | TRACED | TREES
+_ENUM = """
+import enum
+
+def centered(x, keep):
+    return x - jnp.mean(x, axis=-1, keepdims=keep)
+
+class Shaping(enum.Enum):
+    MEMBER = MADE
+
+    def __call__(self, x):
+        return self.value(x, ⟨False⟩)
+
+USE
+"""
+ENUMS = {
+    f"a function of an enumeration: {made}": Mistake(
+        "ST204",
+        _ENUM.replace("MADE", made).replace("USE", use),
+        "True",
+        "return x - jnp.mean",
+    )
+    for made, use in (
+        ("enum.member(centered)", "Shaping.MEMBER(jnp.ones((2, 3)))"),
+        ("partial(centered)", "Shaping.MEMBER(jnp.ones((2, 3)))"),
+    )
+}
+MISTAKES = MESHES | TRANSFORMED | VARIABLES | TRACED | TREES | ENUMS
 #: What looks like one of them and is none.
 SOUND = {
     "sizes of more than a mesh": f'{_MESH}dict(mesh.shape, batch=2)["batch"]',
