@@ -216,6 +216,13 @@ def traced_size(function: str, name: str) -> str:
     )
 
 
+def traced_slice() -> str:
+    return (
+        "indexing: a bound of the slice is an array that is traced, and has to be known when the function is compiled: "
+        "use lax.dynamic_slice with a size that is, or jnp.where"
+    )
+
+
 def other_tree(function: str, difference: str) -> str:
     return f"{function}: the trees have other structures: {difference}; None is a tree without leaves"
 

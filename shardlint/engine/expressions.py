@@ -16,6 +16,7 @@ from shardlint.engine import (
     iteration,
     lists,
     sharding,
+    traced_sizes,
     training,
     tree_functions,
     tree_paths,
@@ -314,6 +315,8 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             return StackedValue(stacked.cls, stacked.prefix)
         return Unknown("a type")
     index = operand(evaluate(it, frame, expr.index))
+    if isinstance(receiver, ArrayValue) and not receiver.numpy and _slices(index):
+        traced_sizes.check_slices(it, frame, expr.index)
     given = callables.method(it, frame, receiver, "__getitem__", [index], expr.at)
     if given is not None:
         return given
@@ -340,6 +343,18 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             # of a list or tuple that is no shape: not our business
             return Unknown("an index out of range")
         return it.op_error(frame, error, expr.at)
+
+
+def _slices(index: Value) -> bool:
+    """Whether a bound of a slice may be an array."""
+    parts = index.items if isinstance(index, SequenceValue) else (index,)
+    bounds = [
+        bound
+        for part in parts
+        if isinstance(part, SliceValue)
+        for bound in (part.lower, part.upper, part.step)
+    ]
+    return any(isinstance(bound, ArrayValue) for bound in bounds)
 
 
 def _entry(it: Interpreter, leaf: ArrayValue | None) -> ArrayValue | None:

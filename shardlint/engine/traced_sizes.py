@@ -89,6 +89,17 @@ def check(it: Interpreter, frame: Frame, call: ir.Call, qualname: str) -> None:
                 it.report(frame, "ST220", expr.at, text)
 
 
+def check_slices(it: Interpreter, frame: Frame, index: ir.Expr) -> None:
+    """Report a slice of an array whose start, stop or step is certainly traced."""
+    parts = index.items if isinstance(index, ir.Sequence) else (index,)
+    for part in parts:
+        if isinstance(part, ir.Slice):
+            bounds = (part.lower, part.upper, part.step)
+            found = [one for one in bounds if one and is_traced(it, frame, one)]
+            if found and is_compiled(it, frame):
+                it.report(frame, "ST220", found[0].at, messages.traced_slice())
+
+
 def _numbers(call: ir.Call, qualname: str) -> Iterator[tuple[str, ir.Expr]]:
     """The arguments that are numbers, or sequences of them, by their names."""
     if qualname == "jax.Array.reshape":

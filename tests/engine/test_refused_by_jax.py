@@ -382,6 +382,8 @@ TRACED = {
             "3",
         ),
         ("keys", "return jax.random.split(jax.random.key(0), ⟨jnp.argmax(x)⟩)", "3"),
+        ("a slice", "y = 2 * x\n    return jnp.abs(x)[:, : ⟨jnp.argmax(x)⟩]", "2"),
+        ("a start", "n = jnp.argmax(x)\n    return jnp.abs(x)[⟨n⟩ :]", "1"),
         ("the best", "return lax.top_k(x, ⟨jnp.argmax(x)⟩)", "2"),
     )
 }
