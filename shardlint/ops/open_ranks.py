@@ -23,7 +23,7 @@ _NOTHING = ArrayValue(None)
 def of_call(call: Call) -> Value:
     """The result, in the global view; an array of unknown rank where nothing more is known."""
     name, rule = _RULES.get(call.qualname, ("", None))
-    value = _first(call.args.get(name))
+    value = _first(name, call.args.get(name))
     if rule is None or value is None or value.dims is None:
         return _NOTHING
     if call.ctx.view is not None or call.ctx.explicit is not None or value.mesh:
@@ -31,15 +31,19 @@ def of_call(call: Call) -> Value:
     return rule(call, value, len(value.dims)) or _NOTHING
 
 
-def _first(value: Value | None) -> ArrayValue | None:
-    """An array, or the first of several of one rank."""
+def _first(name: str, value: Value | None) -> ArrayValue | None:
+    """An array, or the first of several of one rank; one array in their place stands for its rows."""
     if isinstance(value, SequenceValue):
         arrays = [one for one in value.items if isinstance(one, ArrayValue)]
         ranks = {None if one.dims is None else len(one.dims) for one in arrays}
         if len(arrays) < len(value.items) or len(ranks) != 1:
             return None
         return ArrayValue(arrays[0].dims)
-    return value if isinstance(value, ArrayValue) else None
+    if not isinstance(value, ArrayValue):
+        return None
+    if name != "arrays":
+        return value
+    return replace(value, dims=value.dims[1:]) if value.dims else None
 
 
 def _of_rank(value: ArrayValue, rank: int) -> ArrayValue:

@@ -32,6 +32,8 @@ CALLS = {
     "jnp.moveaxis(x, n, 0)": ((0, 1), "_ _"),
     "jnp.stack([x, x], axis=n)": ((0, 2), "_ _ _"),
     "jnp.concatenate([x, x], axis=n)": ((0, 1), "_ _"),
+    "jnp.stack(x, axis=n)": ((0, 1), "_ _"),
+    "jnp.concatenate(jnp.ones((2, 3, 4)), axis=n)": ((0, 1), "_ _"),
     "jnp.expand_dims(x, n)": ((0, 2), "_ _ _"),
     "jnp.triu(x, n)": ((0, 1), "2 3"),
     "jnp.trace(jnp.ones((2, 3, 4)), n)": ((0, 1), "4"),
