@@ -202,6 +202,45 @@ def axis_types_as_strings() -> str:
     return "axis_types are members of jax.sharding.AxisType, not strings"
 
 
+def position_of_no_parameter(
+    function: str, option: str, position: int, count: int
+) -> str:
+    takes = f"{count} argument{'' if count == 1 else 's'}"
+    return f"{function}: {option} has {position}, but the function takes {takes} by position, counted from 0"
+
+
+def traced_size(function: str, name: str) -> str:
+    return (
+        f"{function}: {name} is an array that is traced, and has to be known when the function is compiled: "
+        "compute it with Python's numbers, from x.shape, or name it in static_argnames"
+    )
+
+
+def traced_slice() -> str:
+    return (
+        "indexing: a bound of the slice is an array that is traced, and has to be known when the function is compiled: "
+        "use lax.dynamic_slice with a size that is, or jnp.where"
+    )
+
+
+def other_tree(function: str, difference: str) -> str:
+    return f"{function}: the trees have other structures: {difference}; None is a tree without leaves"
+
+
+def masks_of_ranks(ranks: Sequence[int]) -> str:
+    counts = ", ".join(map(str, ranks))
+    return f"combine_masks: the masks have {counts} dimensions, but all of them need the same number"
+
+
+def mesh_shape_is_number(number: int | None) -> str:
+    example = "n" if number is None else number
+    return f"the shape of a mesh is a sequence, not a number: write ({example},)"
+
+
+def mesh_axis_of_size(number: int) -> str:
+    return f"an axis of a mesh has at least one device, not {number}: sizes of -1 are not filled in"
+
+
 def where_of_other_dtype(function: str, dtype: str) -> str:
     return f"{function}: where is {dtype}, it has to be boolean: compare it, or use astype(bool)"
 
@@ -209,6 +248,11 @@ def where_of_other_dtype(function: str, dtype: str) -> str:
 def no_axis_in_shape(axis: str, axes: Iterable[str]) -> str:
     known = ", ".join(repr(name) for name in axes)
     return f"the mesh has no axis {axis!r} (axes: {known})"
+
+
+def shape_not_by_name(axes: Sequence[str]) -> str:
+    example = f": mesh.shape[{axes[0]!r}]" if axes else ""
+    return f"the shape of a mesh is indexed by the name of one axis{example}; mesh.axis_sizes is a tuple"
 
 
 def may_run_again() -> str:

@@ -442,6 +442,11 @@ _PREFIXES = (
     ("jax._src", "jax"),
     ("flax.linen.initializers", "jax.nn.initializers"),
     ("flax.nnx.initializers", "jax.nn.initializers"),
+    *(
+        (f"flax.linen.{name}", f"jax.nn.initializers.{name}")
+        for name in ("zeros", "ones", "zeros_init", "ones_init")
+    ),
+    ("flax.linen.normalize", "jax.nn.standardize"),
     ("flax.linen.tanh", "jax.numpy.tanh"),
     ("flax.nnx.tanh", "jax.numpy.tanh"),
     *(

@@ -157,20 +157,23 @@ class StringValue:
 class SequenceValue:
     """A tuple or list of known length; or (``keys``) an array of random keys, of which only the length is known.
     ``names`` are the fields of a NamedTuple. A ``kind`` may also be set, deque, or iterator: what it still gives.
-    ``either`` are the lists that it is one of, where two paths meet."""
+    ``either`` are the lists that it is one of, where two paths meet. ``of_mesh``: the axis names of a mesh."""
 
     items: tuple[Value, ...]
     kind: str = "tuple"
     names: tuple[str, ...] | None = None
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
+    of_mesh: bool = field(default=False, compare=False, repr=False)
 
 
 @frozen
 class DictValue:
-    """A dict whose keys are all known constants, in order. ``either`` are the dicts that it is one of."""
+    """A dict whose keys are all known constants, in order. ``either`` are the dicts that it is one of. ``of_mesh``: the
+    sizes of a mesh by its axes."""
 
     items: tuple[tuple[object, Value], ...]
     either: tuple[Value, ...] = field(default=(), compare=False, repr=False)
+    of_mesh: bool = field(default=False, compare=False, repr=False)
 
 
 @frozen

@@ -31,6 +31,8 @@ _KAULDRON = ("kauldron.typing.", "kauldron.ktyping.")
 _KAULDRON_DTYPES = {**JAXTYPING_DTYPES, "Int": "integer"}
 _ARRAYS = {"jax.Array", "jax.numpy.ndarray", "numpy.ndarray", "jaxtyping.Array", "jaxtyping.ArrayLike",
            "jax.typing.ArrayLike", "chex.Array", "flax.typing.Array"}  # fmt: skip
+#: What takes a string for each dimension.
+_ONE_BY_ONE = frozenset({"equinox.custom_types.Array"})
 _SCALARS = {"int", "float", "bool", "str", "complex"}
 _VARIABLES = frozenset({"typing.TypeVar", "typing_extensions.TypeVar"})
 _SEQUENCES = {"tuple": "tuple", "Tuple": "tuple", "list": "list", "List": "list", "Sequence": "list",
@@ -169,6 +171,8 @@ def _subscript(it: Interpreter, expr: ir.Subscript, module: str, depth: int) -> 
     form = array_form(name)
     if form is not None:
         return _array(it, form, items, module, expr, depth)
+    if name in _ONE_BY_ONE:
+        return _named_one_by_one(items, module, expr)
     last = name.rpartition(".")[2]
     if name == "shardtypes.Array" or (last == "Array" and name.startswith("shardlib")):
         return _stacked(it, items, module, depth)
@@ -286,6 +290,22 @@ def _array(
     except ShapeSyntaxError:
         return ArrayType(dtype, None, module, text_expr.at, text)
     return ArrayType(dtype, shape, module, text_expr.at, text)
+
+
+def _named_one_by_one(
+    items: tuple[ir.Expr, ...], module: str, expr: ir.Expr
+) -> ArrayType:
+    """``Array["a", 3, ...]``: a name or a number for each dimension."""
+    values = [item.value if isinstance(item, ir.Const) else None for item in items]
+    words = ["..." if value is Ellipsis else str(value) for value in values]
+    if not all(
+        word.isidentifier() or word.isdigit() or word == "..." for word in words
+    ):
+        return ArrayType(None, None, module, expr.at, "array")
+    if None in values or words.count("...") > 1:
+        return ArrayType(None, None, module, expr.at, "array")
+    text = " ".join(words)
+    return ArrayType(None, parse(text, "jaxtyping"), module, expr.at, text)
 
 
 def _stacked(

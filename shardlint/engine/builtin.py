@@ -40,6 +40,8 @@ def call(name: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None
         and len(args) == 1
         and (pairs := containers.as_dict(args[0])) is not None
     ):
+        if not kwargs:
+            return pairs
         return DictValue(tuple(dict([*pairs.items, *kwargs.items()]).items()))
     if name == "dict" and (not args or isinstance(args[0], DictValue)):
         held = args[0].items if args and isinstance(args[0], DictValue) else ()

@@ -13,6 +13,7 @@ from shardlint.engine import (
     matching,
     mutation,
     sharding,
+    traced_sizes,
     transforms,
 )
 from shardlint.engine.annotations import resolve
@@ -43,9 +44,11 @@ from shardlint.values import (
     CollectionValue,
     DictValue,
     DTypeValue,
+    EnumMember,
     ExternalValue,
     FunctionValue,
     InstanceValue,
+    Literal,
     MethodValue,
     PartialValue,
     SequenceValue,
@@ -124,6 +127,9 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         return given
     operands += named
     it.left = None
+    name = _called(func)
+    if name in traced_sizes.SIZED:
+        traced_sizes.check(it, frame, expr, name)
     return call(
         it,
         frame,
@@ -134,6 +140,15 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
         tuple(o.at for o in operands),
         tuple(operands),
     )
+
+
+def _called(func: Value) -> str:
+    """The qualified name of a function of a library, or of a method of an array; '' for any other."""
+    if isinstance(func, ExternalValue):
+        return func.qualname
+    if isinstance(func, MethodValue) and isinstance(func.receiver, ArrayValue):
+        return f"jax.Array.{func.name}"
+    return ""
 
 
 def call(
@@ -201,6 +216,9 @@ def call(
             return classes.construct(it, frame, cls, args, kwargs, at, places, prefix)
         case InstanceValue():
             method = classes.attribute(it, frame, func, "__call__")
+            return call(it, frame, method, args, kwargs, at, places)
+        case Literal(value=EnumMember() as member):
+            method = classes.of_member(it, frame, member, "__call__")
             return call(it, frame, method, args, kwargs, at, places)
         case MethodValue():
             return _method(it, frame, func, args, kwargs, at, operands)

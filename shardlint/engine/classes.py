@@ -13,6 +13,7 @@ from shardlint.engine.field_types import field_types
 from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
 from shardlint.engine.methods import find_method
+from shardlint.engine.module_variables import METHODS
 from shardlint.engine.positional_fields import (
     MAKING_DATACLASSES,
     is_field,
@@ -190,8 +191,8 @@ def attribute(
         return PartialValue(ExternalValue("dataclasses.replace"), (value,))
     if name in _RUNNING and isinstance(value, InstanceValue) and _is_flax_module(cls):
         return PartialValue(ExternalValue(f"{_MODULE}.{name}"), (value,))
-    if name == "param" and _is_flax_module(cls):
-        return ExternalValue(f"{_MODULE}.param")
+    if (name == "param" or name in METHODS) and _is_flax_module(cls):
+        return ExternalValue(f"{_MODULE}.{name}")
     return Unknown(f"no attribute {name} known of {cls.name}")
 
 
@@ -241,10 +242,14 @@ def _mixes_in(cls: ClassValue) -> bool:
     )
 
 
-def of_member(it: Interpreter, member: EnumMember, name: str) -> Value:
-    """``.value`` and ``.name`` of a member of an enumeration."""
+def of_member(it: Interpreter, frame: Frame, member: EnumMember, name: str) -> Value:
+    """``.value`` and ``.name`` of a member of an enumeration, and its methods."""
     if name == "name":
         return Literal(member.name)
+    if find_method(member.cls, name) is not None:
+        method = attribute(it, frame, member.cls, name)
+        is_function = isinstance(method, FunctionValue)
+        return PartialValue(method, (Literal(member),)) if is_function else method
     for statement in member.cls.node.body if name == "value" else ():
         if isinstance(statement, ir.Assign) and any(
             isinstance(t, ir.Name) and t.id == member.name for t in statement.targets

@@ -132,6 +132,8 @@ def _pairs(value: Value) -> dict[object, Value] | None:
 
 def as_dict(value: Value) -> DictValue | None:
     """``dict(value)`` of pairs whose keys are known."""
+    if isinstance(value, DictValue):
+        return DictValue(value.items, of_mesh=value.of_mesh)
     pairs = _pairs(value)
     return None if pairs is None else DictValue(tuple(pairs.items()))
 

@@ -16,6 +16,7 @@ from shardlint.engine import (
     iteration,
     lists,
     sharding,
+    traced_sizes,
     training,
     tree_functions,
     tree_paths,
@@ -254,7 +255,7 @@ def attribute(it: Interpreter, frame: Frame, value: Value, name: str, at: int) -
         case StackedValue(cls=cls):
             return classes.attribute(it, frame, cls, name)
         case Literal(value=EnumMember() as member):
-            return classes.of_member(it, member, name)
+            return classes.of_member(it, frame, member, name)
         case IntValue() | Literal(value=str()) if name == "value":
             return value  # of a member of an enumeration of ints or strings
         case SuperValue():
@@ -314,6 +315,8 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             return StackedValue(stacked.cls, stacked.prefix)
         return Unknown("a type")
     index = operand(evaluate(it, frame, expr.index))
+    if isinstance(receiver, ArrayValue) and not receiver.numpy and _slices(index):
+        traced_sizes.check_slices(it, frame, expr.index)
     given = callables.method(it, frame, receiver, "__getitem__", [index], expr.at)
     if given is not None:
         return given
@@ -324,8 +327,9 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
         if isinstance(key, str):
             return _part(receiver, key)
         return replace(receiver, leaf=_entry(it, receiver.leaf), lead=None, names=None)
-    if isinstance(receiver, DictValue) and isinstance(index, Literal):
+    if isinstance(receiver, DictValue):
         report_missing_axis(it, frame, expr, receiver, index)
+    if isinstance(receiver, DictValue) and isinstance(index, Literal):
         return dict(receiver.items).get(index.value, Unknown("no such key"))
     try:
         ctx = it.context(frame, expr.at)
@@ -339,6 +343,18 @@ def _subscript(it: Interpreter, frame: Frame, expr: ir.Subscript) -> Value:
             # of a list or tuple that is no shape: not our business
             return Unknown("an index out of range")
         return it.op_error(frame, error, expr.at)
+
+
+def _slices(index: Value) -> bool:
+    """Whether a bound of a slice may be an array."""
+    parts = index.items if isinstance(index, SequenceValue) else (index,)
+    bounds = [
+        bound
+        for part in parts
+        if isinstance(part, SliceValue)
+        for bound in (part.lower, part.upper, part.step)
+    ]
+    return any(isinstance(bound, ArrayValue) for bound in bounds)
 
 
 def _entry(it: Interpreter, leaf: ArrayValue | None) -> ArrayValue | None:

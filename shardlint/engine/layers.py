@@ -41,17 +41,6 @@ class _Layer:
     spatial: int = 0
 
 
-_POOLS = frozenset(
-    f"{library}.{name}_pool"
-    for library in ("flax.linen", "flax.nnx")
-    for name in ("avg", "max", "min")
-)
-_MASKS = {
-    "flax.linen.make_attention_mask": 2,
-    "flax.linen.attention.make_attention_mask": 2,
-}
-_MASKS |= {"flax.linen.make_causal_mask": 1, "flax.linen.attention.make_causal_mask": 1}
-_MASKS |= {"flax.nnx.make_attention_mask": 2, "flax.nnx.make_causal_mask": 1}
 _SAME = _Layer("same")
 _ONE = ("in_features", "out_features", "use_bias")
 _HEADS = ("num_heads", "in_features", "qkv_features", "out_features")
@@ -150,17 +139,11 @@ LAYERS = {
 
 
 #: What ``make`` knows.
-MADE = frozenset([*LAYERS, *_POOLS, *_MASKS, "haiku.get_parameter"])
+MADE = frozenset([*LAYERS, "haiku.get_parameter"])
 
 
 def make(qualname: str, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """The layer that a constructor makes, or what one of the functions beside them gives; None for any other."""
-    if qualname in _POOLS:
-        return _pooled(
-            {**dict(zip(("inputs", "window_shape"), args, strict=False)), **kwargs}
-        )
-    if qualname in _MASKS:
-        return _mask(args[: _MASKS[qualname]])
     if qualname == "haiku.get_parameter":
         sizes = sizes_argument(
             {**dict(zip(("name", "shape"), args, strict=False)), **kwargs}.get(
@@ -348,40 +331,6 @@ _RULES: dict[str, _Rule] = {
     "queries": _queried,
     "general": _general,
 }
-
-
-# --- functions beside the layers ---------------------------------------------------------------------------------
-
-
-def _pooled(given: dict[str, Value]) -> Value:
-    """A mean or maximum over windows, of which only batch and channels are known."""
-    value, window = given.get("inputs"), given.get("window_shape")
-    if (
-        not isinstance(value, ArrayValue)
-        or value.dims is None
-        or not isinstance(window, SequenceValue)
-    ):
-        return Unknown("what is pooled is not known")
-    count, rank = len(window.items), len(value.dims)
-    if rank < count + 1:
-        return Unknown("fewer dimensions than windows")
-    front, channels = value.dims[: rank - count - 1], value.dims[-1]
-    return ArrayValue((*front, *[Dimension(None)] * count, channels), value.dtype)
-
-
-def _mask(lengths: list[Value]) -> Value:
-    """``(…, 1, queries, keys)`` for inputs of ``(…, queries)`` and ``(…, keys)``."""
-    arrays = [
-        value for value in lengths if isinstance(value, ArrayValue) and value.dims
-    ]
-    if not arrays or len(arrays) < len(lengths):
-        return Unknown("what is masked is not known")
-    first, last = arrays[0].dims, arrays[-1].dims
-    if first is None or last is None or len(first) != len(last):
-        return Unknown("what is masked is not known")
-    return ArrayValue(
-        (*first[:-1], Dimension(Size.const(1)), first[-1], last[-1]), None
-    )
 
 
 def _out(layer: _Layer, options: dict[str, Value]) -> Dimension:

@@ -40,6 +40,12 @@ def namespace(site: Site) -> Value | None:
     return InstanceValue(NAMESPACE, tuple(site.kwargs.items()), exact=True)
 
 
+@knows(("enum.member",))
+def enum_member(site: Site) -> Value | None:
+    """``enum.member(value)``: the value, which the member's ``.value`` is."""
+    return site.args[0] if len(site.args) == 1 else None
+
+
 @knows(("math.prod", "numpy.prod"))
 def product(site: Site) -> Value | None:
     """``prod(sizes)``."""

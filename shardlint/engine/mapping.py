@@ -31,6 +31,7 @@ from shardlint.values import (
     Unknown,
     Value,
     WrappedValue,
+    size_in,
 )
 from shardtypes.lang import Different, Size, compare, format_shape
 from shardtypes.lang.messages import sharded_differently, sharded_over
@@ -65,6 +66,14 @@ class _Wrong(Exception):
         self.related = tuple(related)
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The arguments in front of those that have axes: how many, and what they are in messages."""
+
+    count: int = 0
+    words: str = ""
+
+
 @dataclass(slots=True)
 class _Mapped:
     """What a call maps over: each mapped array by its name in messages, with the axis and the mapped size."""
@@ -77,6 +86,7 @@ class _Mapped:
     any: bool = False
     # of the positional arguments that are mapped arrays
     positions: set[int] = field(default_factory=set)
+    before: Before = Before()
     # how the mapped dimensions lie on the mesh, where that is followed
     axes: set[Axes] = field(default_factory=set)
     # the same on explicit axes, by argument
@@ -211,16 +221,10 @@ def call_mapped(
             mapped.any = True
             mapped.sizes.insert(0, ("axis_size", size.size))
         mapped.agree(frame)
-        if (
-            mapped.certain
-            and not mapped.any
-            and "axis_size" not in options
-            and (args or kwargs)
-        ):
-            if not mapped.lenient and not _is_partly_unknown([*args, *kwargs.values()]):
-                raise _Wrong(
-                    "no argument is mapped: in_axes needs an axis for at least one"
-                )
+        if _maps_nothing(mapped, func, [*args, *kwargs.values()]):
+            raise _Wrong(
+                "no argument is mapped: in_axes needs an axis for at least one"
+            )
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
     is_certain = mapped.certain and "axis_size" not in options and len(mapped.axes) == 1
@@ -259,6 +263,15 @@ def call_mapped(
         return _report(it, frame, func, at, wrong)
 
 
+def _maps_nothing(mapped: _Mapped, func: WrappedValue, given: list[Value]) -> bool:
+    """Whether certainly no argument tells how often to call the function, and nothing else does."""
+    if not given or not mapped.certain or mapped.any or mapped.lenient:
+        return False
+    if func.kind.startswith("flax."):
+        return False  # variables may be mapped
+    return "axis_size" not in dict(func.options) and not _is_partly_unknown(given)
+
+
 def _on_one_device(name: str, dim: Dimension) -> Size | None:
     """How many of the examples that are mapped over one device has: ``pmap`` gives it one."""
     return Size.const(1) if name.endswith("pmap") else dim.size
@@ -279,10 +292,7 @@ def _arguments(
             wanted = [wanted[i] if i < len(wanted) else _ZERO for i in range(len(args))]
         if len(wanted) != len(args):
             if axes.kind != "list":  # a list may have grown unseen
-                entries = _count(len(wanted), "entry", "entries")
-                raise _Wrong(
-                    f"in_axes has {entries} for {_count(len(args), 'argument')}"
-                )
+                raise _miscounted(len(wanted), len(args), mapped.before)
             wanted = [Unknown("in_axes is not known")] * len(args)
     elif is_none(axes) or static_int(axes) is not None:
         wanted = [axes] * len(args)
@@ -290,9 +300,8 @@ def _arguments(
         wanted = [Unknown("in_axes is not known")] * len(args)
     inner: list[Value] = []
     for index, (value, one) in enumerate(zip(args, wanted, strict=True)):
-        inner.append(
-            value if index in static else mapped.one(value, one, f"argument {index}")
-        )
+        what = f"argument {index + mapped.before.count}"
+        inner.append(value if index in static else mapped.one(value, one, what))
         if inner[-1] is not value and isinstance(value, ArrayValue):
             mapped.positions.add(index)
     named = {
@@ -300,6 +309,54 @@ def _arguments(
         for name, value in kwargs.items()
     }
     return inner, named
+
+
+def _miscounted(axes: int, arguments: int, before: Before) -> _Wrong:
+    entries = _count(axes, "entry", "entries")
+    given = f"{_count(arguments, 'argument')} {before.words}".rstrip()
+    return _Wrong(f"in_axes has {entries} for {given}")
+
+
+def refused_axes(
+    it: Interpreter,
+    frame: Frame,
+    func: WrappedValue,
+    args: list[Value],
+    before: Before,
+    at: int,
+) -> bool:
+    """Report what is certainly wrong with the axes of arguments, for transformations that are no ``jax.vmap``; whether
+    something is."""
+    name = _called(func)
+    given = args[before.count :]
+    options = dict(func.options)
+    axes = options.get("in_axes", _ZERO)
+    mapped = _Mapped(name, lenient=False, before=before)
+    try:
+        if isinstance(axes, SequenceValue) and axes.kind == "list":
+            raise _Wrong("in_axes is a list, and the arguments are a tuple")
+        _arguments(mapped, options, given, {}, frozenset())
+        for option in ("length", "axis_size"):
+            size = size_in(options.get(option))
+            if size is not None:
+                mapped.sizes.insert(0, (option, size))
+        mapped.agree(frame)
+    except _Wrong as wrong:
+        _report(it, frame, func, at, wrong)
+        return True
+    return False
+
+
+def count_axes(
+    it: Interpreter, frame: Frame, func: WrappedValue, args: list[Value], at: int
+) -> None:
+    """Report a tuple of axes that are more or fewer than the arguments."""
+    axes = dict(func.options).get("in_axes", _ZERO)
+    if not isinstance(axes, SequenceValue) or axes.kind != "tuple":
+        return
+    if len(axes.items) != len(args):
+        wrong = _miscounted(len(axes.items), len(args), Before())
+        _report(it, frame, func, at, wrong)
 
 
 def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
@@ -439,7 +496,7 @@ def _report(
     it: Interpreter, frame: Frame, func: WrappedValue, at: int, wrong: _Wrong
 ) -> Value:
     """At the axes where they are written in this module, else at the call."""
-    text = f"{func.kind.rpartition('.')[2]}: {wrong.message}"
+    text = f"{_called(func)}: {wrong.message}"
     if func.origin is not None and func.origin[0] == frame.module:
         it.report(
             frame,
@@ -452,6 +509,11 @@ def _report(
     else:
         it.report(frame, wrong.code, at, text, wrong.witness, wrong.related)
     return Unknown("an error was reported here")
+
+
+def _called(func: WrappedValue) -> str:
+    """The name of the transformation, in messages."""
+    return func.kind.partition(".<")[0].rpartition(".")[2]
 
 
 def _kind(axes: Value) -> str:

@@ -9,8 +9,9 @@ from shardlint import ir
 from shardlint.engine import (
     custom_rules,
     layers,
-    scanned_modules,
+    module_transforms,
     sharding,
+    static_positions,
 )
 from shardlint.engine.custom_rules import CUSTOM
 from shardlint.engine.decorators import passes_on
@@ -49,6 +50,7 @@ _TRANSPARENT = frozenset(
     builtins.staticmethod builtins.classmethod shardtypes.checked.typechecked flax.nnx.jit
     flax.linen.jit flax.linen.remat flax.nnx.remat flax.linen.checkpoint chex.assert_max_traces
     equinox.internal.noinline jax.custom_batching.custom_vmap typing.final
+    haiku.transparent jax.profiler.annotate_function flax.linen.compact_name_scope atexit.register
     jax.experimental.custom_partitioning kauldron.typing.typechecked kauldron.ktyping.typechecked""".split()
 )
 #: Those of them that trace the function.
@@ -61,16 +63,33 @@ _TRACING = COMPILING | frozenset(
 _TRANSPARENT_BY_NAME = frozenset({"typed_shard_map", "typechecked", "scope"})
 _PARTIAL = "functools.partial"
 _WRAPS = "functools.wraps"
+#: They make decorators that leave functions as they are.
+_MAKING_DECORATORS = frozenset(
+    {_WRAPS, "haiku.name_like", "warnings.deprecated", "typing_extensions.deprecated"}
+)
 #: Holds one array and behaves like it.
 _BOX = "flax.nnx.Param"
 _REDUCING = frozenset({"jax.lax.psum", "jax.lax.pmean", "jax.lax.pmax", "jax.lax.pmin"})
-_PARAMETERS = {**DERIVATIVES, **MAPPINGS, **CUSTOM, **manual_calls.PARAMETERS}
+_PARAMETERS = {
+    **DERIVATIVES,
+    **MAPPINGS,
+    **CUSTOM,
+    **manual_calls.PARAMETERS,
+    **module_transforms.PARAMETERS,
+}
 #: Options whose place in the program findings are about.
 _PLACED = ("in_axes", "out_axes")
 
 
 @knows(
-    {*_TRANSPARENT, *_PARAMETERS, *layers.MADE, _PARTIAL, _BOX, scanned_modules.SCAN},
+    {
+        *_TRANSPARENT,
+        *_PARAMETERS,
+        *layers.MADE,
+        *_MAKING_DECORATORS,
+        _PARTIAL,
+        _BOX,
+    },
     last=_TRANSPARENT_BY_NAME,
 )
 def made(site: Site) -> Value | None:
@@ -97,7 +116,7 @@ def make(
     origin = _origin(args, kwargs, module, operands, _PARAMETERS.get(qualname, ()))
     if qualname == _PARTIAL and args:
         return PartialValue(args[0], tuple(args[1:]), tuple(kwargs.items()), origin)
-    if qualname == _WRAPS and module:
+    if qualname in _MAKING_DECORATORS and module:
         return ExternalValue(_WRAPS)  # as a decorator it leaves the wrapper as it is
     if transparent(qualname):
         if args and isinstance(args[0], ClassValue) and qualname.startswith("flax."):
@@ -110,9 +129,9 @@ def make(
         return args[0]
     names = _PARAMETERS.get(qualname)
     if names is None:
-        if qualname == scanned_modules.SCAN:
-            return scanned_modules.make(args, kwargs)
         return layers.make(qualname, args, kwargs)
+    if qualname in module_transforms.PARAMETERS:
+        return module_transforms.make(qualname, args, kwargs, origin, module)
     if not args:
         return PartialValue(ExternalValue(qualname), (), tuple(kwargs.items()), origin)
     if not _callable(args[0]):
@@ -174,6 +193,7 @@ def decorate(
 ) -> Value:
     """``@wrapper`` on a function; ``expr`` is the decorator."""
 
+    static_positions.decorated(it, frame, wrapper, func, expr.at)
     bounded = sharding.decorate(it, frame, wrapper, func, expr)
     if bounded is not None:
         return bounded
@@ -226,8 +246,8 @@ def call_wrapped(
             it, func, args, layers.call(it, frame, func, args, at, places)
         )
         return layer_names.applied(it, frame, func, args, at, result)
-    if func.kind in (scanned_modules.SCAN, scanned_modules.LAYERS_OF):
-        return scanned_modules.call(func, args)
+    if func.kind in module_transforms.KINDS:
+        return module_transforms.call(it, frame, func, args, kwargs, at, places)
     if func.kind in CUSTOM:
         it.by_hand += not custom_rules.is_local(it, func)
         return it.call(frame, func.func, args, kwargs, at, places, operands)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from shardlint.ops import same_dtypes, sharding
+from shardlint.ops import open_ranks, same_dtypes, sharding
 from shardlint.ops.misfits import refuse
 from shardlint.ops.registry import (
     Call,
@@ -147,7 +147,7 @@ def _run(found: Model, call: Call) -> Value:
     try:
         result = found.function(call)
     except UnknownArgument:
-        result = ArrayValue(None)
+        result = open_ranks.of_call(call)
     if found.alike:
         same_dtypes.check(call, found.alike)
     return result

@@ -74,6 +74,33 @@ _STAND_IN = {
 }
 
 
+#: Parameters that say sizes alone: of one that is not known the result has an unknown size.
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "jax.numpy.repeat": ("repeats",),
+    "jax.numpy.tile": ("reps",),
+    "jax.numpy.pad": ("pad_width",),
+    "jax.numpy.resize": ("new_shape",),
+    **{
+        f"jax.numpy.fft.{name}": ("n",)
+        for name in "fft ifft rfft irfft hfft ihfft".split()
+    },
+    **{
+        f"jax.ops.segment_{name}": ("num_segments",)
+        for name in "sum prod min max".split()
+    },
+}
+#: Those of them whose length the rank of the result may depend on.
+_MAYBE_SEVERAL = frozenset({"reps", "new_shape"})
+#: Parameters on which values depend, but no shape and no dtype, and what stands for one that is not known.
+_ZERO = IntValue(Size.const(0))
+_STAND_INS: dict[tuple[str, str], Value] = {
+    ("jax.numpy.triu", "k"): _ZERO,
+    ("jax.numpy.tril", "k"): _ZERO,
+    ("jax.numpy.trace", "offset"): _ZERO,
+    ("jax.numpy.linalg.norm", "ord"): Literal(None),
+}
+
+
 def is_lowered(qualname: str) -> bool:
     """Whether there is a lowering, of a function that talks to no other device."""
     return qualname in LOWERINGS and qualname not in _COLLECTIVES
@@ -207,12 +234,42 @@ class _Reading:
 
     def arguments(self, signature: Signature) -> BoundArguments:
         """As the lowering takes them. Raises Unsupported for one that is not known."""
-        given = {
-            name: self.given(self.call[name])
-            for name in signature.parameters
-            if name in self.call.args
-        }
+        numbers = NUMBERS.get(self.call.qualname, ())
+        given = {}
+        for name in signature.parameters:
+            if name in self.call.args:
+                value = self.call[name]
+                if name in numbers:
+                    value = self._numbered(value, name not in _MAYBE_SEVERAL)
+                elif isinstance(value, (Unknown, IntValue)) and self.ctx.view is None:
+                    value = self._without_shape(name, value)
+                given[name] = self.given(value)
         return BoundArguments(signature, given)
+
+    def _numbered(self, value: Value, is_one: bool) -> Value:
+        """An argument that says sizes, with others for those that are not known. ``is_one``: whatever it is, it makes
+        one size."""
+        match value:
+            case IntValue(size=None) | ArrayValue(dims=()):
+                return IntValue(self._opaque())
+            case Unknown() | ArrayValue() if is_one:
+                return IntValue(self._opaque())
+            case SequenceValue(items=items):
+                numbers = tuple(self._numbered(item, True) for item in items)
+                return replace(value, items=numbers)
+            case _:
+                return value
+
+    def _without_shape(self, name: str, value: Value) -> Value:
+        """An argument on which no shape depends, as one that is known."""
+        stand_in = _STAND_INS.get((self.call.qualname, name))
+        is_known = isinstance(value, IntValue) and value.size is not None
+        return value if is_known or stand_in is None else stand_in
+
+    def _opaque(self) -> Size:
+        """A size that is not known."""
+        self.opaque += 1
+        return Size.symbol(f"?{self.opaque}")
 
     def given(self, value: Value) -> Any:
         """An argument as lowerings take it. Raises Unsupported for one that is not known."""
@@ -272,8 +329,7 @@ class _Reading:
 
     def _size(self, dim: Dimension) -> Dim:
         if dim.size is None:
-            self.opaque += 1
-            return Size.symbol(f"?{self.opaque}")
+            return self._opaque()
         found: Dim = simple(dim.size)
         return found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from shardlint import messages
 from shardlint.ops.application import apply
 from shardlint.ops.arrays import product, with_dims
 from shardlint.ops.indexing import AT, index_array
@@ -261,8 +262,8 @@ def _string_method(text: str, name: str, args: Sequence[Value]) -> Value:
 
 
 def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> Value:
-    if name == "index" and len(args) == 1 and args[0] in value.items:
-        return IntValue(Size.const(value.items.index(args[0])))
+    if name == "index" and len(args) == 1:
+        return _position(value, args[0])
     if name == "copy":
         return replace(value)
     if name == "_asdict" and value.names is not None:
@@ -270,15 +271,23 @@ def _sequence_method(value: SequenceValue, name: str, args: Sequence[Value]) -> 
     return Unknown(f".{name}() of a {value.kind}")
 
 
+def _position(value: SequenceValue, item: Value) -> Value:
+    """``sequence.index(item)``."""
+    if item in value.items:
+        return IntValue(Size.const(value.items.index(item)))
+    text = item.value if isinstance(item, Literal) else None
+    if value.of_mesh and isinstance(text, str):
+        names = [str(axis.value) for axis in value.items if isinstance(axis, Literal)]
+        raise OpError("ST103", messages.no_axis_in_shape(text, names))
+    return Unknown(f".index() of a {value.kind}")
+
+
 def _dict_method(value: DictValue, name: str, args: Sequence[Value]) -> Value:
-    if name == "items":
+    view = _VIEWS.get(name)
+    if view is not None:
         return SequenceValue(
-            tuple(SequenceValue((_key(key), item)) for key, item in value.items), "list"
+            tuple(view(key, item) for key, item in value.items), "list"
         )
-    if name == "keys":
-        return SequenceValue(tuple(_key(key) for key, _ in value.items), "list")
-    if name == "values":
-        return SequenceValue(tuple(item for _, item in value.items), "list")
     if name == "copy":
         return replace(value)  # another object: a change of one is none of the other
     if name == "get" and args:
@@ -293,3 +302,15 @@ def _key(key: object) -> Value:
     if isinstance(key, int) and not isinstance(key, bool):
         return IntValue(Size.const(key))
     return Literal(key)
+
+
+def _entry(key: object, item: Value) -> Value:
+    return SequenceValue((_key(key), item))
+
+
+#: What the views of a dict give of each entry.
+_VIEWS: dict[str, Callable[[object, Value], Value]] = {
+    "items": _entry,
+    "keys": lambda key, _: _key(key),
+    "values": lambda _, item: item,
+}

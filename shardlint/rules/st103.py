@@ -10,7 +10,7 @@ class UnknownMeshAxis(Rule):
     Reports a mesh axis that no mesh has: neither the configured one nor, for annotations, one that some code of the
     project makes or that `pmap` or `vmap` names. Without a configured mesh the meshes that the project makes count,
     where all of them are written out and the module names some of their axes: annotations or, where no mesh is in
-    force, the spec of a constraint itself.
+    force, the spec of a constraint itself. `mesh.shape[…]` and `mesh.axis_names.index(…)` are asked as well.
 
     ## Why is this bad
 

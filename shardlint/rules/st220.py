@@ -8,7 +8,10 @@ class WrongArguments(Rule):
     ## What it does
 
     Reports a call of a function of JAX with an argument too many, without one that it needs, or with a name that only
-    another library has for it (`dim`, `keepdim`).
+    another library has for it (`dim`, `keepdim`); and `static_argnums` or `donate_argnums` of `jax.jit` and
+    `jax.checkpoint`, and of flax's, that are the position of no parameter. In compiled code also an array where a
+    function needs a number: as a shape, a size, an axis or a bound of a slice. And trees that `jax.tree.map` cannot go
+    through together, since a tuple, a dict or None in the first is something else in another.
 
     ## Why is this bad
 

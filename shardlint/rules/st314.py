@@ -8,7 +8,7 @@ class InvalidMesh(Rule):
     ## What it does
 
     Reports a mesh whose axis names do not fit its devices: more or fewer of them than the array of devices has
-    dimensions, or one name twice.
+    dimensions, or one name twice; and a mesh whose shape is no sequence of positive sizes.
 
     ## Why is this bad
 

@@ -147,6 +147,49 @@ def test_layers_give_what_their_library_gives(
     assert (None in sizes) == (layer in MOVING)
 
 
+FUNCTIONS = [
+    f"{library}.{call}"
+    for library in ("nn", "nnx")
+    for call in (
+        "make_causal_mask(jnp.ones((2, 6)))",
+        "make_causal_mask(jnp.ones((2, 6)), 1)",
+        "make_causal_mask(jnp.ones((2, 6)), dtype=jnp.bool_)",
+        "make_attention_mask(jnp.ones((2, 6)), jnp.ones((2, 5)))",
+        "make_attention_mask(jnp.ones((2, 6)), jnp.ones((2, 5)), jnp.equal, 2, jnp.int8)",
+        "combine_masks(jnp.ones((2, 1, 6, 6)), None, jnp.ones((1, 1, 6, 6)))",
+        "combine_masks(jnp.ones((2, 6)) > 0, dtype=jnp.bfloat16)",
+        "dot_product_attention(jnp.ones((2, 6, 4, 8)), jnp.ones((2, 5, 4, 8)), jnp.ones((2, 5, 4, 8)))",
+        "pool(jnp.ones((2, 6, 8)), 0.0, jax.lax.add, (2,), (1,), 'SAME')",
+        "avg_pool(jnp.ones((2, 6, 6, 8)), (2, 2))",
+        "max_pool(jnp.ones((6, 8)), (2,))",
+    )
+]
+FUNCTIONS += [
+    "nn.dot_product_attention(jnp.ones((2, 6, 4, 8)), jnp.ones((2, 5, 4, 8)), jnp.ones((2, 5, 4, 3)))",
+    "nn.dot_product_attention_weights(jnp.ones((2, 6, 4, 8)), jnp.ones((2, 5, 4, 8)))",
+    "nn.normalize(jnp.ones((2, 8)))",
+    "nn.zeros(KEY, (2, 3))",
+    "nn.ones_init()(KEY, (2, 3))",
+    "nn.unbox(jnp.ones((2, 3)))",
+    "nn.merge_param('x', None, jnp.ones((2, 3)))",
+]
+
+
+@pytest.mark.parametrize("call", FUNCTIONS)
+def test_functions_give_what_their_library_gives(call: str) -> None:
+    program = PROGRAM.replace("y = layer(jnp.ones(SHAPE))", f"y = {call}")
+    found = inferred(program.replace("LAYER", "0"))
+    names = {"nn": nn, "nnx": nnx, "jax": jax, "jnp": jnp, "KEY": jax.random.key(0)}
+    wanted = eval(call, names)
+    assert isinstance(found, ArrayValue) and found.dims is not None
+    sizes = [dim.size.constant if dim.size is not None else None for dim in found.dims]
+    assert len(sizes) == wanted.ndim
+    pairs = zip(sizes, wanted.shape, strict=True)
+    assert all(size in (None, real) for size, real in pairs), (sizes, wanted.shape)
+    assert (None in sizes) == ("pool" in call)
+    assert found.dtype in (None, str(wanted.dtype))
+
+
 SCANNED = """
 import flax.linen as nn, jax, jax.numpy as jnp
 

@@ -27,6 +27,7 @@ from shardlint.outline import RULES_CONTEXTS, RULES_SETTERS
 from shardlint.values import (
     ArrayValue,
     ExternalValue,
+    FunctionValue,
     MeshValue,
     PartialValue,
     SequenceValue,
@@ -204,6 +205,11 @@ def parameter(site: Site) -> Value | None:
         )
         spec, init = names_of(init), init.args[0]
     array = made(site, init, site.args[2:])
+    if array is None and isinstance(init, FunctionValue) and site.it.view is None:
+        # flax holds what is there against what the function makes
+        given = [Unknown("a key"), *site.args[2:]]
+        found = site.it.call(site.frame, init, given, {}, site.at)
+        array = found if isinstance(found, ArrayValue) else None
     if array is None:
         return None
     return _named_param(site, array, spec, logical, site.operand(1, "init_fn"))

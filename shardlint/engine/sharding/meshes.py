@@ -20,6 +20,7 @@ from shardlint.engine.sharding.site import Site
 from shardlint.jax_version import Version
 from shardlint.values import (
     ArrayValue,
+    CollectionValue,
     DictValue,
     Dimension,
     ExternalValue,
@@ -27,6 +28,7 @@ from shardlint.values import (
     Literal,
     MeshValue,
     SequenceValue,
+    SliceValue,
     Unknown,
     Value,
     number_in,
@@ -51,6 +53,12 @@ _ABSTRACT_EXPLICIT: Version = (0, 11, 1)
 #: A function that was taken away, and the release that did.
 _USE_MESH = frozenset({"jax.sharding.use_mesh", "jax.sharding_impls.use_mesh"})
 _WITHOUT_USE_MESH: Version = (0, 7, 1)
+#: One device, of which nothing more is known.
+DEVICE = Unknown("a device")
+_DEVICES = frozenset({"jax.devices", "jax.local_devices"})
+_DEVICE_COUNTS = frozenset(
+    {"jax.device_count", "jax.local_device_count", "jax.process_count"}
+)
 #: They return the mesh that they are given, and put it in force as a context manager.
 _IN_FORCE = frozenset(
     """jax.set_mesh jax.sharding.set_mesh jax.sharding.use_mesh jax.sharding.use_abstract_mesh
@@ -136,7 +144,7 @@ def make(
 def call(site: Site) -> Value | None:
     """A mesh that is made, or asked for, or put in force."""
     given = site.qualname, site.args, site.kwargs
-    wrong = refused(*given)
+    wrong = _refused_shape(site) or refused(*given)
     if wrong is not None:
         site.report("ST314", site.at, f"{site.name}: {wrong}")
         return MeshValue(None)
@@ -145,6 +153,26 @@ def call(site: Site) -> Value | None:
         # from here on; after a ``with`` what was in force before it returns
         site.frame.mesh = mesh
     return mesh
+
+
+@knows(_DEVICES)
+def devices(site: Site) -> Value | None:
+    """``jax.devices()``: a list, as long as the machine has it."""
+    return CollectionValue(DEVICE)
+
+
+@knows(("numpy.array", "numpy.asarray"))
+def array_of_devices(site: Site) -> Value | None:
+    """``np.array(jax.devices())``."""
+    if len(site.args) == 1 and not site.kwargs and _is_list_of_devices(site.args[0]):
+        return _device_array([None])
+    return None
+
+
+@knows(_DEVICE_COUNTS)
+def device_count(site: Site) -> Value | None:
+    """``jax.device_count()``."""
+    return IntValue(None)
 
 
 def _default(jax: Version, explicit_since: Version) -> str:
@@ -167,11 +195,7 @@ def refused(
     if qualname in _MESH:
         given = _given(("devices", "axis_names"), args, kwargs)
         devices = given.get("devices")
-        rank = (
-            len(devices.dims)
-            if isinstance(devices, ArrayValue) and devices.dims is not None
-            else None
-        )
+        rank = _rank_of_devices(devices)
         what = "the array of devices has"
     elif qualname == "jax.make_mesh":
         given = _given(("axis_shapes", "axis_names"), args, kwargs)
@@ -191,21 +215,63 @@ def refused(
     return None
 
 
+def _rank_of_devices(devices: Value | None) -> int | None:
+    """How many dimensions the array of devices has: of one list of them, one."""
+    if isinstance(devices, ArrayValue) and devices.dims is not None:
+        return len(devices.dims)
+    if isinstance(devices, IntValue):
+        return 0
+    return 1 if _is_list_of_devices(devices) else None
+
+
+def _is_list_of_devices(value: Value | None) -> bool:
+    return isinstance(value, CollectionValue) and value.item == DEVICE
+
+
+#: What a mesh is made of, by the function that makes it; hybrid meshes take another shape for the slices, which may be
+#: a number.
+_SHAPED = {
+    "jax.make_mesh": ("axis_shapes", "axis_names"),
+    "jax.experimental.mesh_utils.create_device_mesh": ("mesh_shape",),
+    "jax.experimental.mesh_utils.create_hybrid_device_mesh": ("mesh_shape",),
+    **dict.fromkeys(_ABSTRACT, ("axis_sizes", "axis_names")),
+}
+
+
+def _refused_shape(site: Site) -> str | None:
+    """Why this is the shape of no mesh; None where it may be one."""
+    parameters = _SHAPED.get(site.qualname)
+    if parameters is None:
+        return None
+    given = _given(parameters, site.args, site.kwargs)
+    shape = given.get(parameters[0], given.get("axis_sizes"))
+    if isinstance(shape, IntValue):
+        return messages.mesh_shape_is_number(number_in(shape))
+    if site.qualname in _ABSTRACT or not isinstance(shape, SequenceValue):
+        return None
+    numbers = [number_in(item) for item in shape.items]
+    wrong = next((n for n in numbers if n is not None and n < 1), None)
+    return None if wrong is None else messages.mesh_axis_of_size(wrong)
+
+
 def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def report_missing_axis(
-    it: Interpreter, frame: Frame, expr: ir.Subscript, shape: DictValue, key: Literal
+    it: Interpreter, frame: Frame, expr: ir.Subscript, shape: DictValue, key: Value
 ) -> None:
-    """``mesh.shape["t"]`` of a mesh that has no such axis."""
-    if not isinstance(expr.obj, ir.Attr) or expr.obj.name != "shape":
+    """``mesh.shape["t"]`` of a mesh that has no such axis, and ``mesh.shape[0]``."""
+    if not shape.of_mesh:
         return
-    mesh = it.evaluate(frame, expr.obj.obj)
     axes = [str(axis) for axis, _ in shape.items]
-    is_mesh = isinstance(mesh, MeshValue) and mesh.axes is not None
-    if is_mesh and isinstance(key.value, str) and key.value not in axes:
-        text = messages.no_axis_in_shape(key.value, axes)
+    text = None
+    if isinstance(key, Literal) and isinstance(key.value, str):
+        if key.value not in axes:
+            text = messages.no_axis_in_shape(key.value, axes)
+    elif isinstance(key, (IntValue, SequenceValue, SliceValue)):
+        text = messages.shape_not_by_name(axes)
+    if text is not None:
         it.report(frame, "ST103", expr.index.at, text)
 
 
@@ -216,11 +282,11 @@ def attribute(mesh: MeshValue, name: str) -> Value:
     if mesh.axes is None:
         return Unknown(f".{name} of a mesh that is not known")
     if name == "shape":
-        return DictValue(
-            tuple((axis, IntValue(_size(size))) for axis, size in mesh.axes)
-        )
+        axes = tuple((axis, IntValue(_size(size))) for axis, size in mesh.axes)
+        return DictValue(axes, of_mesh=True)
     if name == "axis_names":
-        return SequenceValue(tuple(Literal(axis) for axis, _ in mesh.axes))
+        names = tuple(Literal(axis) for axis, _ in mesh.axes)
+        return SequenceValue(names, of_mesh=True)
     if name == "axis_sizes":
         return SequenceValue(tuple(IntValue(_size(size)) for _, size in mesh.axes))
     if name == "size":

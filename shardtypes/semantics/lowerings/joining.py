@@ -149,9 +149,14 @@ def repeat(
         isinstance(repeats, Array) and repeats.rank
     ):
         raise Unsupported("repeat with a number for each entry")
-    times = number_of(repeats)
-    wide = s.expand_dims(array, axes=(at + 1,))
-    sizes = (*array.dims[: at + 1], times, *array.dims[at + 1 :])
+    return _several(array, at, number_of(repeats), at + 1)
+
+
+def _several(array: Array, at: int, times: Any, new: int) -> Array:
+    """A dimension this many times as long: each entry repeated, where the ``new`` dimension stands behind it, or all of
+    them, where it stands in front."""
+    wide = s.expand_dims(array, axes=(new,))
+    sizes = (*array.dims[:new], times, *array.dims[new:])
     spread = s.broadcast_in_dim(
         wide, shape=sizes, broadcast_dimensions=tuple(range(wide.rank))
     )
@@ -169,7 +174,9 @@ def tile(A: ArrayLike, reps: Any) -> Array:
     array = s.expand_dims(array, axes=tuple(range(rank - array.rank)))
     times = (1,) * (rank - len(times)) + times
     for k, number in enumerate(times):
-        if number != 1:
+        if not is_number(number):
+            array = _several(array, k, number, k)
+        elif number != 1:
             if number:
                 array = concatenate([array] * number, k)
             else:
