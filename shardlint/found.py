@@ -51,7 +51,8 @@ class Found:
     """One analysed file. ``raw`` are findings before selection and suppression, with the lines that anchor each;
     ``known`` is how much is known of what is or may be an array; ``ways`` lead to what running the
     file finds; ``results`` are those of the findings, by code and place, that are of what a called function gives,
-    where no place in the function is known; ``types`` and ``uses`` are what is known of names where they are assigned
+    where no place in the function is known; ``arrays`` is what expressions give, as ``shardlint.array_places`` writes
+    it, if somebody asks; ``types`` and ``uses`` are what is known of names where they are assigned
     and used, ``proposals`` what functions lack in annotations, if somebody asks; ``read`` is what the analysis asked of
     the project."""
 
@@ -61,6 +62,7 @@ class Found:
     known: Knowledge = NOTHING_MET
     ways: tuple[Way, ...] = ()
     results: tuple[tuple[str, Place], ...] = ()
+    arrays: str = ""
     types: tuple[ShownType, ...] = ()
     uses: tuple[ShownType, ...] = ()
     proposals: tuple[Proposal, ...] = ()
@@ -77,4 +79,5 @@ class Found:
             self.known,
             self.ways,
             self.results,
+            self.arrays,
         )

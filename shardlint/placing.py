@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from operator import itemgetter
 
 from shardlint import ir
+from shardlint.array_places import written
 from shardlint.config import Config
 from shardlint.edits import HasPlaces
 from shardlint.engine import run
-from shardlint.engine.shown import Key, knowledge, rows
+from shardlint.engine.shown import Key, arrays_in, knowledge, rows
 from shardlint.events import Event, EventFix
 from shardlint.found import Found, Proposal, ShownType
 from shardlint.project import Project
@@ -62,10 +64,18 @@ def found_in(
     sources: Sources,
     config: Config,
     show_types: bool = False,
+    arrays: bool = False,
 ) -> Found:
-    """All that is found in one file."""
+    """All that is found in one file; with ``arrays`` what expressions are that give some, too."""
     signatures = Signatures() if show_types else None
-    analysis = run(project, module, config, uses=show_types, signatures=signatures)
+    analysis = run(
+        project,
+        module,
+        config,
+        uses=show_types,
+        arrays=arrays,
+        signatures=signatures,
+    )
     found = placed(analysis, Places(project, sources), show_types)
     return replace(found, read=tuple(sorted(project.read)))
 
@@ -105,10 +115,23 @@ def placed(
         gaps=tuple(analysis.gaps()),
         known=knowledge(analysis.it.seen),
         results=tuple(results),
+        arrays=_arrays(analysis, places),
         types=_shown(places, module.name, seen) if show_types else (),
         uses=_shown(places, module.name, uses),
         proposals=_proposed(analysis, places),
     )
+
+
+def _arrays(analysis: run, places: Places) -> str:
+    """What expressions are that give arrays, if somebody asks."""
+    seen = analysis.it.arrays
+    if seen is None:
+        return ""
+    found = (
+        (at, arrays_in(value))
+        for (at, _), (_, value) in sorted(seen.items(), key=itemgetter(0))
+    )
+    return written(places.text(analysis.module.name), analysis.module.path, found)
 
 
 def _proposed(analysis: run, places: Places) -> tuple[Proposal, ...]:

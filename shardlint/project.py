@@ -439,6 +439,8 @@ _PREFIXES = (
     ("jax.ad_checkpoint.checkpoint", "jax.checkpoint"),
     ("jax.tree_util.tree_map", "jax.tree.map"),
     ("jax.tree_map", "jax.tree.map"),
+    ("typing.reveal_type", "builtins.reveal_type"),
+    ("typing_extensions.reveal_type", "builtins.reveal_type"),
     ("jax._src", "jax"),
     ("flax.linen.initializers", "jax.nn.initializers"),
     ("flax.nnx.initializers", "jax.nn.initializers"),

@@ -65,6 +65,8 @@ class Report:
     tracebacks: list[str] = field(default_factory=list)
     types: list[ShownType] = field(default_factory=list)
     uses: list[ShownType] = field(default_factory=list)
+    arrays: dict[str, str] = field(default_factory=dict)
+    """What the expressions of each file are that give arrays, as ``shardlint.array_places`` writes it."""
     proposals: list[Proposal] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     notebooks: dict[str, Notebook] = field(default_factory=dict)
@@ -110,12 +112,13 @@ def check(
     show_types: bool = False,
     around: bool = True,
     dependents: bool = False,
+    arrays: bool = False,
     progress: Tell | None = None,
 ) -> Report:
     """Check every Python file and notebook under ``paths``. ``settings`` are those of all files, or what gives those of
     a folder. ``overlay`` gives the text of files that are not saved yet. Without ``around`` the project is not read
     beyond what the files import. With ``dependents`` the files of the project that use these are checked, too.
-    ``progress`` is told how far the run is.
+    With ``arrays`` what expressions are that give some is told, too. ``progress`` is told how far the run is.
 
     Raises:
         ConfigError: settings that cannot be used.
@@ -146,6 +149,7 @@ def check(
             unsaved,
             report,
             progress,
+            arrays,
         )
         beside: Iterable[Path] | None = None
         if any(path in (config.root, *config.root.parents) for path in whole):
@@ -217,12 +221,14 @@ class _Run:
         overlay: Mapping[Path, bytes],
         report: Report,
         progress: Tell | None = None,
+        arrays: bool = False,
     ) -> None:
         self.config = config
         self.progress = progress or _no_progress
         self.cache = cache
         self.overlay = overlay
         self.report = report
+        self.arrays = arrays
         self.sources: dict[str, Source] = {}
         self.paths: dict[Path, str] = {}
         self.links: dict[str, dict[str, str]] = {}
@@ -335,6 +341,7 @@ class _Run:
         report.judged[source.file.shown] = partial(
             self._is_judged, source, found, selection
         )
+        report.arrays[source.file.shown] = found.arrays
         report.types += [self._moved(one) for one in found.types]
         report.uses += [self._moved(one) for one in found.uses]
         if source.notebook is None:
@@ -606,7 +613,8 @@ class _Run:
         sources = {
             name: s for name, s in sorted(self.sources.items()) if s.summary is not None
         }
-        settings = (self.config.analysis_key, str(self.complete))
+        asked = "arrays" if self.arrays else ""
+        settings = (self.config.analysis_key, str(self.complete), asked)
         key = digest(
             "found",
             *settings,
@@ -631,7 +639,7 @@ class _Run:
             else:
                 found[source.file.module] = known
         texts = {name: (s.text, s.file.is_package) for name, s in sources.items()}
-        state = State(project, texts, self.config, show_types)
+        state = State(project, texts, self.config, show_types, self.arrays)
         for source, result in zip(changed, self._analysed(changed, state), strict=True):
             found[source.file.module] = result
             if result.crash is None and not show_types:

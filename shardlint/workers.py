@@ -42,6 +42,7 @@ class State:
     sources: Mapping[str, tuple[bytes, bool]]
     config: Config
     show_types: bool
+    arrays: bool = False
 
 
 def each(
@@ -227,7 +228,12 @@ def _analysed(name: str, state: State) -> Found:
     state.project.read.clear()
     module = state.project.modules[name]
     found = found_in(
-        state.project, module, state.sources, state.config, state.show_types
+        state.project,
+        module,
+        state.sources,
+        state.config,
+        state.show_types,
+        state.arrays,
     )
     found = _with_evaluation(found, module, state)
     nested = sum(

@@ -120,8 +120,8 @@ class Part:
 
 class run:
     """One analysis of one module: its interpreter, with everything that it found; with ``uses``, what names are where
-    they are used as well; of a ``part`` of it, if one is given. ``sends`` keeps what its collectives send,
-    ``signatures`` what its functions return."""
+    they are used as well, and with ``arrays`` what expressions are that give some; of a ``part`` of it, if one is
+    given. ``sends`` keeps what its collectives send, ``signatures`` what its functions return."""
 
     def __init__(
         self,
@@ -129,6 +129,7 @@ class run:
         module: ir.Module,
         config: HasMesh | None = None,
         uses: bool = False,
+        arrays: bool = False,
         part: Part | None = None,
         sends: Recorder | None = None,
         signatures: Signatures | None = None,
@@ -144,6 +145,7 @@ class run:
                 module.name,
             )
         self.it.uses = {} if uses else None
+        self.it.arrays = {} if arrays else None
         self.it.sends = sends
         self.it.signatures = signatures
         self.module = module

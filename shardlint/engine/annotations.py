@@ -10,6 +10,7 @@ from shardlint.engine.types import (
     AnyType,
     ArrayType,
     ClassType,
+    FunctionType,
     MappingType,
     RepeatedType,
     ScalarType,
@@ -207,7 +208,37 @@ def _of_typing(
         return _union((resolve(it, items[0], module, depth + 1), ScalarType("None")))
     if last in _QUALIFIERS:
         return resolve(it, items[0], module, depth + 1)
+    if last == "Callable" and len(items) == 2:
+        return _function(it, items[0], items[1], module, depth)
     return None
+
+
+def _function(
+    it: Interpreter, given: ir.Expr, returns: ir.Expr, module: str, depth: int
+) -> Type:
+    """``Callable[[A, B], C]`` and ``Callable[..., C]``."""
+    params: tuple[ir.Param, ...]
+    if isinstance(given, ir.Sequence):
+        params = tuple(
+            ir.Param(one.at, str(number), "positional-only", one, None)
+            for number, one in enumerate(given.items, 1)
+        )
+    elif isinstance(given, ir.Const) and given.value is Ellipsis:
+        params = (
+            ir.Param(-1, "args", "*", None, None),
+            ir.Param(-1, "kwargs", "**", None, None),
+        )
+    else:
+        return AnyType("a function of unknown parameters")
+    annotations = [returns, *(param.annotation for param in params)]
+    types = [
+        resolve(it, one, module, depth + 1) for one in annotations if one is not None
+    ]
+    if not any(map(says_something, types)):
+        return AnyType("a function")
+    body = (ir.Return(-1, ir.Opaque(-1, "a function that is given")),)
+    node = ir.Function(given.at, "the function", params, returns, (), body, -1)
+    return FunctionType("a function", node, module)
 
 
 def _sequence(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -14,6 +14,7 @@ from shardlint.engine.types import (
     AnyType,
     ArrayType,
     ClassType,
+    FunctionType,
     ScalarType,
     Type,
     says_something,
@@ -293,13 +294,15 @@ def parameter_value(
         and not _is_none(param.default)
     ):
         return StringValue(param.name)
-    if isinstance(type_, AnyType):
+    if isinstance(type_, AnyType) and not isinstance(type_, FunctionType):
         if text:
             return StringValue(param.name)
         return Unknown(
             f"parameter {param.name} has no array annotation", it.named(param.name)
         )
     value = matching.instantiate(it, type_, frame.bindings, matching.as_symbol)
+    if isinstance(value, FunctionValue):
+        value = replace(value, name=param.name)
     if _is_none(param.default) and isinstance(type_, (ArrayType, ClassType)):
         return Unknown("may be None")
     return value

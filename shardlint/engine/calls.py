@@ -23,6 +23,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.inline import in_place
 from shardlint.engine.joining import join
 from shardlint.engine.meeting import meet
+from shardlint.engine.overloads import overload_called
 from shardlint.engine.own_findings import told_elsewhere
 from shardlint.engine.permutes import permuted
 from shardlint.engine.plain import known, operand
@@ -380,11 +381,16 @@ def call_function(
         func.node.returns if isinstance(func.node, ir.Function) else None,
     )
     promise = resolve(it, returns, func.module)
+    overload = overload_called(it, frame, func, args, kwargs)
+    if overload is not None:
+        promise = overload[0]
     says = says_something(promise) or (
         isinstance(promise, ScalarType) and promise.kind == "str"
     )
     # what does not fit tells no sizes
     bindings = Bindings() if fits.problems else fits.bindings
+    if overload is not None and not fits.problems:
+        bindings = overload[1]
     promised = (
         matching.instantiate(
             it,

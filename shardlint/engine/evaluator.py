@@ -30,8 +30,8 @@ from shardlint.values import (
 
 _BUILTINS = frozenset(
     """abs all any bool bytes callable complex dict divmod enumerate filter float frozenset getattr hasattr hash id
-    int isinstance issubclass iter len list map max min next object pow print range repr reversed round set setattr
-    slice sorted str sum super tuple type vars zip property staticmethod classmethod""".split()
+    int isinstance issubclass iter len list map max min next object pow print range repr reveal_type reversed round
+    set setattr slice sorted str sum super tuple type vars zip property staticmethod classmethod""".split()
 )
 
 

@@ -36,7 +36,7 @@ from shardlint.engine.plain import (
 )
 from shardlint.engine.sharding import outside
 from shardlint.engine.sharding.meshes import report_missing_axis
-from shardlint.engine.shown import see, see_use
+from shardlint.engine.shown import see, see_array, see_use
 from shardlint.engine.trees import named_items
 from shardlint.engine.types import ClassType
 from shardlint.ops import OpError
@@ -101,13 +101,13 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Const(value=value):
             return constant(value)
         case ir.Name(id=name):
-            return _seen_use(it, frame, expr, _name(it, frame, name))
+            return _seen(it, frame, expr, _name(it, frame, name))
         case ir.Attr():
-            return _seen_use(it, frame, expr, _attribute(it, frame, expr))
+            return _seen(it, frame, expr, _attribute(it, frame, expr))
         case ir.Call():
-            return calls.call_expression(it, frame, expr)
+            return _seen(it, frame, expr, calls.call_expression(it, frame, expr))
         case ir.Subscript():
-            return _subscript(it, frame, expr)
+            return _seen(it, frame, expr, _subscript(it, frame, expr))
         case ir.Sequence(kind=kind, items=items):
             return _sequence(it, frame, kind, items)
         case ir.Slice(lower=lower, upper=upper, step=step):
@@ -121,17 +121,18 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Binary():
             left = evaluate(it, frame, expr.left)
             right = evaluate(it, frame, expr.right)
-            return binary(it, frame, expr.op, left, right, expr.at)
+            value = binary(it, frame, expr.op, left, right, expr.at)
+            return _seen(it, frame, expr, value)
         case ir.Unary():
-            return _unary(it, frame, expr)
+            return _seen(it, frame, expr, _unary(it, frame, expr))
         case ir.Compare():
-            return _compare(it, frame, expr)
+            return _seen(it, frame, expr, _compare(it, frame, expr))
         case ir.Bool(op=op, values=values):
             return _bool(it, frame, op, values)
         case ir.IfExp():
-            return _ternary(it, frame, expr)
+            return _seen(it, frame, expr, _ternary(it, frame, expr))
         case ir.Walrus():
-            return _walrus(it, frame, expr)
+            return _seen(it, frame, expr, _walrus(it, frame, expr))
         case ir.Lambda():
             own = defaults(it, frame, expr.params)
             return FunctionValue(expr, frame.module, frame, None, "lambda", own)
@@ -143,18 +144,18 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
         case ir.Format(parts=parts):
             return _format([evaluate(it, frame, part) for part in parts])
         case ir.Opaque(what="Await", parts=(awaited,)):
-            return _awaited(it, frame, awaited)
+            return _seen(it, frame, expr, _awaited(it, frame, awaited))
         case ir.Opaque(parts=parts):
             inside = [evaluate(it, frame, part) for part in parts]
             return _without_value(it, frame, expr, inside)
 
 
-def _seen_use(
-    it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
-) -> Value:
-    """The value, kept for editors as what the expression is."""
-    if it.uses is not None:
+def _seen(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> Value:
+    """The value, kept as what the expression is for those who ask: editors for names, mypy for arrays."""
+    if it.uses is not None and isinstance(expr, (ir.Name, ir.Attr)):
         see_use(it, frame, expr, value)
+    if it.arrays is not None:
+        see_array(it, frame, expr, value)
     return value
 
 

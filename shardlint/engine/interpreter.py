@@ -106,6 +106,8 @@ class Interpreter(ABC):
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
+        # signatures of functions that have several, by module
+        self.overloads: dict[str, dict[int, tuple[ir.Function, ...]]] = {}
         self.statics: dict[tuple[str, str], object] = {}
         self.events: dict[object, Event] = {}
         # the keys of those that were found in a function as it was called
@@ -116,6 +118,8 @@ class Interpreter(ABC):
         self.seen: dict[tuple[int, str], tuple[str, Value]] = {}
         # and used ones, if wanted
         self.uses: dict[tuple[int, str], tuple[str, Value]] | None = None
+        # what expressions are that give arrays, by node, if wanted
+        self.arrays: dict[tuple[int, str], tuple[str, Value]] | None = None
         self.unmodelled: dict[str, int] = {}
         # functions whose analysis was cut off, and how often
         self.cut: dict[str, int] = {}

@@ -17,6 +17,7 @@ from shardlint.engine.types import (
     AnyType,
     ArrayType,
     ClassType,
+    FunctionType,
     MappingType,
     RepeatedType,
     ScalarType,
@@ -32,6 +33,7 @@ from shardlint.values import (
     DictValue,
     Dimension,
     EitherValue,
+    FunctionValue,
     InstanceValue,
     IntValue,
     Label,
@@ -181,6 +183,8 @@ def _part(
             return CollectionValue(_any_item(it, item, bindings, depth), kind)
         case MappingType(value=item):
             return CollectionValue(_any_item(it, item, bindings, depth), "dict")
+        case FunctionType(node=node, module=module) if node is not None:
+            return FunctionValue(node, module, name=node.name)
         case _:
             return Unknown("no array annotation")
 

@@ -66,6 +66,7 @@ class Regions:
             key in self.done
             or func.module != self.target
             or isinstance(node, ir.Lambda)
+            or node.name_at < 0  # nothing is known of it but its type
         ):
             return
         if region is None and (id(node), "region") in self.done:

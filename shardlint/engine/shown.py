@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from shardlint import ir
+from shardlint.array_places import Arrays
 from shardlint.engine.frames import Frame
 from shardlint.engine.sharding import specs
 from shardlint.engine.sharding.manual_entry import displayed
@@ -161,6 +162,26 @@ def see_use(
         _keep(it, frame, it.uses, (expr.at, _path(expr) or f".{expr.name}"), value)
 
 
+def see_array(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
+    """Keep what is known of an expression that gives an array, or a tuple with some, for mypy."""
+    if it.arrays is not None and expr.at >= 0 and arrays_in(value) is not None:
+        _keep(it, frame, it.arrays, (expr.at, ""), value)
+
+
+def arrays_in(value: Value) -> Arrays:
+    """An array as it is shown, the items of a tuple, or None for what has no array in it."""
+    match value:
+        case ArrayValue(numpy=False):
+            return _array(value)
+        case MaybeValue(value=inner):
+            return arrays_in(inner)
+        case SequenceValue(items=items, kind="tuple") if len(items) <= _MANY:
+            found = [arrays_in(item) for item in items]
+            return found if any(item is not None for item in found) else None
+        case _:
+            return None
+
+
 def see_result(signatures: Signatures, frame: Frame, value: Value) -> None:
     """Keep what a function that is checked returns, for those who ask for signatures."""
     func = frame.function
@@ -236,6 +257,7 @@ def _keep(
     if not (frame.checking or (frame.in_place and frame.module == it.target)):
         return
     found = value if it.view is None else displayed(it.view, value)
+    found = _told_apart(found, frame.named)
     _, before = seen.get(key, (key[1], None))
     known = before is not None and not _open(before)
     if before is not None and frame.checking:
@@ -252,6 +274,30 @@ def _keep(
             else _with_own_names(before, found)
         )
     seen[key] = (key[1], found)
+
+
+def _told_apart(value: Value, names: frozenset[str]) -> Value:
+    """A value without those labels of fresh sizes that read like ``names`` of the function, which are other sizes."""
+    match value:
+        case ArrayValue(dims=dims) if dims is not None and names:
+            if not any(_reads_like(dim, names) for dim in dims):
+                return value
+            plain = [
+                replace(dim, label=None) if _reads_like(dim, names) else dim
+                for dim in dims
+            ]
+            return replace(value, dims=tuple(plain))
+        case SequenceValue(items=items):
+            changed = tuple(_told_apart(item, names) for item in items)
+            same = all(a is b for a, b in zip(items, changed, strict=True))
+            return value if same else replace(value, items=changed)
+        case _:
+            return value
+
+
+def _reads_like(dim: Dimension, names: frozenset[str]) -> bool:
+    is_fresh = dim.size is not None and dim.size.is_opaque
+    return is_fresh and dim.label is not None and dim.label.name in names
 
 
 def _with_own_names(own: Value, known: Value) -> Value:

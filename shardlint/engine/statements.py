@@ -29,7 +29,13 @@ from shardlint.engine.plain import constant, element, truth
 from shardlint.engine.sharding import boundaries, manual_exit, placements
 from shardlint.engine.shown import see, see_result
 from shardlint.engine.trees import named_items
-from shardlint.engine.types import AnyType, ArrayType, ScalarType, Type
+from shardlint.engine.types import (
+    AnyType,
+    ArrayType,
+    ScalarType,
+    Type,
+    says_something,
+)
 from shardlint.values import (
     ArrayValue,
     ClassValue,
@@ -354,8 +360,22 @@ def _annotated(it: Interpreter, frame: Frame, node: ir.AnnAssign) -> None:
     fits = True
     if node.value is not None:
         fits = _assign_annotated(it, frame, node, type_, node.value)
+    elif frame.parent is None and frame.function is None and says_something(type_):
+        _declare_global(it, frame, node.target, type_)
     if isinstance(node.target, ir.Name) and fits:
         declared.declare(frame, node.target.id, type_)
+
+
+def _declare_global(
+    it: Interpreter, frame: Frame, target: ir.Expr, type_: Type
+) -> None:
+    """``table: f32['4']`` of a module, which other code gives its value."""
+    if not isinstance(target, ir.Name) or target.id in frame.variables:
+        return
+    mark = frame.bindings.mark()
+    value = matching.instantiate(it, type_, frame.bindings, matching.Opaque(it))
+    frame.bindings.rollback(mark)
+    frame.bind(target.id, value)
 
 
 def _assign_annotated(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from shardlint import ir
 from shardlint.values import ClassValue
 from shardtypes.lang import Dim, Shape
 from shardtypes.lang.frozen import frozen
@@ -22,6 +23,14 @@ class VariableType(AnyType):
     """A type variable: what it is, the use of a generic class says."""
 
     name: str = ""
+
+
+@frozen
+class FunctionType(AnyType):
+    """``Callable[[A], B]`` that tells the shape of an array: what is called is like a function without a body."""
+
+    node: ir.Function | None = None
+    module: str = ""
 
 
 @frozen

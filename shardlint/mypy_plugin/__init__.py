@@ -1,8 +1,7 @@
 """The mypy plugin: ``plugins = ["shardlint.mypy_plugin"]``.
 
-It gives ``f32['batch/d embed']`` a meaning to mypy: calls of annotated functions unify their arguments with the
-parameters, results are expressed in the caller's sizes, operations of ``jax.numpy`` work out theirs, and what certainly
-does not fit is reported. What is not known fits everywhere.
+What the linter finds becomes errors of mypy, and what it knows of arrays is shown in mypy's types. To mypy itself
+``f32['batch/d embed']`` and all others are one type, ``jax.Array``.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ of them is read, and each reports its own where it begins: a statement is put th
 from __future__ import annotations
 
 import os
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,11 +15,12 @@ from pathlib import Path
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import TempNode
+from mypy.nodes import Context, TempNode
 from mypy.options import Options
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
 
+from shardlint.array_places import Arrays, Range, read
 from shardlint.config import Config, ConfigError
 from shardlint.discovery import Discovery
 from shardlint.mypy_plugin.codes import (
@@ -34,8 +36,6 @@ from shardlint.rules import RuleError, rule
 from shardlint.run import Report, check
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
-_PROMISES = frozenset({"ST201", "ST202", "ST203", "ST212", "ST302", "ST308"})
-"""The rules of values that are not what an annotation promises."""
 _OF_RULES = {
     "ST101": SYNTAX,
     "ST201": errorcodes.RETURN_VALUE,
@@ -48,11 +48,13 @@ _OF_FAMILIES = {"ST1": AXES, "ST2": SHAPE, "ST3": AXES}
 
 @dataclass(frozen=True)
 class Found:
-    """What was found in one file, and what could not be done there. ``version`` is that of the file."""
+    """What was found in one file, what could not be done there, and what its expressions are that give arrays, as
+    ``shardlint.array_places`` writes it. ``version`` is that of the file."""
 
     version: tuple[int, int] | None
     diagnostics: tuple[Diagnostic, ...] = ()
     problems: tuple[str, ...] = ()
+    arrays: str = ""
 
     @property
     def is_nothing(self) -> bool:
@@ -65,7 +67,10 @@ class Findings:
     def __init__(self, settings: Settings, options: Options) -> None:
         self._settings = settings
         self._keeps = options.cache_dir != os.devnull
+        self._shows_tracebacks = options.show_traceback
         self._found: dict[str, Found] = {}
+        # by path as mypy has it: what was looked at so far
+        self._arrays: dict[str, dict[Range, Arrays]] = {}
 
     def of(self, path: str) -> Found:
         """What is found in a file."""
@@ -78,6 +83,7 @@ class Findings:
             return found
         if found is not None:  # what is found elsewhere may have changed with it
             self._found.clear()
+        self._arrays.clear()
         self._check(file)
         return self._found[file]
 
@@ -86,11 +92,13 @@ class Findings:
         files = _beside(Path(file), config)
         versions = {str(one): _version(str(one)) for one in files}
         try:
-            report = check(list(versions), config, cache=self._keeps)
+            report = check(list(versions), config, cache=self._keeps, arrays=True)
         except (ConfigError, RuleError) as error:
             text = f"shardlint: {error}"
             self._found[file] = Found(versions[file], problems=(text,))
             return
+        if self._shows_tracebacks:
+            sys.stderr.writelines(report.tracebacks)
         for one, version in versions.items():
             self._found[one] = Found(version)
         for path, found in _by_file(report).items():
@@ -106,22 +114,17 @@ class Findings:
             ctx.api.fail(text, _at_line(1), code=INTERNAL)
         return ctx.default_return_type
 
-    def has_read(self, path: str) -> bool:
-        """Whether the linter has checked a file, and nothing kept it from that."""
-        found = self._found.get(os.path.abspath(path))
-        return found is not None and not found.problems
-
-    def has(self, path: str, rule: str, lines: range) -> bool:
-        """Whether the linter finds the same, or another broken promise, in these lines of a file that mypy checks."""
-        found = self._found.get(os.path.abspath(path))
-        if found is None:
-            return False
-        for one in found.diagnostics:
-            is_same = one.code == rule or {one.code, rule} <= _PROMISES
-            place = one.place
-            if is_same and place.line < lines.stop and lines.start <= place.end_line:
-                return True
-        return False
+    def arrays_at(self, path: str, node: Context) -> Arrays:
+        """What is known of the arrays that an expression gives; None in files in which nothing was looked for."""
+        known = self._arrays.get(path)
+        if known is None:
+            found = self._found.get(os.path.abspath(path))
+            if found is None:
+                return None
+            known = self._arrays[path] = read(found.arrays)
+        if node.end_line is None or node.end_column is None:
+            return None
+        return known.get((node.line, node.column, node.end_line, node.end_column))
 
 
 def _tell(api: CanFail, found: Diagnostic) -> None:
@@ -159,7 +162,7 @@ def _version(path: str) -> tuple[int, int] | None:
 
 
 def _by_file(report: Report) -> dict[str, Found]:
-    """What was found, and what could not be done, by the path of the file."""
+    """What was found, what could not be done, and what expressions are, by the path of the file."""
     diagnostics: dict[str, list[Diagnostic]] = defaultdict(list)
     problems: dict[str, list[str]] = defaultdict(list)
     for one in report.diagnostics:
@@ -167,9 +170,12 @@ def _by_file(report: Report) -> dict[str, Found]:
     for problem in report.problems:
         if problem.path is not None:
             problems[os.path.abspath(problem.path)].append(problem.text)
+    arrays = {os.path.abspath(path): text for path, text in report.arrays.items()}
     return {
-        path: Found(None, tuple(diagnostics[path]), tuple(problems[path]))
-        for path in diagnostics.keys() | problems.keys()
+        path: Found(
+            None, tuple(diagnostics[path]), tuple(problems[path]), arrays.get(path, "")
+        )
+        for path in diagnostics.keys() | problems.keys() | arrays.keys()
     }
 
 

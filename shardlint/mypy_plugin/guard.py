@@ -9,33 +9,19 @@ from functools import partial
 from typing import TypeVar
 
 from mypy.errors import CompileError
-from mypy.nodes import Context
+from mypy.nodes import Context, StrExpr
 from mypy.options import Options
 from mypy.plugin import (
     AnalyzeTypeContext,
     AttributeContext,
     FunctionContext,
-    FunctionSigContext,
     MethodContext,
-    MethodSigContext,
 )
-from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
+from mypy.types import AnyType, Type, TypeOfAny
 
 from shardlint.mypy_plugin.codes import INTERNAL, CanFail
-from shardlint.mypy_plugin.errors import internal_failure
 
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
-_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
-_C = TypeVar(
-    "_C",
-    AnalyzeTypeContext,
-    AttributeContext,
-    FunctionContext,
-    MethodContext,
-    FunctionSigContext,
-    MethodSigContext,
-)
-_R = TypeVar("_R")
 
 
 class Guard:
@@ -52,25 +38,17 @@ class Guard:
             hook = find()
         except Exception as problem:  # noqa: BLE001  reported where the hook would be called
             return partial(self._not_found, what=what, error=problem)
-        return None if hook is None else self._guarded(hook, what, _type_without_us)
+        return None if hook is None else self._guarded(hook, what)
 
-    def signature(
-        self, hook: Callable[[_S], FunctionLike], what: str
-    ) -> Callable[[_S], FunctionLike]:
-        """A hook that gives a signature."""
-        return self._guarded(hook, what, lambda ctx: ctx.default_signature)
-
-    def _guarded(
-        self, hook: Callable[[_C], _R], what: str, without_us: Callable[[_C], _R]
-    ) -> Callable[[_C], _R]:
-        def guarded(ctx: _C) -> _R:
+    def _guarded(self, hook: Callable[[_T], Type], what: str) -> Callable[[_T], Type]:
+        def guarded(ctx: _T) -> Type:
             try:
                 return hook(ctx)
             except CompileError:
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
                 self._report(what, error, ctx.api, ctx.context)
-                return without_us(ctx)
+                return _type_without_us(ctx)
 
         return guarded
 
@@ -78,11 +56,18 @@ class Guard:
         self._report(what, error, ctx.api, ctx.context)
         return _type_without_us(ctx)
 
+    def failed(self, ctx: FunctionContext) -> Type:
+        """The hook of the statement with which a file begins that could not be rewritten: it is given why."""
+        message = ctx.args[0][0]
+        text = message.value if isinstance(message, StrExpr) else ""
+        ctx.api.fail(text, ctx.context, code=INTERNAL)
+        return ctx.default_return_type
+
     def failure(self, what: str, error: Exception) -> str:
         """The message of a failure; under ``--show-traceback`` the traceback is printed as well."""
         if self._options.show_traceback:
             traceback.print_exception(error, file=sys.stderr)
-        return internal_failure(what, error)
+        return _internal_failure(what, error)
 
     def _report(self, what: str, error: Exception, api: CanFail, at: Context) -> None:
         api.fail(self.failure(what, error), at, code=INTERNAL)
@@ -97,4 +82,12 @@ def _type_without_us(
         ctx.default_attr_type
         if isinstance(ctx, AttributeContext)
         else ctx.default_return_type
+    )
+
+
+def _internal_failure(what: str, error: Exception) -> str:
+    """``the mypy plugin shardlint.mypy_plugin failed at jax.numpy.sum: KeyError: 'x'; …``."""
+    return (
+        f"the mypy plugin shardlint.mypy_plugin failed at {what}: {type(error).__name__}: {error}; "
+        "this place was not checked, please report it (--show-traceback shows where)"
     )

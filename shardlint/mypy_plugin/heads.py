@@ -7,11 +7,11 @@ from pathlib import Path
 
 from mypy.nodes import ImportAll, ImportFrom, MypyFile
 
-from shardlint.mypy_plugin.jaxtyping_names import JAXTYPING, MODULE
-from shardlint.mypy_plugin.names import DTYPES
+from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
 STACKING = "Array"
-_NAMES = "|".join((*DTYPES, STACKING)).encode()
+_JAXTYPING = "jaxtyping"
+_NAMES = "|".join((*SHARDTYPES_DTYPES, STACKING)).encode()
 # Modules that are read as ours, or one of the names subscripted with a text or renamed in an import: after the word or,
 # in parentheses, after other names at the beginning of a line. Prose like "the key as it is" makes no import.
 _MENTION = re.compile(
@@ -35,33 +35,43 @@ class Heads:
         for node in file.imports:
             if isinstance(node, ImportFrom):
                 for name, alias in node.names:
-                    ours = name in DTYPES or (
+                    ours = name in SHARDTYPES_DTYPES or (
                         name == STACKING and not node.id.startswith("jax")
                     )
-                    if ours or (node.id == MODULE and name in JAXTYPING):
+                    if ours or (node.id == _JAXTYPING and name in JAXTYPING_DTYPES):
                         self.direct[alias or name] = name
             elif isinstance(node, ImportAll):
                 star = True
         if star:
-            self.direct = {name: name for name in (*DTYPES, STACKING)} | self.direct
+            self.direct = {
+                name: name for name in (*SHARDTYPES_DTYPES, STACKING)
+            } | self.direct
 
     def kind(self, name: str) -> str | None:
         """The dtype class, or ``Array``, that a name or dotted name stands for."""
         module, _, last = name.rpartition(".")
         if module:
             known = (
-                last in DTYPES
+                last in SHARDTYPES_DTYPES
                 or (last == STACKING and module != "jax")
-                or last in JAXTYPING
+                or last in JAXTYPING_DTYPES
             )
             return last if known and self.any_import else None
         return self.direct.get(name)
 
 
 def mentions_annotations(path: str) -> bool:
-    """Whether a source file may be one that ``rewrite`` changes; it may say yes too often, never no by mistake."""
+    """Whether a source file may have array types; it may say yes too often, never no by mistake."""
+    return _MENTION.search(_text(path)) is not None
+
+
+def shows_types(path: str) -> bool:
+    """Whether a source file may ask for a type, of which another file's body may be what decides."""
+    return b"reveal_type" in _text(path)
+
+
+def _text(path: str) -> bytes:
     try:
-        text = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except OSError:
-        return False  # mypy itself reports a file that cannot be read
-    return _MENTION.search(text) is not None
+        return b""  # mypy itself reports a file that cannot be read

@@ -17,58 +17,42 @@ from mypy.plugin import (
     ClassDefContext,
     DynamicClassDefContext,
     FunctionContext,
-    FunctionSigContext,
     MethodContext,
-    MethodSigContext,
     Plugin,
     ReportConfigContext,
 )
-from mypy.types import FunctionLike, Type
+from mypy.plugins.dataclasses import dataclass_tag_callback
+from mypy.types import Type
 
-from shardlint.mypy_plugin import calls, parallel
-from shardlint.mypy_plugin.annotations import (
-    annotated,
-    annotation_value,
-    array_annotation,
-    stacked_annotation,
-)
-from shardlint.mypy_plugin.bindings import SingleBindings
-from shardlint.mypy_plugin.checks import PromiseChecks
+from shardlint.mypy_plugin import parallel
+from shardlint.mypy_plugin.annotations import Annotations
 from shardlint.mypy_plugin.codes import INTERNAL
-from shardlint.mypy_plugin.errors import Reporter
-from shardlint.mypy_plugin.fields import mark_tree
 from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard
-from shardlint.mypy_plugin.heads import mentions_annotations
+from shardlint.mypy_plugin.heads import mentions_annotations, shows_types
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
-    ANNOTATION,
-    ASSIGNED,
     CALLED,
-    CONSTRUCTOR,
     DTYPE_BASE,
-    DTYPES,
     DTYPES_MODULE,
     FAILED,
     FINDINGS,
     JAX_ARRAY,
     PREPARE,
     PYTREE_DATACLASS,
-    RETURNED,
     REVEALED,
     STACKED,
     STATIC,
-    YIELDED,
 )
-from shardlint.mypy_plugin.operations import Operations, public_name
 from shardlint.mypy_plugin.rewrite import fail_in, report_in, rewrite
 from shardlint.mypy_plugin.settings import read_settings
-from shardlint.mypy_plugin.variables import Variables
+from shardlint.mypy_plugin.shown_types import ShownTypes
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
 
 NORMAL_PRIORITY = 10  # mypy.build.PRI_MED
-FORMAT = 6
+FORMAT = 7
 """Part of the cache key: raise it when what the plugin stores in types changes."""
 
 _INSTALLED = re.compile(r".*?[/\\](?:site|dist)-packages(?=[/\\])")
@@ -82,12 +66,6 @@ UNTOUCHED = (
     "collections.",
     "functools.",
 )
-PUTS = frozenset(
-    "append appendleft extend extendleft insert add update setdefault __setitem__ __iadd__ __ior__".split()
-)
-"""Methods of the standard library's containers that put something in."""
-TYPED_DICTS = ("._TypedDict", ".TypedDict")
-"""mypy has hooks of its own for these."""
 
 
 class ShardtypesPlugin(Plugin):
@@ -97,13 +75,10 @@ class ShardtypesPlugin(Plugin):
         super().__init__(options)
         self.settings = read_settings(options)
         self.guard = Guard(options)
-        self.forms = Forms(self.lookup_fully_qualified)
+        forms = Forms(self.lookup_fully_qualified)
+        self.annotations = Annotations(forms, self.settings)
         self.findings = Findings(self.settings, options)
-        self.report = Reporter(self.settings, self.findings)
-        self.bindings = SingleBindings()
-        self.variables = Variables(self.bindings)
-        self.checks = PromiseChecks(self.report, self.variables)
-        self.operations = Operations(self.forms, self.report, self.variables)
+        self.types = ShownTypes(self.findings, forms, self.lookup_fully_qualified)
         self._prepared: dict[str, MypyFile] = {}
 
     def _require_settings(self) -> None:
@@ -121,7 +96,9 @@ class ShardtypesPlugin(Plugin):
                 # file that is rewritten is therefore never taken from the cache; what it imports still is.
                 has_findings = not self.findings.of(ctx.path).is_nothing
                 data["again"] = ctx.is_check and (
-                    has_findings or mentions_annotations(ctx.path)
+                    has_findings
+                    or mentions_annotations(ctx.path)
+                    or shows_types(ctx.path)
                 )
                 data["findings"] = has_findings
                 data["settings"] = self.settings.key
@@ -136,27 +113,27 @@ class ShardtypesPlugin(Plugin):
             return [(NORMAL_PRIORITY, STATIC, -1)]
         if not _is_users(file.fullname, file.path) or not _is_rewritten(file.path):
             return []
-        changed = (
+        has_arrays = (
             self._prepare_in_worker(file)
             if parallel.is_serialized(file)
             else self._prepare(file)
         )
         return (
             [(NORMAL_PRIORITY, module, -1) for module in (STATIC, DTYPES_MODULE)]
-            if changed
+            if has_arrays
             else []
         )
 
     def _prepare(self, file: MypyFile) -> bool:
-        self.bindings.forget()
+        """Rewrite a file; whether its types need our modules."""
         try:
             changed = rewrite(file)
-            if _installed_in(file.path) is None:
-                found = self.findings.of(file.path)
-                if not found.is_nothing:
-                    report_in(file)
-                    changed = True
-            return changed
+            if _installed_in(file.path) is not None:
+                return changed
+            found = self.findings.of(file.path)
+            if not found.is_nothing:
+                report_in(file)
+            return changed or bool(found.arrays) or not found.is_nothing
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
             fail_in(file, self.guard.failure(f"reading {file.path}", error))
             return True
@@ -193,7 +170,7 @@ class ShardtypesPlugin(Plugin):
     def get_class_decorator_hook(
         self, fullname: str
     ) -> Callable[[ClassDefContext], None] | None:
-        return mark_tree if fullname == PYTREE_DATACLASS else None
+        return dataclass_tag_callback if fullname == PYTREE_DATACLASS else None
 
     def get_customize_class_mro_hook(
         self, fullname: str
@@ -211,76 +188,33 @@ class ShardtypesPlugin(Plugin):
         self, fullname: str
     ) -> Callable[[AnalyzeTypeContext], Type] | None:
         module, _, name = fullname.rpartition(".")
-        if module == DTYPES_MODULE and name in DTYPES:
-            return partial(
-                array_annotation, dtype=name, forms=self.forms, report=self.report
-            )
+        if module == DTYPES_MODULE and name in SHARDTYPES_DTYPES:
+            return partial(self.annotations.array, dtype=name)
         if fullname in STACKED:
-            return partial(stacked_annotation, forms=self.forms, report=self.report)
-        return (
-            partial(annotated, forms=self.forms, report=self.report)
-            if fullname in ANNOTATED
-            else None
-        )
-
-    def get_function_signature_hook(
-        self, fullname: str
-    ) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        if fullname.startswith((*UNTOUCHED, STATIC)):
-            return None
-        return self._signature_hook(fullname, calls.call_signature)
-
-    def get_method_signature_hook(
-        self, fullname: str
-    ) -> Callable[[MethodSigContext], FunctionLike] | None:
-        if not fullname.startswith(UNTOUCHED):
-            return self._signature_hook(fullname, calls.call_signature)
-        owner, _, name = fullname.rpartition(".")
-        if name not in PUTS or owner.endswith(TYPED_DICTS):
-            return None
-        return self._signature_hook(fullname, calls.put_signature)
-
-    def _signature_hook(
-        self, fullname: str, signature: Callable[..., FunctionLike]
-    ) -> Callable[[FunctionSigContext | MethodSigContext], FunctionLike]:
-        hook = partial(
-            signature,
-            forms=self.forms,
-            report=self.report,
-            variables=self.variables,
-        )
-        return self.guard.signature(hook, fullname)
+            return self.annotations.stacked
+        return self.annotations.annotated if fullname in ANNOTATED else None
 
     def get_function_hook(
         self, fullname: str
     ) -> Callable[[FunctionContext], Type] | None:
         own: dict[str, Callable[[FunctionContext], Type]] = {
-            RETURNED: self.checks.returned,
-            ASSIGNED: self.checks.assigned,
-            YIELDED: self.checks.yielded,
-            CALLED: self.checks.called,
-            REVEALED: self.checks.revealed,
-            ANNOTATION: partial(annotation_value, report=self.report),
-            CONSTRUCTOR: partial(calls.stacked_constructor, forms=self.forms),
-            FAILED: self.checks.failed,
+            CALLED: self.types.called,
+            REVEALED: self.types.revealed,
+            FAILED: self.guard.failed,
             FINDINGS: self.findings.report,
         }
-        if fullname in own:
-            return self.guard.typed(lambda: own[fullname], fullname)
+        hook = own.get(fullname)
         return self.guard.typed(
-            lambda: self.operations.function_hook(fullname),
-            public_name(fullname) or fullname,
+            lambda: hook or self.types.function_hook(fullname), fullname
         )
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
-        return self.guard.typed(lambda: self.operations.method_hook(fullname), fullname)
+        return self.guard.typed(lambda: self.types.method_hook(fullname), fullname)
 
     def get_attribute_hook(
         self, fullname: str
     ) -> Callable[[AttributeContext], Type] | None:
-        return self.guard.typed(
-            lambda: self.operations.attribute_hook(fullname), fullname
-        )
+        return self.guard.typed(lambda: self.types.attribute_hook(fullname), fullname)
 
 
 def _is_rewritten(path: str) -> bool:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from mypy.options import Options
 
 from shardlint.config import Config, ConfigError, find
-from shardlint.made_axes import MadeAxes, made_axes
 from shardlint.selection import Selection, known_codes
 
 
@@ -19,14 +17,6 @@ class Settings:
 
     selection: Selection
     problem: str | None = None
-
-    @property
-    def mesh(self) -> Mapping[str, int | None]:
-        return self.selection.config.mesh
-
-    def made_axes(self) -> MadeAxes:
-        """The meshes, and other axes, that the code itself makes."""
-        return made_axes(self.selection.config)
 
     @property
     def key(self) -> str:

@@ -83,6 +83,33 @@ def test_a_file_without_annotations_in_worker_processes(project: Path) -> None:
     assert found_by_file(lines) == {"user.py": [revealed]}
 
 
+MAKING = """\
+import jax
+import jax.numpy as jnp
+
+def made() -> jax.Array:
+    return jnp.zeros((3, 4))
+"""
+SHOWING = """\
+import library
+
+def use() -> None:
+    reveal_type(library.made())
+"""
+
+
+def test_what_is_shown_follows_the_body_of_another_file(project: Path) -> None:
+    """Neither file has annotations of ours, and no type that mypy compares has changed."""
+    (project / "user.py").write_text(SHOWING)
+    for sizes in ("3, 4", "5,"):
+        (project / "library.py").write_text(MAKING.replace("3, 4", sizes))
+        shape = sizes.replace(",", "")
+        revealed = f"Revealed type is \"Array[f32, dims[Literal['{shape}']]]\""
+        for _ in ("cold", "warm"):
+            found = found_by_file(run_mypy(project, "user.py"))
+            assert found == {"user.py": [(4, "N", revealed)]}
+
+
 def test_installed_packages_are_taken_from_the_cache(project: Path) -> None:
     """All of them, also those with annotations, and those that only have words of ours."""
     imports = "import filelock\nimport IPython.core.debugger\nimport jaxtyping\n"
