@@ -15,12 +15,15 @@ from mypy.plugin import (
     AnalyzeTypeContext,
     AttributeContext,
     FunctionContext,
+    FunctionSigContext,
     MethodContext,
+    MethodSigContext,
 )
-from mypy.types import AnyType, Type, TypeOfAny
+from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
 
 from shardlint.mypy_plugin.codes import INTERNAL, CanFail
 
+_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
 
 
@@ -49,6 +52,22 @@ class Guard:
             except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
                 self._report(what, error, ctx.api, ctx.context)
                 return _type_without_us(ctx)
+
+        return guarded
+
+    def signature(
+        self, hook: Callable[[_S], FunctionLike], what: str
+    ) -> Callable[[_S], FunctionLike]:
+        """The hook, which gives a signature, of the function ``what``."""
+
+        def guarded(ctx: _S) -> FunctionLike:
+            try:
+                return hook(ctx)
+            except CompileError:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
+                self._report(what, error, ctx.api, ctx.context)
+                return ctx.default_signature
 
         return guarded
 

@@ -17,12 +17,14 @@ from mypy.plugin import (
     ClassDefContext,
     DynamicClassDefContext,
     FunctionContext,
+    FunctionSigContext,
     MethodContext,
+    MethodSigContext,
     Plugin,
     ReportConfigContext,
 )
 from mypy.plugins.dataclasses import dataclass_tag_callback
-from mypy.types import Type
+from mypy.types import FunctionLike, Type
 
 from shardlint.mypy_plugin import parallel
 from shardlint.mypy_plugin.annotations import Annotations
@@ -46,6 +48,7 @@ from shardlint.mypy_plugin.names import (
     STACKED,
     STATIC,
 )
+from shardlint.mypy_plugin.overloads import Overloads
 from shardlint.mypy_plugin.rewrite import fail_in, report_in, rewrite
 from shardlint.mypy_plugin.settings import read_settings
 from shardlint.mypy_plugin.shown_types import ShownTypes
@@ -79,6 +82,7 @@ class ShardtypesPlugin(Plugin):
         self.annotations = Annotations(forms, self.settings)
         self.findings = Findings(self.settings, options)
         self.types = ShownTypes(self.findings, forms, self.lookup_fully_qualified)
+        self.overloads = Overloads(self.findings, forms)
         self._prepared: dict[str, MypyFile] = {}
 
     def _require_settings(self) -> None:
@@ -210,6 +214,20 @@ class ShardtypesPlugin(Plugin):
 
     def get_method_hook(self, fullname: str) -> Callable[[MethodContext], Type] | None:
         return self.guard.typed(lambda: self.types.method_hook(fullname), fullname)
+
+    def get_function_signature_hook(
+        self, fullname: str
+    ) -> Callable[[FunctionSigContext], FunctionLike] | None:
+        if not self.types.is_overloaded(fullname):
+            return None
+        return self.guard.signature(self.overloads.signature, fullname)
+
+    def get_method_signature_hook(
+        self, fullname: str
+    ) -> Callable[[MethodSigContext], FunctionLike] | None:
+        if not self.types.is_overloaded(fullname):
+            return None
+        return self.guard.signature(self.overloads.signature, fullname)
 
     def get_attribute_hook(
         self, fullname: str

@@ -87,6 +87,19 @@ class ShownTypes:
         """The hook of an attribute of an object."""
         return None if fullname.startswith(_OF_MYPY) else self._attribute
 
+    def is_overloaded(self, fullname: str) -> bool:
+        """Whether a function or method of this name has several signatures that take arrays."""
+        if "." not in fullname or fullname.startswith(("jax.", *_OF_MYPY)):
+            return False
+        found = self._lookup(fullname)
+        node = None if found is None else found.node
+        if not isinstance(node, OverloadedFuncDef):
+            return False
+        typ = get_proper_type(node.type)
+        if not isinstance(typ, Overloaded):
+            return False
+        return any(has_array(one) for item in typ.items for one in item.arg_types)
+
     def revealed(self, ctx: FunctionContext) -> Type:
         """The hook of what ``reveal_type`` is given."""
         arrays = self._at(ctx, ctx.args[0][0])

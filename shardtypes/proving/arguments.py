@@ -79,39 +79,53 @@ def layouts(
 
 
 def as_shards(
-    places: Sequence[Layout], examples: Sequence[Any], paths: Sequence[KeyPath]
+    places: Sequence[Layout], examples: Sequence[Any], paths: Sequence[KeyPath[Any]]
 ) -> list[Layout]:
     """The same, but what is beside shards in a container, and as long as they are, is of shards, too; and so are keys
     that are as long as any.
 
     Zeros and counts that start alike are equal on all devices without being copies, and keys may be one for each row.
     """
-    rows = [
-        (jax.tree_util.keystr(path[:-1]), rows_of(example, place))
-        for path, example, place in zip(paths, examples, places, strict=True)
-    ]
-    of_shards = {
-        row for row, place in zip(rows, places, strict=True) if place.how == "shards"
-    }
-    lengths = {length for _, length in of_shards}
+    holders = [jax.tree_util.keystr(path[:-1]) for path in paths]
+    lengths = list(map(rows_of, examples, places))
+    of_shards = set()
+    for holder, length, place in zip(holders, lengths, places, strict=True):
+        if place.how == "shards":
+            of_shards.add((holder, length))
+    of_any = {length for _, length in of_shards}
     found = []
-    for row, example, place in zip(rows, examples, places, strict=True):
-        is_one = row[1] in lengths if is_key(example) else row in of_shards
-        others = place.how in ("copies", "own")
-        found.append(replace(place, how="shards") if others and is_one else place)
+    for holder, length, example, place in zip(
+        holders,
+        lengths,
+        examples,
+        places,
+        strict=True,
+    ):
+        if is_key(example):
+            is_beside = length in of_any
+        else:
+            is_beside = (holder, length) in of_shards
+        if is_beside and place.how in ("copies", "own"):
+            found.append(replace(place, how="shards"))
+        else:
+            found.append(place)
     return found
 
 
-def carried(arguments: Sequence[KeyPath], results: Sequence[KeyPath]) -> dict[int, int]:
+def carried(
+    arguments: Sequence[KeyPath[Any]], results: Sequence[KeyPath[Any]]
+) -> dict[int, int]:
     """Which arguments come back as which results: the fields of a state that a step takes and gives back."""
     fields: dict[str, list[int]] = {}
     for number, path in enumerate(results):
-        first = 1 if path and isinstance(path[0], SequenceKey) else 0
-        fields.setdefault(jax.tree_util.keystr(path[first:]), []).append(number)
+        field = path
+        if path and isinstance(path[0], SequenceKey):
+            field = path[1:]
+        fields.setdefault(jax.tree_util.keystr(field), []).append(number)
     found = {}
     for number, path in enumerate(arguments):
-        _, _, *field = path  # by position or by name, and which of them
-        numbers = fields.get(jax.tree_util.keystr(tuple(field)), [])
+        field = path[2:]  # behind by position or by name, and which of them
+        numbers = fields.get(jax.tree_util.keystr(field), [])
         if field and len(numbers) == 1:
             found[number] = numbers[0]
     return found
@@ -119,10 +133,13 @@ def carried(arguments: Sequence[KeyPath], results: Sequence[KeyPath]) -> dict[in
 
 def rows_of(example: Any, place: Layout) -> int | None:
     """How many rows each device has of an argument of which devices have parts; None of what has none."""
-    rest = [size for dim, size in enumerate(np.shape(example)) if dim != place.dim]
-    if place.how == "same" or not rest:
+    if place.how == "same":
         return None
-    return rest[0]
+    rest = list(np.shape(example))
+    del rest[place.dim]
+    if not rest:
+        return None
+    return int(rest[0])
 
 
 def _how(example: Any, dim: int) -> str:

@@ -24,7 +24,7 @@ class Call:
     f: Callable[..., Any]
     rebuilt: Callable[[Sequence[Any]], tuple[Any, Any]]
     #: where each array is among the arguments
-    paths: list[KeyPath]
+    paths: list[KeyPath[Any]]
 
     @classmethod
     def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> Call:

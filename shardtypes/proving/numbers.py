@@ -125,8 +125,10 @@ def varying_axes(values: Values) -> set[str]:
     """The axes along which devices hold other numbers."""
     found = set()
     for number, axis in enumerate(values.axes):
-        first = np.take(values.array, [0], axis=number)
-        if not np.array_equal(np.broadcast_to(first, values.array.shape), values.array):
+        array = values.array
+        first = np.take(array, [0], axis=number)
+        repeated = np.broadcast_to(first, array.shape)
+        if not np.array_equal(repeated, array):
             found.add(axis)
     return found
 
@@ -137,13 +139,19 @@ def reordered(values: Values, whole: Host) -> bool:
     lead = len(values.axes)
     for _ in values.axes:
         first = array[:1]
-        repeats = np.array_equal(np.broadcast_to(first, array.shape), array)
-        array = np.moveaxis(first if repeats else array, 0, lead - 1)
+        repeated = np.broadcast_to(first, array.shape)
+        if np.array_equal(repeated, array):
+            array = first
+        array = np.moveaxis(array, 0, lead - 1)
     array = np.moveaxis(array, lead, 0)  # the draws
-    if array.size != whole.size or not array.size:
+    if not array.size:
         return False
-    apart = array.reshape(len(whole), -1)
-    return np.array_equal(np.sort(apart), np.sort(whole.reshape(apart.shape)))
+    if array.size != whole.size:
+        return False
+    draws = len(whole)
+    found = np.sort(array.reshape(draws, -1))
+    wanted = np.sort(whole.reshape(draws, -1))
+    return np.array_equal(found, wanted)
 
 
 def agree(a: Host, b: Host) -> bool:

@@ -455,39 +455,59 @@ class _Judged:
         rows: dict[int, int] = {}
         paths = [path for path, _ in _leaves(self.many.tree)]
         for argument, result in carried(self.call.paths, paths).items():
-            array, place = self.call.arrays[argument], self.places[argument]
-            if place.how == "copies" and self._differs_by_device(result, found):
-                rows[argument] = rows_of(array, place) or 0
-        lengths = sorted(set(rows.values()) - {0})
-        for chosen in dict.fromkeys([tuple(lengths), *((one,) for one in lengths)]):
-            places = [
-                replace(place, how="shards") if rows.get(number) in chosen else place
-                for number, place in enumerate(self.places)
-            ]
-            one, places = _laid_out(self.call, places, self.sizes, self.context)
-            if chosen and not isinstance(one, Exception):
-                return _Judged(
-                    self.call,
-                    self.many,
-                    one,
-                    places,
-                    self.sizes,
-                    self.reference,
-                    self.context,
-                )
+            array = self.call.arrays[argument]
+            place = self.places[argument]
+            length = rows_of(array, place)
+            if place.how != "copies" or length is None:
+                continue
+            if self._differs_by_device(result, found):
+                rows[argument] = length
+        lengths = sorted(set(rows.values()))
+        together = [lengths] if lengths else []
+        for chosen in (*together, *([length] for length in lengths)):
+            judged = self._with_shards(rows, chosen)
+            if judged is not None:
+                return judged
         return None
+
+    def _with_shards(
+        self, rows: Mapping[int, int], lengths: Sequence[int]
+    ) -> _Judged | None:
+        """The question with those of the arguments as shards that have so many rows."""
+        places = list(self.places)
+        for number, length in rows.items():
+            if length in lengths:
+                places[number] = replace(places[number], how="shards")
+        one, places = _laid_out(self.call, places, self.sizes, self.context)
+        if isinstance(one, Exception):
+            return None
+        return _Judged(
+            self.call,
+            self.many,
+            one,
+            places,
+            self.sizes,
+            self.reference,
+            self.context,
+        )
 
     def _differs_by_device(self, result: int, found: Numbers) -> bool:
         """Whether devices return other numbers than each other."""
         output = self.many.program.outputs[result]
         for step in self.many.program.steps:
-            if step.primitive == "unshard" and step.results[0] == output:
-                held = found.inside.get(step.operands[0])
-                return held is not None and bool(varying_axes(held) & self.many.mapped)
+            if step.primitive != "unshard" or step.results[0] != output:
+                continue
+            operand = step.operands[0]
+            if isinstance(operand, Constant) or operand not in found.inside:
+                return False
+            axes = varying_axes(found.inside[operand])
+            return not axes.isdisjoint(self.many.mapped)
         return False
 
-    def _compared(self, on: _Run) -> Proof:
-        many, ones, found = on.many, on.ones, on.found
+    def _compared(self, given: _Run) -> Proof:
+        many = given.many
+        ones = given.ones
+        found = given.found
         self._leave_what_one_draws(found, ones)
         taken_over = self._taken(found, _DRAWS)
         if self.reference is not None:
@@ -768,7 +788,7 @@ def _paths(tree: Any) -> list[str]:
     return [f"result{jax.tree_util.keystr(path)}" for path, _ in _leaves(tree)]
 
 
-def _leaves(tree: Any) -> list[tuple[KeyPath, int]]:
+def _leaves(tree: Any) -> list[tuple[KeyPath[Any], int]]:
     """Where each leaf of a tree is, and its number."""
     leaves = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
     return jax.tree_util.tree_leaves_with_path(leaves)
