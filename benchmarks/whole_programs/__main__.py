@@ -5,7 +5,9 @@ a mistake does is recorded in ``outcomes.json``: JAX raises, the numbers differ 
 program is only slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise
 tools read each program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says
 something that it does not say of the program as it is. Each program ends with a comparison of its results with those
-of a reference, which tools read only ``--with-checks``: most programs that people write hold none.
+of a reference, which tools read only ``--with-checks``: most programs that people write hold none. ``--test-runs``
+calls the programs in a test, as they are and with the mistakes that change numbers in silence and that the linter does
+not find: what all moments find together.
 """
 
 from __future__ import annotations
@@ -21,11 +23,19 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.findings import Finding
-from benchmarks.tools import PLUGIN, Tool, tools
+from benchmarks.tools import LINTER, PLUGIN, Tool, tools
 from benchmarks.whole_programs.cases import Change, Program, programs, without_check
 from benchmarks.whole_programs.catches import Catch, catch, read
 from benchmarks.whole_programs.outcomes import Outcomes, record, recorded, stale, verify
-from benchmarks.whole_programs.report import Key, Mistake, Results, markdown, missed
+from benchmarks.whole_programs.report import (
+    Key,
+    Mistake,
+    Results,
+    markdown,
+    missed,
+    together,
+)
+from benchmarks.whole_programs.test_runs import TEST_RUN, test_run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.missed:
             print(missed(results, tool.name), flush=True)
     print(markdown(results))
+    if options.test_runs:
+        run_tests(results, options.timeout)
+        print(f"\n{together(results)}")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -76,6 +89,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--verify",
         action="store_true",
         help="run all on eight CPU devices, record the outcomes",
+    )
+    parser.add_argument(
+        "--test-runs",
+        action="store_true",
+        help="call programs in a test, too, with what the linter does not find",
     )
     parser.add_argument(
         "--jobs",
@@ -143,6 +161,26 @@ def measure(
             _say(f"{tool.name}: {program.name}")
     results.alarms[tool.name] = alarms
     results.catches[tool.name] = caught
+
+
+def run_tests(results: Results, seconds: float) -> None:
+    """Call each program in a test, as it is and with the silent mistakes that the linter does not find."""
+    tool = Tool(TEST_RUN, partial(test_run, seconds=seconds))
+    found = results.catches[LINTER]
+    alarms: dict[str, list[Finding]] = {}
+    caught: dict[Key, Catch] = {}
+    for one in results.programs:
+        program = replace(one, source=without_check(one.source))
+        before = read(tool, program.name, program.source)
+        alarms[program.name] = [
+            finding for finding in sorted(before) if not finding.related
+        ]
+        for mistake in results.of(one, "differs"):
+            if not found[mistake.key].anywhere:
+                caught[mistake.key] = _caught(tool, program, before, mistake.change)
+                _say(f"{tool.name}: {mistake.key} {caught[mistake.key].anywhere}")
+    results.test_alarms = alarms
+    results.tested = caught
 
 
 def _caught(

@@ -32,12 +32,15 @@ class Mistake:
 
 @dataclass
 class Results:
-    """Everything that a run found. ``alarms`` are findings on the correct programs, by tool and program."""
+    """Everything that a run found. ``alarms`` are findings on the correct programs, by tool and program. ``tested`` is
+    what tests find of what the linter does not, ``test_alarms`` what they say of the correct programs."""
 
     programs: Sequence[Program]
     mistakes: Sequence[Mistake]
     catches: dict[str, dict[Key, Catch]] = field(default_factory=dict)
     alarms: dict[str, dict[str, list[Finding]]] = field(default_factory=dict)
+    tested: dict[Key, Catch] = field(default_factory=dict)
+    test_alarms: dict[str, list[Finding]] = field(default_factory=dict)
 
     def of(self, program: Program | None, *outcomes: str) -> list[Mistake]:
         """The mistakes with these outcomes, in one program or in all."""
@@ -148,6 +151,41 @@ def _rules(results: Results) -> Iterator[str]:
             for some in (results.wrong(), results.of(None, "slow"))
         )
         yield f"| {code} | {wrong} | {slow} | {sum(_code(finding.message) == code for finding in alarms)} |"
+
+
+def together(results: Results) -> str:
+    """What the linter finds of the silent mistakes, and what a test that calls the program finds of the others."""
+    silent = results.of(None, "differs")
+    by_mesh = [one for one in silent if one.outcome.alone != "differs"]
+    everywhere = [one for one in silent if one.outcome.alone == "differs"]
+    groups = {
+        "wrong by the mesh": by_mesh,
+        "wrong on one device, too": everywhere,
+        "all silent ones": silent,
+    }
+    linted = {key for key, one in results.catches[LINTER].items() if one.anywhere}
+    tested = {key for key, one in results.tested.items() if one.anywhere}
+    near = {key for key, one in results.catches[LINTER].items() if one.near}
+    near |= {key for key, one in results.tested.items() if one.near}
+    rows = [
+        "| silent mistakes | | the linter | a test run, of the others | together | in place, near, or named |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, mistakes in groups.items():
+        others = [one for one in mistakes if one.key not in linted]
+        shares = [
+            _share(mistakes, linted),
+            _share(others, tested),
+            _share(mistakes, linted | tested),
+            _share(mistakes, near),
+        ]
+        rows.append(f"| {name} | {len(mistakes)} | {' | '.join(shares)} |")
+    failed = sorted(name for name, found in results.test_alarms.items() if found)
+    rows += [
+        "",
+        f"Of {len(results.test_alarms)} correct programs the test fails for {', '.join(failed) or 'none'}.",
+    ]
+    return "\n".join(rows)
 
 
 def _code(message: str) -> str:
