@@ -160,7 +160,7 @@ def _asked(
     alone = _Judged(call, many, None, places, sizes, reference, context)
     if reference is not None:
         return alone
-    of_state = alone.with_shards_of_state()
+    of_state = alone.with_state_as_shards()
     if of_state is not None:
         return of_state
     return Proof(
@@ -320,7 +320,7 @@ class _Judged:
             )
         try:
             run_on = self._on_devices()
-            other = self._with_shards_of_state(run_on.found)
+            other = self._state_as_shards(run_on.found)
             if other is not None:
                 return other._verdict(None)
             numbers = self._compared(run_on)
@@ -437,16 +437,16 @@ class _Judged:
         keep = _copied(self.many.program) | set(self.drawn)
         return _Run(many, ones, run(self.many.program, many, keep))
 
-    def with_shards_of_state(self) -> _Judged | None:
+    def with_state_as_shards(self) -> _Judged | None:
         """The same, if it can be run on simulated devices."""
         if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
             return None
         try:
-            return self._with_shards_of_state(self._on_devices().found)
+            return self._state_as_shards(self._on_devices().found)
         except Unevaluated:
             return None
 
-    def _with_shards_of_state(self, found: Numbers) -> _Judged | None:
+    def _state_as_shards(self, found: Numbers) -> _Judged | None:
         """The question with state that starts alike on all devices as shards, where it does not stay alike; None where
         there is none, or one device cannot have it so.
 
@@ -465,12 +465,12 @@ class _Judged:
         lengths = sorted(set(rows.values()))
         together = [lengths] if lengths else []
         for chosen in (*together, *([length] for length in lengths)):
-            judged = self._with_shards(rows, chosen)
+            judged = self._rows_as_shards(rows, chosen)
             if judged is not None:
                 return judged
         return None
 
-    def _with_shards(
+    def _rows_as_shards(
         self, rows: Mapping[int, int], lengths: Sequence[int]
     ) -> _Judged | None:
         """The question with those of the arguments as shards that have so many rows."""
