@@ -16,7 +16,6 @@ from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import (
     Numbers,
     Values,
-    reordered,
     varying_axes,
     without_axes,
 )
@@ -307,7 +306,7 @@ class Walk:
             self.standing(name)[0] == "right" for name in step.results
         ):
             return None
-        if step.primitive in _RANDOM and self._draws_its_own(step):
+        if step.primitive in _RANDOM and not self.draws_the_same(step):
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
@@ -318,14 +317,6 @@ class Walk:
         if axes:
             return Purpose("picks", step.place, axes)
         return None
-
-    def _draws_its_own(self, step: Step) -> bool:
-        """Whether devices draw other numbers than one device does."""
-        held = self.held(step.results[0])
-        whole = self.whole(step.results[0])
-        if held is not None and whole is not None and reordered(held, whole):
-            return False
-        return not self.draws_the_same(step)
 
     def draws_the_same(self, step: Step) -> bool:
         """Whether all devices draw the very same, with one key, where one device draws more."""
