@@ -59,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(missed(results, tool.name), flush=True)
     print(markdown(results))
     if options.test_runs:
-        run_tests(results, options.timeout)
+        tool = Tool(TEST_RUN, partial(test_run, seconds=options.timeout))
+        measure(tool, results, options.jobs, left_by=LINTER)
         print(f"\n{together(results)}")
 
 
@@ -138,10 +139,15 @@ def _mistakes(chosen: Sequence[Program], known: Outcomes) -> list[Mistake]:
 
 
 def measure(
-    tool: Tool, results: Results, jobs: int = 1, with_checks: bool = False
+    tool: Tool,
+    results: Results,
+    jobs: int = 1,
+    with_checks: bool = False,
+    left_by: str = "",
 ) -> None:
     """Have a tool read everything, ``jobs`` texts at once, and add what it finds to the results. Only ``with_checks``
-    it reads what programs compare themselves with."""
+    it reads what programs compare themselves with. Of mistakes it reads all, or the silent ones that are ``left_by``
+    another tool, which finds nothing of them."""
     alarms: dict[str, list[Finding]] = {}
     caught: dict[Key, Catch] = {}
     with ThreadPoolExecutor(jobs) as pool:
@@ -154,33 +160,16 @@ def measure(
                 finding for finding in sorted(before) if not finding.related
             ]
             caught_of = partial(_caught, tool, program, before)
+            changes = program.changes
+            if left_by:
+                changes = tuple(one.change for one in results.left_by(left_by, one))
             for change, found in zip(
-                program.changes, pool.map(caught_of, program.changes), strict=True
+                changes, pool.map(caught_of, changes), strict=True
             ):
                 caught[program.name, change.name] = found
             _say(f"{tool.name}: {program.name}")
     results.alarms[tool.name] = alarms
     results.catches[tool.name] = caught
-
-
-def run_tests(results: Results, seconds: float) -> None:
-    """Call each program in a test, as it is and with the silent mistakes that the linter does not find."""
-    tool = Tool(TEST_RUN, partial(test_run, seconds=seconds))
-    found = results.catches[LINTER]
-    alarms: dict[str, list[Finding]] = {}
-    caught: dict[Key, Catch] = {}
-    for one in results.programs:
-        program = replace(one, source=without_check(one.source))
-        before = read(tool, program.name, program.source)
-        alarms[program.name] = [
-            finding for finding in sorted(before) if not finding.related
-        ]
-        for mistake in results.of(one, "differs"):
-            if not found[mistake.key].anywhere:
-                caught[mistake.key] = _caught(tool, program, before, mistake.change)
-                _say(f"{tool.name}: {mistake.key} {caught[mistake.key].anywhere}")
-    results.test_alarms = alarms
-    results.tested = caught
 
 
 def _caught(

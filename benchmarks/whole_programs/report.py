@@ -10,6 +10,7 @@ from benchmarks.tools import LINTER
 from benchmarks.whole_programs.cases import Change, Program
 from benchmarks.whole_programs.catches import Catch
 from benchmarks.whole_programs.outcomes import Outcome
+from benchmarks.whole_programs.test_runs import TEST_RUN
 
 JAX = "JAX itself, on eight devices"
 
@@ -32,20 +33,23 @@ class Mistake:
 
 @dataclass
 class Results:
-    """Everything that a run found. ``alarms`` are findings on the correct programs, by tool and program. ``tested`` is
-    what tests find of what the linter does not, ``test_alarms`` what they say of the correct programs."""
+    """Everything that a run found. ``alarms`` are findings on the correct programs, by tool and program."""
 
     programs: Sequence[Program]
     mistakes: Sequence[Mistake]
     catches: dict[str, dict[Key, Catch]] = field(default_factory=dict)
     alarms: dict[str, dict[str, list[Finding]]] = field(default_factory=dict)
-    tested: dict[Key, Catch] = field(default_factory=dict)
-    test_alarms: dict[str, list[Finding]] = field(default_factory=dict)
 
     def of(self, program: Program | None, *outcomes: str) -> list[Mistake]:
         """The mistakes with these outcomes, in one program or in all."""
         inside = (m for m in self.mistakes if program is None or m.program == program)
         return [m for m in inside if m.outcome.outcome in outcomes]
+
+    def left_by(self, tool: str, program: Program) -> list[Mistake]:
+        """The silent mistakes of a program of which a tool finds nothing."""
+        found = self.catches[tool]
+        silent = self.of(program, "differs")
+        return [one for one in silent if not found[one.key].anywhere]
 
     def wrong(self, program: Program | None = None) -> list[Mistake]:
         """The mistakes that give wrong numbers or none."""
@@ -163,10 +167,10 @@ def together(results: Results) -> str:
         "wrong on one device, too": everywhere,
         "all silent ones": silent,
     }
-    linted = {key for key, one in results.catches[LINTER].items() if one.anywhere}
-    tested = {key for key, one in results.tested.items() if one.anywhere}
-    near = {key for key, one in results.catches[LINTER].items() if one.near}
-    near |= {key for key, one in results.tested.items() if one.near}
+    by_linter, by_test = results.catches[LINTER], results.catches[TEST_RUN]
+    linted = {key for key, one in by_linter.items() if one.anywhere}
+    tested = {key for key, one in by_test.items() if one.anywhere}
+    near = {key for key, one in (by_linter | by_test).items() if one.near}
     rows = [
         "| silent mistakes | | the linter | a test run, of the others | together | in place, near, or named |",
         "|---|---|---|---|---|---|",
@@ -180,10 +184,11 @@ def together(results: Results) -> str:
             _share(mistakes, near),
         ]
         rows.append(f"| {name} | {len(mistakes)} | {' | '.join(shares)} |")
-    failed = sorted(name for name, found in results.test_alarms.items() if found)
+    alarms = results.alarms[TEST_RUN]
+    failed = sorted(name for name, found in alarms.items() if found)
     rows += [
         "",
-        f"Of {len(results.test_alarms)} correct programs the test fails for {', '.join(failed) or 'none'}.",
+        f"Of {len(alarms)} correct programs the test fails for {', '.join(failed) or 'none'}.",
     ]
     return "\n".join(rows)
 

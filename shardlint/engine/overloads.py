@@ -12,6 +12,7 @@ from shardlint.engine.annotations import resolve
 from shardlint.engine.arguments import bind
 from shardlint.engine.frames import Frame
 from shardlint.engine.types import Type
+from shardlint.outline import last_name
 from shardlint.values import FunctionValue, Value
 from shardtypes.lang import Bindings
 
@@ -79,14 +80,7 @@ def _overloaded(
             yield from _overloaded(node.body)
         if not isinstance(node, ir.Function):
             continue
-        if any(map(_is_overload, node.decorators)):
+        if "overload" in map(last_name, node.decorators):
             above[node.name].append(node)
         elif node.name in above:
             yield node.at, tuple(above.pop(node.name))
-
-
-def _is_overload(decorator: ir.Expr) -> bool:
-    name = decorator.id if isinstance(decorator, ir.Name) else ""
-    if isinstance(decorator, ir.Attr):
-        name = decorator.name
-    return name == "overload"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shardlint import ir
+from shardlint.outline import last_name
 from shardlint.values import ClassValue, ExternalValue, Value
 
 #: Classes below these are dataclasses without a decorator.
@@ -72,7 +73,7 @@ def _fields(cls: ClassValue, makes_dataclass: IsDecorator) -> dict[str, bool]:
 def _own_fields(cls: ClassValue, keyword_only: bool) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for name, node in cls.fields.items():
-        keyword_only = keyword_only or _last_name(node.annotation) == "KW_ONLY"
+        keyword_only = keyword_only or last_name(node.annotation) == "KW_ONLY"
         if not is_field(node.annotation):
             continue
         by_position = not keyword_only or _option(node.value, "kw_only", False)
@@ -85,8 +86,7 @@ def _own_fields(cls: ClassValue, keyword_only: bool) -> dict[str, bool]:
 
 def is_field(annotation: ir.Expr) -> bool:
     """Whether what is annotated so in the body of a dataclass is one of its fields."""
-    outer = annotation.obj if isinstance(annotation, ir.Subscript) else annotation
-    return _last_name(outer) not in ("ClassVar", "KW_ONLY")
+    return last_name(annotation) not in ("ClassVar", "KW_ONLY")
 
 
 def _is_below(cls: ClassValue, names: frozenset[str]) -> bool:
@@ -104,9 +104,3 @@ def _option(expr: ir.Expr | None, name: str, value: bool) -> bool:
         return False
     given = [arg.value for arg in expr.args if arg.keyword == name]
     return any(isinstance(one, ir.Const) and one.value is value for one in given)
-
-
-def _last_name(expr: ir.Expr) -> str:
-    if isinstance(expr, ir.Attr):
-        return expr.name
-    return expr.id if isinstance(expr, ir.Name) else ""

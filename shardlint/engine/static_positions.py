@@ -11,6 +11,7 @@ from shardlint.engine.frames import Frame
 from shardlint.engine.libraries import knows
 from shardlint.engine.sharding.site import Site
 from shardlint.ops.registry import static_int
+from shardlint.outline import last_name
 from shardlint.values import (
     ClassValue,
     ExternalValue,
@@ -86,14 +87,7 @@ def refuse(
 
 
 def _other_decorators(node: ir.Function) -> int:
-    last = [_last_name(decorator) for decorator in node.decorators]
-    return sum(name not in _KEEPING for name in last)
-
-
-def _last_name(decorator: ir.Expr) -> str:
-    if isinstance(decorator, ir.Attr):
-        return decorator.name
-    return decorator.id if isinstance(decorator, ir.Name) else ""
+    return sum(last_name(decorator) not in _KEEPING for decorator in node.decorators)
 
 
 def _numbers(value: Value | None) -> list[int]:

@@ -430,7 +430,9 @@ def compared(
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
     if given:
-        reordered, _ = reordered_state(region, twin, numbers_of)
+        reordered = reordered_state(
+            region.arguments, twin.arguments, region.results, numbers_of
+        )
         if any(one.path not in reordered for one in given):
             return Incomparable("the mapped function is given something else")
     results = results_apart(region, twin)
@@ -449,7 +451,9 @@ def results_apart(
     found = differences(region.results, twin.results, counts)
     if counts is not None or not isinstance(found, list) or not found:
         return found
-    _, reordered = reordered_state(region, twin, numbers_of)
+    reordered = reordered_state(
+        region.results, twin.results, region.arguments, numbers_of
+    )
     return [one for one in found if one.path not in reordered]
 
 

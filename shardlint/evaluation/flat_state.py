@@ -6,12 +6,11 @@ nothing: only the program itself reads it, and takes it apart as it has put it t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.relations import close
 from shardtypes.semantics.trees import flatten, paths_of
 
@@ -20,18 +19,14 @@ Numbers = Callable[[Any], Any]
 
 
 def reordered_state(
-    region: Region, twin: Region, numbers: Numbers
-) -> tuple[frozenset[str], frozenset[str]]:
-    """The arguments and the results of a call, by path, that are flat state and hold the same in both runs, in another
-    order."""
-    arguments = _reordered(region.arguments, twin.arguments, numbers)
-    results = _reordered(region.results, twin.results, numbers)
-    taken = {_field(path) for path in paths_of(flatten(region.arguments)[1])}
-    given = {_field(path) for path in paths_of(flatten(region.results)[1])}
-    return (
-        frozenset(path for path in arguments if _field(path) in given - {""}),
-        frozenset(path for path in results if _field(path) in taken - {""}),
-    )
+    first: Any, second: Any, beside: Any, numbers: Numbers
+) -> frozenset[str]:
+    """The arrays of two trees, by path, that are flat state and hold the same in both, in another order. State is
+    ``beside``, too: an argument comes back as a result."""
+    _, structure = flatten(beside)
+    fields = {_field(path) for path in paths_of(structure)} - {""}
+    found = _reordered(first, second, numbers)
+    return frozenset(path for path in found if _field(path) in fields)
 
 
 def _field(path: str) -> str:
@@ -56,6 +51,6 @@ def _holds_the_same(one: Any, two: Any) -> bool:
     """Whether two vectors hold the same numbers, whatever their order and the zeros that fill them up."""
     if one is None or two is None or one.ndim != 1 or two.ndim != 1:
         return False
-    parts: Sequence[Any] = [np.sort(vector[vector != 0]) for vector in (one, two)]
-    first, second = parts
+    first = np.sort(one[one != 0])
+    second = np.sort(two[two != 0])
     return len(first) == len(second) and bool(np.all(close(first, second)))

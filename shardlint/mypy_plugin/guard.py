@@ -6,7 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from mypy.errors import CompileError
 from mypy.nodes import Context, StrExpr
@@ -23,8 +23,17 @@ from mypy.types import AnyType, FunctionLike, Type, TypeOfAny
 
 from shardlint.mypy_plugin.codes import INTERNAL, CanFail
 
-_S = TypeVar("_S", FunctionSigContext, MethodSigContext)
+SignatureContext: TypeAlias = FunctionSigContext | MethodSigContext
 _T = TypeVar("_T", AnalyzeTypeContext, AttributeContext, FunctionContext, MethodContext)
+_C = TypeVar(
+    "_C",
+    bound=AnalyzeTypeContext
+    | AttributeContext
+    | FunctionContext
+    | MethodContext
+    | SignatureContext,
+)
+_R = TypeVar("_R")
 
 
 class Guard:
@@ -41,33 +50,25 @@ class Guard:
             hook = find()
         except Exception as problem:  # noqa: BLE001  reported where the hook would be called
             return partial(self._not_found, what=what, error=problem)
-        return None if hook is None else self._guarded(hook, what)
-
-    def _guarded(self, hook: Callable[[_T], Type], what: str) -> Callable[[_T], Type]:
-        def guarded(ctx: _T) -> Type:
-            try:
-                return hook(ctx)
-            except CompileError:
-                raise
-            except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
-                self._report(what, error, ctx.api, ctx.context)
-                return _type_without_us(ctx)
-
-        return guarded
+        return None if hook is None else self._guarded(hook, what, _type_without_us)
 
     def signature(
-        self, hook: Callable[[_S], FunctionLike], what: str
-    ) -> Callable[[_S], FunctionLike]:
+        self, hook: Callable[[SignatureContext], FunctionLike], what: str
+    ) -> Callable[[SignatureContext], FunctionLike]:
         """The hook, which gives a signature, of the function ``what``."""
+        return self._guarded(hook, what, lambda ctx: ctx.default_signature)
 
-        def guarded(ctx: _S) -> FunctionLike:
+    def _guarded(
+        self, hook: Callable[[_C], _R], what: str, without_us: Callable[[_C], _R]
+    ) -> Callable[[_C], _R]:
+        def guarded(ctx: _C) -> _R:
             try:
                 return hook(ctx)
             except CompileError:
                 raise
             except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
                 self._report(what, error, ctx.api, ctx.context)
-                return ctx.default_signature
+                return without_us(ctx)
 
         return guarded
 

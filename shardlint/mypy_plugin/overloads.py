@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.types import (
     CallableType,
     Instance,
@@ -16,6 +15,7 @@ from mypy.types import (
 from shardlint.mypy_plugin.codes import path_of
 from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms, has_array, is_array
+from shardlint.mypy_plugin.guard import SignatureContext
 from shardlint.mypy_plugin.names import CLASS_OF_DTYPE
 from shardtypes.lang import Dim, ShapeSyntaxError, parse
 
@@ -29,7 +29,7 @@ class Overloads:
         self._findings = findings
         self._forms = forms
 
-    def signature(self, ctx: FunctionSigContext | MethodSigContext) -> CallableType:
+    def signature(self, ctx: SignatureContext) -> CallableType:
         """One of the signatures; where it does not take an argument, with a parameter that takes nothing, so that mypy
         goes on to the next."""
         signature = ctx.default_signature

@@ -32,7 +32,7 @@ from shardlint.mypy_plugin.codes import INTERNAL
 from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
-from shardlint.mypy_plugin.guard import Guard
+from shardlint.mypy_plugin.guard import Guard, SignatureContext
 from shardlint.mypy_plugin.heads import mentions_annotations, shows_types
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
@@ -218,13 +218,16 @@ class ShardtypesPlugin(Plugin):
     def get_function_signature_hook(
         self, fullname: str
     ) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        if not self.types.is_overloaded(fullname):
-            return None
-        return self.guard.signature(self.overloads.signature, fullname)
+        return self._signature_hook(fullname)
 
     def get_method_signature_hook(
         self, fullname: str
     ) -> Callable[[MethodSigContext], FunctionLike] | None:
+        return self._signature_hook(fullname)
+
+    def _signature_hook(
+        self, fullname: str
+    ) -> Callable[[SignatureContext], FunctionLike] | None:
         if not self.types.is_overloaded(fullname):
             return None
         return self.guard.signature(self.overloads.signature, fullname)

@@ -136,14 +136,11 @@ def varying_axes(values: Values) -> set[str]:
 def reordered(values: Values, whole: Host) -> bool:
     """Whether all devices together hold the numbers that one device holds, once each, in whatever order."""
     array = values.array
-    lead = len(values.axes)
-    for _ in values.axes:
-        first = array[:1]
-        repeated = np.broadcast_to(first, array.shape)
-        if np.array_equal(repeated, array):
-            array = first
-        array = np.moveaxis(array, 0, lead - 1)
-    array = np.moveaxis(array, lead, 0)  # the draws
+    apart = varying_axes(values)
+    for number, axis in reversed(list(enumerate(values.axes))):
+        if axis not in apart:
+            array = np.take(array, 0, axis=number)
+    array = np.moveaxis(array, len(apart), 0)  # the draws
     if not array.size:
         return False
     if array.size != whole.size:

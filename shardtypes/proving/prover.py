@@ -39,7 +39,6 @@ from shardtypes.proving.numbers import (
     Values,
     agree,
     bytes_of,
-    reordered,
     run,
     varying_axes,
     without_axes,
@@ -48,7 +47,12 @@ from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
-from shardtypes.proving.random_draws import related_draws, sources, taken
+from shardtypes.proving.random_draws import (
+    not_drawn_by_one,
+    related_draws,
+    sources,
+    taken,
+)
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
@@ -463,8 +467,8 @@ class _Judged:
             if self._differs_by_device(result, found):
                 rows[argument] = length
         lengths = sorted(set(rows.values()))
-        together = [lengths] if lengths else []
-        for chosen in (*together, *([length] for length in lengths)):
+        apart = [[length] for length in lengths]
+        for chosen in [lengths, *apart] if len(lengths) > 1 else apart:
             judged = self._rows_as_shards(rows, chosen)
             if judged is not None:
                 return judged
@@ -508,7 +512,8 @@ class _Judged:
         many = given.many
         ones = given.ones
         found = given.found
-        self._leave_what_one_draws(found, ones)
+        if self.one is not None:
+            self.drawn = not_drawn_by_one(self.drawn, found, self.one.program, ones)
         taken_over = self._taken(found, _DRAWS)
         if self.reference is not None:
             wanted = self._of_reference(ones)
@@ -527,17 +532,6 @@ class _Judged:
             reason = f"on {on} the numbers agree with {self.whom} for {_DRAWS} draws, which proves nothing for others"
             return Proof(None, reason, self.sizes, agrees=True)
         return self._refuted(wrong, paths, found.results, wanted, many, ones)
-
-    def _leave_what_one_draws(self, found: Numbers, ones: Draws) -> None:
-        """Of random numbers that one device draws itself, in another order, none is taken over."""
-        if self.one is None or not self.drawn:
-            return
-        alone = run(self.one.program, ones, set(self.drawn.values()))
-        self.drawn = {
-            name: other
-            for name, other in self.drawn.items()
-            if not reordered(found.inside[name], without_axes(alone.inside[other]))
-        }
 
     def _taken(self, found: Any, draws: int) -> list[dict[Name, Any]] | None:
         """Random numbers that one device takes over from the devices."""

@@ -13,9 +13,17 @@ from typing import Any
 import numpy as np
 
 from shardtypes.proving.alignment import aligned
-from shardtypes.proving.arguments import Layout, draws
+from shardtypes.proving.arguments import Draws, Layout, draws
 from shardtypes.proving.evaluation import Unevaluated
-from shardtypes.proving.numbers import Numbers, Values, bytes_of, run
+from shardtypes.proving.numbers import (
+    Numbers,
+    Values,
+    bytes_of,
+    reordered,
+    run,
+    varying_axes,
+    without_axes,
+)
 from shardtypes.proving.observed import joined
 from shardtypes.proving.program import Constant, Name, Program, needed
 from shardtypes.proving.relation import Axes, Sizes
@@ -40,6 +48,23 @@ def sources(many: Program, one: Program) -> dict[Name, Name]:
         name: other
         for name, other in pairs
         if many.types[name].shape != one.types[other].shape
+    }
+
+
+def not_drawn_by_one(
+    pairs: Mapping[Name, Name], numbers: Numbers, one: Program, arguments: Draws
+) -> dict[Name, Name]:
+    """Those of them that one device does not draw itself: the others it draws in another order. ``numbers`` are the
+    devices', ``arguments`` those of one device."""
+    if not pairs:
+        return {}
+    wanted = list(pairs.values())
+    alone = Program(one.inputs, needed(one.steps, wanted), list(wanted), one.types)
+    drawn = run(alone, arguments, ()).results
+    return {
+        name: other
+        for (name, other), values in zip(pairs.items(), drawn, strict=True)
+        if not reordered(numbers.inside[name], without_axes(values))
     }
 
 
@@ -132,12 +157,8 @@ def _arguments(
 def _is_sharded(key: Values, dims: Mapping[int, Axes], sizes: Sizes) -> bool:
     """Whether devices have keys of their own along the axes that shard, and one key along all others."""
     named = {axis for axes in dims.values() for axis in axes}
-    for number, axis in enumerate(key.axes):
-        first = np.take(key.array, [0], axis=number)
-        if axis not in named and not np.array_equal(
-            np.broadcast_to(first, key.array.shape), key.array
-        ):
-            return False
+    if not varying_axes(key) <= named:
+        return False
     return _of_their_own(key, dims, sizes)
 
 

@@ -17,6 +17,14 @@ from shardtypes import prove
 
 DEVICES = 8
 
+over_rows = partial(
+    jax.shard_map,
+    mesh=jax.sharding.AbstractMesh((DEVICES,), ("d",), axis_types=(AxisType.Auto,)),
+    in_specs=(P("d"), P()),
+    out_specs=P(),
+    check_vma=False,
+)
+
 
 class Walkers(NamedTuple):
     place: jax.Array
@@ -88,13 +96,7 @@ def test_widths_that_do_not_stay_alike_are_of_shards(
 def mirrored(centre: Callable[[Any], Any]) -> Callable[..., Any]:
     """Each member of a population and its mirror image draw with keys of their numbers."""
 
-    @partial(
-        jax.shard_map,
-        mesh=jax.sharding.AbstractMesh((DEVICES,), ("d",), axis_types=(AxisType.Auto,)),
-        in_specs=(P("d"), P()),
-        out_specs=P(),
-        check_vma=False,
-    )
+    @over_rows
     def step(x: jax.Array, key: jax.Array) -> jax.Array:
         rows = x.shape[0]
         numbers = lax.axis_index("d") * rows + jnp.arange(rows)
@@ -116,13 +118,7 @@ def test_the_same_draws_in_another_order_agree() -> None:
 
 
 def test_keys_are_rows_of_a_loop() -> None:
-    @partial(
-        jax.shard_map,
-        mesh=jax.sharding.AbstractMesh((DEVICES,), ("d",), axis_types=(AxisType.Auto,)),
-        in_specs=(P("d"), P()),
-        out_specs=P(),
-        check_vma=False,
-    )
+    @over_rows
     def step(x: jax.Array, keys: jax.Array) -> jax.Array:
         def body(total: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
             scale = jax.random.uniform(key)
