@@ -58,6 +58,14 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
+class Configured:
+    """The numbers around a function; ``constants`` are those that its modules name, as in ``LAYERS = 2``."""
+
+    numbers: frozenset[int] = frozenset()
+    constants: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
 class Call:
     """A function with its arguments, but for the sizes. ``configured`` are the numbers around it, ``more`` the sizes of
     dimensions of any number, ``keys`` those of dictionaries, found as they are asked for."""
@@ -67,7 +75,7 @@ class Call:
     mapped: list[Mapped]
     result: Any
     around: Surroundings = Surroundings()
-    configured: frozenset[int] = frozenset()
+    configured: Configured = Configured()
     more: tuple[int, ...] = ()
     keys: list[Any] = field(default_factory=list)
 

@@ -46,11 +46,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Fitter:
-    """``pool``: the numbers of configurations; ``direct`` and ``fields``: the names that only annotations of the
+    """``pool``: the numbers of configurations; ``constants``: those that have a name of their own, as ``LAYERS`` has;
+    ``direct`` and ``fields``: the names that only annotations of the
     signature have, and those that only fields of dataclasses have; ``starts``: the sizes to begin with, the best last.
     """
 
     pool: frozenset[int]
+    constants: frozenset[int]
     direct: frozenset[str]
     fields: frozenset[str]
     starts: list[Sizes]
@@ -82,6 +84,8 @@ class Fitter:
                     yield replace(fit, fixed=fixed)
                     continue
                 words = self._words(name, number, trial) if number % value else None
+                if words is None and number in self.constants and number <= _FEW:
+                    words = f"{name} = {number}"
                 if words is not None:
                     yield replace(fit, fixed=fixed, equal=(*fit.equal, words))
 

@@ -144,7 +144,11 @@ class Search:
         if self.wrong:
             self._fit(
                 Fitter(
-                    pool, direct, fields, [path.sizes for path in self.paths] or [sizes]
+                    pool,
+                    self.call.configured.constants,
+                    direct,
+                    fields,
+                    [path.sizes for path in self.paths] or [sizes],
                 )
             )
 

@@ -49,7 +49,7 @@ from shardtypes.trace_arguments import (
     shapes_of,
     sizes_of_examples,
 )
-from shardtypes.trace_calls import Call, Surroundings
+from shardtypes.trace_calls import Call, Configured, Surroundings
 from shardtypes.trace_fits import numbers_of
 from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
@@ -145,7 +145,7 @@ def _trace(
     mesh: Any,
     sizes: Mapping[str, int],
     named: Mapping[str, Any],
-    configured: frozenset[int],
+    configured: Configured,
 ) -> Verdict:
     name = display_name(innermost(f))
     try:
@@ -185,7 +185,7 @@ def _trace_call(
     parameters: list[Argument],
     mesh: Any,
     sizes: Mapping[str, int],
-    configured: frozenset[int],
+    configured: Configured,
 ) -> Verdict:
     try:
         call = Call(
@@ -564,7 +564,7 @@ def _pool(call: Call) -> frozenset[int]:
         argument.value for argument in call.parameters if argument.value is not _MISSING
     ]
     values += [value for argument in call.parameters for value in numbers_in(argument)]
-    own = numbers_of(values) | call.configured
+    own = numbers_of(values) | call.configured.numbers
     literal = [
         d.size.constant
         for shape in shapes_of(call.parameters)
@@ -574,9 +574,10 @@ def _pool(call: Call) -> frozenset[int]:
     return own | numbers_of(literal) if own else own
 
 
-def _numbers_around(f: Callable[..., Any]) -> frozenset[int]:
+def _numbers_around(f: Callable[..., Any]) -> Configured:
     """The numbers that a function and those that it calls take from their defaults, from around them and from their
     modules."""
+    constants: list[int] = []
     values = [
         p.default
         for p in inspect.signature(f).parameters.values()
@@ -588,12 +589,18 @@ def _numbers_around(f: Callable[..., Any]) -> frozenset[int]:
             *(function.__kwdefaults__ or {}).values(),
         ]
         values += _closure(function).values()
-        values += [
-            function.__globals__[name]
+        used = {
+            name: function.__globals__[name]
             for name in function.__code__.co_names
             if name in function.__globals__
+        }
+        values += used.values()
+        constants += [
+            value
+            for name, value in used.items()
+            if name.isupper() and isinstance(value, int)
         ]
-    return numbers_of(values)
+    return Configured(numbers_of(values), numbers_of(constants))
 
 
 def _kinds_of_names(

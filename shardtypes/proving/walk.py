@@ -75,7 +75,7 @@ class Purpose:
     """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
     pick."""
 
-    kind: Literal["draws", "given", "picks", "counts"]
+    kind: Literal["draws", "given", "entries", "picks", "counts"]
     place: Place | None = None
     axes: Axes = ()
 
@@ -86,6 +86,8 @@ class Purpose:
 _PURPOSES = {
     "draws": "each device draws random numbers of its own ({place})",
     "given": "an argument is a number or a key of each device's own",
+    "entries": "each device takes the one entry that it has of a sharded array ({place}), and one device would take the"
+    " first of them all; a reference= says what it means there",
     "picks": "each device picks a piece of its own of a replicated array ({place})",
     "counts": "each device counts its own rows ({place}), as for a capacity per device",
 }
@@ -310,6 +312,8 @@ class Walk:
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
+        if step.primitive == "squeeze" and self._takes_its_entry(step):
+            return Purpose("entries", step.place)
         if step.primitive in _PICKS:
             axes = self._picks(step)
         else:
@@ -345,6 +349,14 @@ class Walk:
         if relation is not None and not relation.sharding(step.params["axis"]):
             return False
         return held is not None and bool(np.isin(held.array, (0, 1)).all())
+
+    def _takes_its_entry(self, step: Step) -> bool:
+        """Whether it drops a dimension of which each device has one entry, the shard of an array: ``w[0]``."""
+        (operand,) = step.operands
+        standing, relation = self.standing(operand)
+        if standing != "right" or relation is None:
+            return False
+        return any(relation.sharding(dim) for dim in step.params["dimensions"])
 
     def _picks(self, step: Step) -> Axes:
         """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the

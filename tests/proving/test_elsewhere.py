@@ -144,3 +144,45 @@ def test_groups_of_devices_are_further_draws() -> None:
         found.inside[0].array, np.concatenate([held[:, 0]] * 2, axis=1)
     )
     assert [fewer(size) for size in (1, 2, 3, 4, 6, 9)] == [1, 1, 1, 2, 3, 3]
+
+
+def experts(meet: Any, out_specs: Any) -> Any:
+    """As many experts as there are devices along ``t``: each device has one."""
+
+    @partial(mapped, in_specs=(P("t"), P()), out_specs=out_specs)
+    def mixture(weights: Any, x: Any) -> Any:
+        return meet(jnp.tanh(x @ weights[0]))
+
+    return mixture
+
+
+_EXPERTS = array(SIZES["t"], 6, 5), array(3, 6)
+
+
+def test_the_one_entry_that_each_device_has_is_not_the_first_of_them_all() -> None:
+    mixture = experts(lambda part: lax.psum(part, "t"), P())
+    found = prove(mixture, *_EXPERTS)
+    assert found.ok is None
+    assert "each device takes the one entry that it has" in found.reason
+
+    def meaning(weights: Any, x: Any) -> Any:
+        return jnp.tanh(x @ weights).sum(0)
+
+    assert prove(mixture, *_EXPERTS, reference=meaning).agrees
+    forgotten = experts(lambda part: part, P())
+    assert prove(forgotten, *_EXPERTS, reference=meaning).ok is False
+
+
+def test_what_is_made_of_the_one_entry_is_returned_as_it_is() -> None:
+    found = prove(experts(lambda part: part, P()), *_EXPERTS)
+    assert found.ok is False and found.culprit is not None
+    assert "differs along 't' but is returned as replicated" in found.culprit.what
+    assert prove(experts(lambda part: part, P("t")), *_EXPERTS).ok is None
+
+
+def test_one_row_of_many_is_no_entry_that_a_device_has_alone() -> None:
+    @partial(mapped, in_specs=P("t"), out_specs=P())
+    def first(x: Any) -> Any:
+        return lax.psum(x[0], "t")
+
+    assert prove(first, array(16, 3)).ok is False

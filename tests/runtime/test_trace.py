@@ -436,3 +436,29 @@ def test_pending_sums() -> None:
         (2, 4), ("d", "t"), axis_types=(AxisType.Explicit, AxisType.Auto)
     )
     assert st.trace(reduced, mesh=auto).ok is None
+
+
+LAYERS = 2
+
+
+def scanned(x: f32["B"], keys: key["layers"], w: f32["layers"]) -> f32["B"]:
+    def body(h: Any, layer: Any) -> Any:
+        one, factor = layer
+        return h * factor + jax.random.normal(one, h.shape), None
+
+    return jax.lax.scan(body, x, (keys, w))[0]
+
+
+def split_by_a_constant(x: f32["B"], w: f32["layers"], rng: key[""]) -> f32["B"]:
+    return st.typechecked(scanned)(x, jax.random.split(rng, LAYERS), w)
+
+
+def split_by_a_number(x: f32["B"], w: f32["layers"], rng: key[""]) -> f32["B"]:
+    return st.typechecked(scanned)(x, jax.random.split(rng, 2), w)
+
+
+def test_a_small_constant_of_the_module_may_be_what_a_size_has_to_be() -> None:
+    verdict = trace(split_by_a_constant)
+    assert verdict.ok is None
+    assert "holds only where layers = 2" in verdict.reason
+    assert trace(split_by_a_number).ok is False
