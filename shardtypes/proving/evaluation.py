@@ -255,10 +255,14 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
 
 
 def rounds(seen: Sequence[Held], step: Step) -> Held:
-    """What a loop made in each round, stacked behind the devices."""
-    met = {axis for held in seen for axis in held.axes}
+    """What a loop made in each round, stacked behind the devices: those of the loop, or of what it maps over devices in
+    each round."""
+    met: dict[str, int] = {}
+    for held in seen:
+        met.update(zip(held.axes, held.array.shape, strict=False))
     axes = tuple(axis for axis in step.axes if axis in met)
-    sizes = {axis: step.axes[axis] for axis in axes}
+    axes += tuple(axis for axis in met if axis not in step.axes)
+    sizes = {axis: met[axis] for axis in axes}
     arrays = [_everywhere(held, sizes).array for held in seen]
     return Held(functions_for(arrays[0]).stack(arrays, axis=len(axes)), axes)
 

@@ -15,7 +15,7 @@ from shardtypes.proving.verdict import Where
 from shardtypes.proving.walk import Culprit, Walk, reduced_axes
 from shardtypes.proving.words import alike, differs, operation, reduces
 
-_EACH_ITS_OWN = ("entries", "counts", "picks")
+_EACH_ITS_OWN = ("entries", "indices", "counts", "picks")
 """Purposes for which a result of ``shard_map`` still is what its specs say."""
 
 

@@ -16,6 +16,7 @@ from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import (
     Numbers,
     Values,
+    reordered,
     varying_axes,
     without_axes,
 )
@@ -68,6 +69,15 @@ _EXTREMES = frozenset(
 )
 """Operations that take the largest or the least of something, or may do."""
 _PICKS = frozenset({"dynamic_slice", "gather"})
+_INDEXED = {
+    "gather": "start_index_map",
+    "scatter": "scatter_dims_to_operand_dims",
+    "scatter-add": "scatter_dims_to_operand_dims",
+    "scatter-max": "scatter_dims_to_operand_dims",
+    "scatter-min": "scatter_dims_to_operand_dims",
+    "scatter-mul": "scatter_dims_to_operand_dims",
+}
+"""Operations with indices as their second operand, and which parameter names the dimensions that these are into."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,7 @@ class Purpose:
     """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
     pick."""
 
-    kind: Literal["draws", "given", "entries", "picks", "counts"]
+    kind: Literal["draws", "given", "entries", "indices", "picks", "counts"]
     place: Place | None = None
     axes: Axes = ()
 
@@ -88,6 +98,8 @@ _PURPOSES = {
     "given": "an argument is a number or a key of each device's own",
     "entries": "each device takes the one entry that it has of a sharded array ({place}), and one device would take the"
     " first of them all; a reference= says what it means there",
+    "indices": "each device has indices into what it holds itself ({place}), and one device would count from the start"
+    " of the whole; a reference= says what is meant there",
     "picks": "each device picks a piece of its own of a replicated array ({place})",
     "counts": "each device counts its own rows ({place}), as for a capacity per device",
 }
@@ -308,12 +320,14 @@ class Walk:
             self.standing(name)[0] == "right" for name in step.results
         ):
             return None
-        if step.primitive in _RANDOM and not self.draws_the_same(step):
+        if step.primitive in _RANDOM and self._draws_its_own(step):
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
         if step.primitive == "squeeze" and self._takes_its_entry(step):
             return Purpose("entries", step.place)
+        if step.primitive in _INDEXED and self._indexes_its_shard(step):
+            return Purpose("indices", step.place)
         if step.primitive in _PICKS:
             axes = self._picks(step)
         else:
@@ -321,6 +335,14 @@ class Walk:
         if axes:
             return Purpose("picks", step.place, axes)
         return None
+
+    def _draws_its_own(self, step: Step) -> bool:
+        """Whether devices draw other numbers than one device does."""
+        held = self.held(step.results[0])
+        whole = self.whole(step.results[0])
+        if held is not None and whole is not None and reordered(held, whole):
+            return False
+        return not self.draws_the_same(step)
 
     def draws_the_same(self, step: Step) -> bool:
         """Whether all devices draw the very same, with one key, where one device draws more."""
@@ -357,6 +379,28 @@ class Walk:
         if standing != "right" or relation is None:
             return False
         return any(relation.sharding(dim) for dim in step.params["dimensions"])
+
+    def _indexes_its_shard(self, step: Step) -> bool:
+        """Whether indices that are sharded lead into a dimension that is shorter than on one device, all of them to
+        entries that the device has: those of a graph whose parts were numbered each by itself."""
+        array, indices = step.operands[:2]
+        other = self.others.get(step)
+        standing, relation = self.standing(indices)
+        if other is None or standing != "right" or relation is None:
+            return False
+        held = self.held(indices)
+        if held is None or not relation.split or not isinstance(array, int):
+            return False
+        if isinstance(other.operands[0], Constant):
+            return False
+        mine = self.many.types[array].shape
+        his = self._one_shape(other.operands[0])
+        numbers = step.params["dimension_numbers"]
+        into = getattr(numbers, _INDEXED[step.primitive])
+        if len(his) != len(mine) or all(mine[dim] == his[dim] for dim in into):
+            return False
+        lengths = np.array([mine[dim] for dim in into])
+        return bool(np.all(held.array < lengths))
 
     def _picks(self, step: Step) -> Axes:
         """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the

@@ -363,6 +363,7 @@ def judged(leaves):
 """
 
 
+@pytest.mark.long
 def test_they_are_mistakes_in_jax(tmp_path: Path) -> None:
     programs = {
         f"{mistake.name} {part}": mistake.text(part)

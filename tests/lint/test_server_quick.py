@@ -44,6 +44,7 @@ def second(x: f32["B M"]) -> f32["B"]:
 """
 
 
+@pytest.mark.long
 def test_edits_are_answered_as_by_a_run_over_everything() -> None:
     """At random, in every kind of program: what is told at once of the changed units and of those that use them is what
     a run over everything tells, findings, types and uses; what is told of the others stays."""

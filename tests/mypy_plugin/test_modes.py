@@ -48,6 +48,7 @@ MODES = [
     pytest.param(
         ["--no-native-parser", "--no-incremental", "--python-version", "3.12"],
         id="other parser and version",
+        marks=pytest.mark.long,
     ),
 ]
 

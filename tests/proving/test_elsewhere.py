@@ -186,3 +186,40 @@ def test_one_row_of_many_is_no_entry_that_a_device_has_alone() -> None:
         return lax.psum(x[0], "t")
 
     assert prove(first, array(16, 3)).ok is False
+
+
+def graph(nodes: Any, senders: Any, receivers: Any) -> Any:
+    """Each device has a part of a graph, whose nodes and edges are numbered from zero in each part."""
+    message = jnp.tanh(nodes[senders])
+    return jax.ops.segment_sum(message, receivers, num_segments=nodes.shape[0])
+
+
+def test_indices_into_a_shard_are_not_those_of_the_whole() -> None:
+    mesh = partial(mapped, in_specs=P("t"), out_specs=P("t"))
+    nodes = array(20, 3)
+    edges = jnp.arange(28) * 3 % 5
+    found = prove(mesh(graph), nodes, edges, edges[::-1])
+    assert found.ok is None
+    assert "indices into what it holds itself" in found.reason
+
+    @partial(mapped, in_specs=P("t"), out_specs=P())
+    def looked_up(nodes: Any, senders: Any) -> Any:
+        return lax.psum(jnp.tanh(nodes[senders]).sum(), "t")
+
+    rows_of_all = jnp.arange(28) * 3 % 20
+    assert prove(looked_up, nodes, rows_of_all).ok is False
+    assert prove(looked_up, nodes, edges).ok is None
+
+
+def test_what_is_mapped_in_each_round_of_a_loop_is_followed() -> None:
+    mixture = experts(lambda part: lax.psum(part, "t"), P())
+
+    def layers(weights: Any, x: Any) -> Any:
+        def layer(x: Any, weights: Any) -> Any:
+            return mixture(weights, x), None
+
+        return lax.scan(layer, x, weights)[0]
+
+    found = prove(layers, array(3, SIZES["t"], 5, 5), array(3, 5))
+    assert found.ok is None
+    assert "each device takes the one entry that it has" in found.reason

@@ -67,6 +67,7 @@ print(json.dumps(off))
 """
 
 
+@pytest.mark.long
 def test_what_is_proved_holds_on_eight_devices() -> None:
     done = run_python("-c", _ON_DEVICES, cwd=ROOT)
     assert done.returncode == 0, done.stderr
