@@ -38,18 +38,25 @@ def _align(
 def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
     left = [_key(step, many) for step in many.steps]
     right = [_key(step, one) for step in one.steps]
-    if [key[0] for key in left] == [key[0] for key in right]:
+    primitives = [key[0] for key in left]
+    primitives_of_one = [key[0] for key in right]
+    if primitives == primitives_of_one:
         yield from zip(many.steps, one.steps, strict=True)
         return
     start = _common(left, right)
-    end = _common(left[start:][::-1], right[start:][::-1])
+    rest = left[start:]
+    rest_of_one = right[start:]
+    end = _common(rest[::-1], rest_of_one[::-1])
+    last = len(left) - end
+    last_of_one = len(right) - end
     yield from zip(many.steps[:start], one.steps[:start], strict=True)
-    others = many.steps[start : len(left) - end]
-    others_of_one = one.steps[start : len(right) - end]
+    others = many.steps[start:last]
+    others_of_one = one.steps[start:last_of_one]
     if len(others) * len(others_of_one) <= _MOST:
-        yield from _blocks(others, others_of_one, left, right, start)
-    if end:
-        yield from zip(many.steps[-end:], one.steps[-end:], strict=True)
+        keys = left[start:last]
+        keys_of_one = right[start:last_of_one]
+        yield from _blocks(others, others_of_one, keys, keys_of_one)
+    yield from zip(many.steps[last:], one.steps[last_of_one:], strict=True)
 
 
 def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> int:
@@ -63,28 +70,23 @@ def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> 
 def _blocks(
     many: list[Step],
     one: list[Step],
-    left: list[tuple[object, ...]],
-    right: list[tuple[object, ...]],
-    start: int,
+    keys: list[tuple[object, ...]],
+    keys_of_one: list[tuple[object, ...]],
 ) -> Iterator[tuple[Step, Step]]:
-    a = left[start : start + len(many)]
-    b = right[start : start + len(one)]
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, keys, keys_of_one, autojunk=False)
     for block in matcher.get_matching_blocks():
-        for offset in range(block.size):
-            yield many[block.a + offset], one[block.b + offset]
+        steps = many[block.a : block.a + block.size]
+        steps_of_one = one[block.b : block.b + block.size]
+        yield from zip(steps, steps_of_one, strict=True)
 
 
 def _key(step: Step, program: Program) -> tuple[object, ...]:
-    ranks = tuple(
-        len(getattr(program.types[name], "shape", ())) for name in step.results
-    )
-    return (
-        _SAME.get(step.primitive, step.primitive),
-        step.place,
-        ranks,
-        len(step.operands),
-    )
+    primitive = _SAME.get(step.primitive, step.primitive)
+    ranks = []
+    for name in step.results:
+        shape = getattr(program.types[name], "shape", ())
+        ranks.append(len(shape))
+    return primitive, step.place, tuple(ranks), len(step.operands)
 
 
 def paired(operand: Operand, names: Pairs) -> Operand | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -11,12 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import KeyPath
 
+from shardtypes.proving.kept_sizes import Guess, KeptSizes, in_place
+from shardtypes.proving.relation import Sizes
+
 
 @dataclass(frozen=True)
 class Call:
     """A function of arrays alone: the other leaves of the arguments are kept as they are.
 
-    ``rebuilt`` makes the arguments of ``f`` of arrays, and ``flat`` calls it with them.
+    ``rebuilt`` makes the arguments of ``f`` of arrays, and ``flat`` calls it with them. ``guess`` is what numbers that
+    the program keeps may be on other meshes.
     """
 
     flat: Callable[..., Any]
@@ -25,6 +31,21 @@ class Call:
     rebuilt: Callable[[Sequence[Any]], tuple[Any, Any]]
     #: where each array is among the arguments
     paths: list[KeyPath[Any]]
+    guess: Guess | None = None
+
+    @cached_property
+    def kept(self) -> KeptSizes:
+        """What the function keeps that it read from a mesh."""
+        return KeptSizes(self.f)
+
+    @contextmanager
+    def on_mesh(self, before: Sizes, after: Sizes) -> Iterator[None]:
+        """In the block, what the function has read from the mesh is what it would read from one of other sizes."""
+        changes = self.kept.read(before, after)
+        if self.guess is not None:
+            changes += self.kept.guessed(self.guess)
+        with in_place(changes):
+            yield
 
     @classmethod
     def of(cls, f: Callable[..., Any], examples: Any, named: Any, grad: bool) -> Call:

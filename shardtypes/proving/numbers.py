@@ -151,6 +151,23 @@ def reordered(values: Values, whole: Host) -> bool:
     return np.array_equal(found, wanted)
 
 
+def in_another_order(values: Values, whole: Host) -> bool:
+    """Whether all devices together hold the numbers that one device holds, up to rounding and but for zeros, as they
+    fill up the last shard."""
+    array = values.array
+    apart = varying_axes(values)
+    for number, axis in reversed(list(enumerate(values.axes))):
+        if axis not in apart:
+            array = np.take(array, 0, axis=number)
+    draws = len(whole)
+    array = np.moveaxis(array, len(apart), 0).reshape(draws, -1)
+    for found, wanted in zip(array, whole.reshape(draws, -1), strict=True):
+        found, wanted = (np.sort(one[one != 0]) for one in (found, wanted))
+        if not wanted.size or found.size != wanted.size or not agree(found, wanted):
+            return False
+    return True
+
+
 def agree(a: Host, b: Host) -> bool:
     """Whether two arrays hold the same numbers, up to rounding."""
     return close(finite(a), finite(b), _ALLOWED)

@@ -39,6 +39,7 @@ from shardtypes.proving.numbers import (
     Values,
     agree,
     bytes_of,
+    in_another_order,
     run,
     varying_axes,
     without_axes,
@@ -137,7 +138,7 @@ def follow(
     """How the arrays of a call that maps over devices move over the mesh, as far as it is proved; empty where nothing
     is mapped. Nothing is run. Raises what the function raises on the mesh."""
     asked = _asked(Call.of(f, args, kwargs, False), mesh, None)
-    if isinstance(asked, Proof):
+    if isinstance(asked, Proof) or asked.failed is not None:
         return Intermediates()
     return asked.intermediates(with_numbers=False)
 
@@ -164,14 +165,11 @@ def _asked(
     alone = _Judged(call, many, None, places, sizes, reference, context)
     if reference is not None:
         return alone
+    alone.failed = one
     of_state = alone.with_state_as_shards()
     if of_state is not None:
         return of_state
-    return Proof(
-        None,
-        f"on one device the program does not run: {type(one).__name__}: {one}",
-        sizes,
-    )
+    return alone
 
 
 _COMPILER = "the compiler partitions programs rightly"
@@ -189,7 +187,15 @@ def _on_one(call: Call, places: Sequence[Layout], sizes: Sizes, context: Any) ->
     arrays = [
         place.one(array) for place, array in zip(places, call.arrays, strict=True)
     ]
-    return traced(call.flat, (arrays,), {}, dict.fromkeys(sizes, 1), context)
+    return _traced_again(call, arrays, sizes, dict.fromkeys(sizes, 1), context)
+
+
+def _traced_again(
+    call: Call, arrays: Sequence[Any], before: Sizes, after: Sizes, context: Any
+) -> Traced:
+    """The program on a mesh of other sizes than those that it has read."""
+    with call.on_mesh(before, after):
+        return traced(call.flat, (list(arrays),), {}, after, context)
 
 
 def _laid_out(
@@ -247,13 +253,49 @@ class _Judged:
         self.sizes = sizes
         self.reference = reference
         self.context = context
+        self.failed: Exception | None = None
+        #: arguments that are not drawn: flat ones, which one device has in another order
+        self.as_given: frozenset[int] = frozenset()
         self.drawn: dict[Name, Name] = {}
-        self.groups: tuple[str, int] | None = None
+        #: how many groups of devices along each axis are compared with one device each
+        self.groups: dict[str, int] = {}
         self.whom = "those of one device" if reference is None else "the reference"
 
     def verdict(self, mesh_dependent: str | None) -> Proof:
         """What is said of the question."""
-        return replace(self._verdict(mesh_dependent), shapes=_shapes(self.call.arrays))
+        found = self._verdict(mesh_dependent)
+        is_open = not found.ok and not found.agrees
+        if is_open and self.reference is None and not mesh_dependent:
+            guessed = self._with_guesses()
+            if guessed is not None:
+                found = guessed
+            elif found.ok is None:
+                found = self._along_single_axes(found)
+        return replace(found, shapes=_shapes(self.call.arrays))
+
+    def _like(self, one: Traced | None) -> _Judged:
+        """The same question beside another program."""
+        return _Judged(
+            self.call, self.many, one, self.places, self.sizes, None, self.context
+        )
+
+    def _with_guesses(self) -> Proof | None:
+        """What is said if numbers that the program keeps were made of sizes of the mesh, where it agrees then."""
+        one = dict.fromkeys(self.sizes, 1)
+        shards = _lengths_of_shards(self.many.program)
+        for guess in self.call.kept.guesses(self.sizes, one, shards):
+            call = replace(self.call, guess=guess)
+            alone, places = _laid_out(call, list(self.places), self.sizes, self.context)
+            if isinstance(alone, Exception):
+                continue
+            judged = self._like(alone)
+            judged.call = call
+            judged.places = places
+            found = judged._verdict(None)
+            if found.ok or found.agrees:
+                names = {kept.name for kept, _ in self.call.kept.guessed(guess)}
+                return _if_made_of_sizes(found, sorted(names))
+        return None
 
     def elsewhere(self, mesh_dependent: str | None) -> tuple[Proof, ...]:
         """What is said on other meshes, and for other sizes. Of what ``pmap`` and ``vmap`` map the arguments are of
@@ -269,7 +311,7 @@ class _Judged:
     def _on(self, mesh: Sizes, call: Call, one: Traced | None) -> _Judged | None:
         """The question on another mesh; None where the program is not for it."""
         try:
-            many = traced(call.flat, (call.arrays,), {}, mesh, self.context)
+            many = _traced_again(call, call.arrays, self.sizes, mesh, self.context)
         except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
             return None
         if many.sizes != mesh:
@@ -302,6 +344,13 @@ class _Judged:
         if mesh_dependent:
             return Proof(
                 None, f"depends on the mesh on purpose: {mesh_dependent}", self.sizes
+            )
+        if self.failed is not None:
+            error = self.failed
+            return Proof(
+                None,
+                f"on one device the program does not run: {type(error).__name__}: {error}",
+                self.sizes,
             )
         proved = self._proved()
         if proved is not None and self.reference is None:
@@ -407,11 +456,21 @@ class _Judged:
             assumed += [_IDENTITIES] * proved.identities + [
                 DRAWN_AS_ON_ONE
             ] * proved.draws
+            assumed += self._read_again()
             return Proof(True, reason, self.sizes, tuple(assumed), 1.0)
         reason = f"on {on} not every result is proved, and the program is too large to be run in numbers"
         return Proof(
             None, reason, self.sizes, proved=proved.share, culprit=_end(proved)
         )
+
+    def _read_again(self) -> list[str]:
+        """What is taken for granted of numbers that the program has read from the mesh."""
+        one = dict.fromkeys(self.sizes, 1)
+        names = {kept.name for kept, _ in self.call.kept.read(self.sizes, one)}
+        if not names:
+            return []
+        shown = ", ".join(f"`{name}`" for name in sorted(names))
+        return [f"on one device {shown} is what would be read from a mesh of one"]
 
     def _draws(self) -> tuple[Draws, Draws]:
         ones = [
@@ -419,6 +478,9 @@ class _Judged:
             for place, array in zip(self.places, self.call.arrays, strict=True)
         ]
         drawn = draws(ones, _DRAWS)
+        for draw in drawn:
+            for number in self.as_given:
+                draw[number] = ones[number]
         many = [
             [
                 array if place.how == "own" else place.many(value)
@@ -565,6 +627,8 @@ class _Judged:
                 maker = makers.get(output)
             else:
                 maker = None
+            if self.as_given and in_another_order(values, whole):
+                continue
             if not self._is_right(values, whole, maker, copies):
                 wrong.append(number)
         return wrong
@@ -645,6 +709,8 @@ class _Judged:
                 agrees=False,
             )
         beside = self._beside_fewer(why)
+        if beside is None:
+            beside = self._with_alike_state(walk)
         if beside is not None:
             return beside
         culprit = certainly_wrong(walk, self.drawn, self.many.mapped)
@@ -659,44 +725,46 @@ class _Judged:
             False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False
         )
 
+    def _with_alike_state(self, walk: Walk) -> Proof | None:
+        """What is said where flat arguments are as they are given, if their entries are all the same: then their order
+        does not matter. None where it does, or where nothing is found so."""
+        inputs = list(walk.many.inputs)
+        numbers = {inputs.index(name) for name in walk.flattened}
+        alike = all(_is_alike(self.call.arrays[number]) for number in numbers)
+        if self.as_given or not numbers or not alike:
+            return None
+        judged = self._like(self.one)
+        judged.as_given = frozenset(numbers)
+        try:
+            found = judged._in_numbers()
+        except Unevaluated:
+            return None
+        if found.ok is None and not found.agrees:
+            return None
+        return found
+
     def _where(self) -> str:
         """Of what the devices are compared with: where it was computed."""
-        if self.groups is None:
+        if not self.groups:
             return "one"
-        return mesh_text(self._fewer(*self.groups))
+        return mesh_text(self._fewer(self.groups))
 
-    def _fewer(self, axis: str, count: int) -> dict[str, int]:
-        """A mesh with more than one device along one axis alone."""
-        return {**dict.fromkeys(self.sizes, 1), axis: count}
+    def _fewer(self, counts: Mapping[str, int]) -> dict[str, int]:
+        """A mesh with more than one device along some axes alone."""
+        return {**dict.fromkeys(self.sizes, 1), **counts}
 
     def _beside_fewer(self, why: Purpose) -> Proof | None:
         """What is said beside fewer devices, where one has but the first of the pieces that devices pick; None where
         the pieces of fewer are others, too."""
-        if (
-            self.groups is not None
-            or self.drawn
-            or self.many.mapped
-            or len(why.axes) != 1
-        ):
+        if self.groups or self.drawn or self.many.mapped or len(why.axes) != 1:
             return None
         (axis,) = why.axes
         count = fewer(self.sizes[axis])
         if count == 1:
             return None
-        try:
-            few = traced(
-                self.call.flat,
-                (self.call.arrays,),
-                {},
-                self._fewer(axis, count),
-                self.context,
-            )
-        except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
+        judged = self._beside({axis: count})
+        if judged is None:
             return None
-        judged = _Judged(
-            self.call, self.many, few, self.places, self.sizes, None, self.context
-        )
-        judged.groups, judged.whom = (axis, count), f"those of {mesh_text(few.sizes)}"
         try:
             found = judged._in_numbers()
         except Unevaluated:
@@ -705,6 +773,52 @@ class _Judged:
             return None
         self.whom = judged.whom
         return found
+
+    def _beside(self, counts: dict[str, int]) -> _Judged | None:
+        """The question beside the program on so many devices along some axes, and one along the others; None where it
+        is not for them."""
+        mesh = self._fewer(counts)
+        try:
+            few = _traced_again(
+                self.call, self.call.arrays, self.sizes, mesh, self.context
+            )
+        except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
+            return None
+        judged = self._like(few)
+        judged.groups = counts
+        judged.whom = f"those of {mesh_text(few.sizes)}"
+        return judged
+
+    def _along_single_axes(self, found: Proof) -> Proof:
+        """What is said where one device tells nothing: beside meshes with one device along one axis and all along the
+        others, where that tells more."""
+        axes = [axis for axis, size in self.sizes.items() if size > 1]
+        is_large = bytes_of(self.many.program, self.sizes) > MOST_BYTES
+        if len(axes) < 2 or self.many.mapped or self.groups or is_large:
+            return found
+        agreeing = []
+        for axis in axes:
+            judged = self._beside(
+                {other: self.sizes[other] for other in axes if other != axis}
+            )
+            beside = None if judged is None else judged._beside_them()
+            if beside is not None and beside.ok is False:
+                return beside
+            if judged is not None and beside is not None and beside.agrees:
+                agreeing.append(judged._where())
+        if not agreeing:
+            return found
+        reason = f"{found.reason}; the numbers agree with those of {' and of '.join(agreeing)}"
+        return replace(found, reason=reason)
+
+    def _beside_them(self) -> Proof | None:
+        """What is said beside several devices; None where the program cannot be run on simulated ones."""
+        many, ones = self._draws()
+        try:
+            found = run(self.many.program, many, _copied(self.many.program))
+            return self._compared(_Run(many, ones, found))
+        except Unevaluated:
+            return None
 
     def _walk(self, many: Draws, ones: Draws) -> Walk:
         assert self.one is not None
@@ -715,8 +829,7 @@ class _Judged:
             self.one.program, ones[few], None, self._taken(on_many, len(many[few]))
         )
         sizes = dict(self.sizes)
-        if self.groups is not None:
-            axis, count = self.groups
+        for axis, count in self.groups.items():
             sizes[axis] //= count
             on_many = in_groups(on_many, axis, count)
             on_one = in_groups(on_one, axis, count)
@@ -725,6 +838,38 @@ class _Judged:
             if place.how == "own":
                 walk.mark(name)
         return walk
+
+
+def _is_alike(array: Any) -> bool:
+    """Whether an argument is given, and all its entries are the same."""
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return False
+    entries = np.asarray(array)
+    return bool(np.all(entries == entries.flat[:1]))
+
+
+def _lengths_of_shards(program: Program) -> dict[float, float]:
+    """How long shards are, with the length of the whole: where that is one for all."""
+    found: dict[int, set[int]] = {}
+    for step in program.all_steps():
+        if step.primitive != "shard" or isinstance(step.operands[0], Constant):
+            continue
+        whole = program.types[step.operands[0]].shape
+        local = program.types[step.results[0]].shape
+        for few, many in zip(local, whole, strict=True):
+            if few != many:
+                found.setdefault(few, set()).add(many)
+    return {few: many.pop() for few, many in found.items() if len(many) == 1}
+
+
+def _if_made_of_sizes(found: Proof, names: Sequence[str]) -> Proof:
+    """A verdict that holds if what has these names depends on the mesh."""
+    shown = ", ".join(f"`{name}`" for name in names[:3])
+    reason = (
+        f"on {mesh_text(found.sizes)} the numbers agree with those of one device if {shown} depends on the mesh, which"
+        " nothing tells"
+    )
+    return Proof(None, reason, found.sizes, proved=found.proved, agrees=True)
 
 
 def _crossed(program: Program) -> set[str]:

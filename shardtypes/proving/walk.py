@@ -16,6 +16,7 @@ from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import (
     Numbers,
     Values,
+    in_another_order,
     reordered,
     varying_axes,
     without_axes,
@@ -69,6 +70,8 @@ _EXTREMES = frozenset(
 )
 """Operations that take the largest or the least of something, or may do."""
 _PICKS = frozenset({"dynamic_slice", "gather"})
+_ENTRY_BY_ENTRY = frozenset({"add", "sub", "mul", "div", "max", "min", "select_n"})
+_KEEPS_ENTRIES = _ENTRY_BY_ENTRY | {"shard", "pvary", "convert_element_type", "copy"}
 _INDEXED = {
     "gather": "start_index_map",
     "scatter": "scatter_dims_to_operand_dims",
@@ -85,7 +88,7 @@ class Purpose:
     """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
     pick."""
 
-    kind: Literal["draws", "given", "entries", "indices", "picks", "counts"]
+    kind: Literal["draws", "given", "entries", "indices", "order", "picks", "counts"]
     place: Place | None = None
     axes: Axes = ()
 
@@ -100,6 +103,8 @@ _PURPOSES = {
     " first of them all; a reference= says what it means there",
     "indices": "each device has indices into what it holds itself ({place}), and one device would count from the start"
     " of the whole; a reference= says what is meant there",
+    "order": "an argument has the entries of what each device flattens for itself ({place}), which on one device are in"
+    " another order",
     "picks": "each device picks a piece of its own of a replicated array ({place})",
     "counts": "each device counts its own rows ({place}), as for a capacity per device",
 }
@@ -155,6 +160,8 @@ class Walk:
         self._benign: dict[Name, bool] = {}
         self._users: dict[Name, list[Name]] = {}
         self._counted: set[Operand] = set()
+        #: arguments that have the entries of what each device flattens for itself
+        self.flattened: set[Name] = set()
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -324,6 +331,8 @@ class Walk:
             return Purpose("draws", step.place)
         if step.primitive in _COUNTS and self._counts(step):
             return Purpose("counts", step.place)
+        if step.primitive in _ENTRY_BY_ENTRY and self._meets_flattened(step):
+            return Purpose("order", step.place)
         if step.primitive == "squeeze" and self._takes_its_entry(step):
             return Purpose("entries", step.place)
         if step.primitive in _INDEXED and self._indexes_its_shard(step):
@@ -371,6 +380,55 @@ class Walk:
         if relation is not None and not relation.sharding(step.params["axis"]):
             return False
         return held is not None and bool(np.isin(held.array, (0, 1)).all())
+
+    def _meets_flattened(self, step: Step) -> bool:
+        """Whether a flat argument meets what each device has flattened: moments of an optimizer, say, of which each
+        device has those of its own shard, one shard after another."""
+        flat = [
+            one
+            for one in step.operands
+            if isinstance(one, int) and len(self.many.types[one].shape) == 1
+        ]
+        arguments = [self._flat_argument(one) for one in flat]
+        found = {one for one in arguments if one is not None}
+        if not found:
+            return False
+        orders = {self._order_of_shards(one) for one in flat} - {()}
+        if len(orders) > 1 or any(self._is_in_another_order(one) for one in flat):
+            self.flattened |= found
+            return True
+        return False
+
+    def _order_of_shards(self, name: Name) -> Axes:
+        """The axes whose shards follow each other in a flat array, major to minor; empty if it is none of shards."""
+        standing, relation = self.standing(name)
+        if standing != "right" or relation is None:
+            return ()
+        return relation.sharding(0)
+
+    def _is_in_another_order(self, name: Name) -> bool:
+        """Whether the devices hold what one device holds, shard after shard, in another order than there."""
+        held = self.held(name)
+        whole = self.whole(name)
+        if held is None or whole is None or self.standing(name)[0] != "none":
+            return False
+        return in_another_order(held, whole)
+
+    def _flat_argument(self, name: Name) -> Name | None:
+        """The argument of which a value is a shard, scaled or shifted perhaps."""
+        standing, relation = self.standing(name)
+        if standing != "right" or relation is None or not relation.sharding(0):
+            return None
+        while name in self._producers:
+            step = self._producers[name]
+            if step.primitive not in _KEEPS_ENTRIES:
+                return None
+            named = [one for one in step.operands if isinstance(one, int)]
+            long = [one for one in named if self.many.types[one].shape]
+            if len(long) != 1:
+                return None
+            (name,) = long
+        return name if name in self.many.inputs else None
 
     def _takes_its_entry(self, step: Step) -> bool:
         """Whether it drops a dimension of which each device has one entry, the shard of an array: ``w[0]``."""
