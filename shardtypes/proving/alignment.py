@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 
 Pairs = dict[Name, Name]
+Key: TypeAlias = tuple[object, ...]
+Both: TypeAlias = tuple[Step, Step]
 _MOST = 4_000_000
 _SAME = {"psum_invariant": "psum", "all_gather_invariant": "all_gather"}
 
 
-def aligned(many: Program, one: Program) -> tuple[Pairs, list[tuple[Step, Step]]]:
+def aligned(many: Program, one: Program) -> tuple[Pairs, list[Both]]:
     """The values that belong together, and the steps, those inside of loops and branches included."""
     names: Pairs = {}
-    steps: list[tuple[Step, Step]] = []
+    steps: list[Both] = []
     _align(many, one, names, steps)
     return names, steps
 
 
-def _align(
-    many: Program, one: Program, names: Pairs, steps: list[tuple[Step, Step]]
-) -> None:
+def _align(many: Program, one: Program, names: Pairs, steps: list[Both]) -> None:
     if len(many.inputs) == len(one.inputs):
         names.update(zip(many.inputs, one.inputs, strict=True))
     for left, right in _pairs(many, one):
@@ -35,7 +36,7 @@ def _align(
                 _align(a, b, names, steps)
 
 
-def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
+def _pairs(many: Program, one: Program) -> Iterator[Both]:
     left = [_key(step, many) for step in many.steps]
     right = [_key(step, one) for step in one.steps]
     primitives = [key[0] for key in left]
@@ -59,7 +60,7 @@ def _pairs(many: Program, one: Program) -> Iterator[tuple[Step, Step]]:
     yield from zip(many.steps[last:], one.steps[last_of_one:], strict=True)
 
 
-def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> int:
+def _common(left: list[Key], right: list[Key]) -> int:
     """How many are the same from the start."""
     for number, (a, b) in enumerate(zip(left, right, strict=False)):
         if a != b:
@@ -70,9 +71,9 @@ def _common(left: list[tuple[object, ...]], right: list[tuple[object, ...]]) -> 
 def _blocks(
     many: list[Step],
     one: list[Step],
-    keys: list[tuple[object, ...]],
-    keys_of_one: list[tuple[object, ...]],
-) -> Iterator[tuple[Step, Step]]:
+    keys: list[Key],
+    keys_of_one: list[Key],
+) -> Iterator[Both]:
     matcher = difflib.SequenceMatcher(None, keys, keys_of_one, autojunk=False)
     for block in matcher.get_matching_blocks():
         steps = many[block.a : block.a + block.size]
@@ -80,7 +81,7 @@ def _blocks(
         yield from zip(steps, steps_of_one, strict=True)
 
 
-def _key(step: Step, program: Program) -> tuple[object, ...]:
+def _key(step: Step, program: Program) -> Key:
     primitive = _SAME.get(step.primitive, step.primitive)
     ranks = []
     for name in step.results:

@@ -54,7 +54,8 @@ class Layout:
             value if is_key(value) else np.asarray(value), self.dim, 0
         )
         if self.how == "copies":
-            array = array[np.repeat(np.arange(len(array)), self.count)]
+            rows = np.repeat(np.arange(len(array)), self.count)
+            array = array[rows]
         else:
             array = array.reshape(self.count, -1, *array.shape[2:])
         return arrays.moveaxis(array, 0, self.dim)
@@ -72,9 +73,10 @@ def layouts(
             continue
         for dim, axes in enumerate(step.params["dims"]):
             if len(axes) == 1 and axes[0] in mapped:
-                example = examples[places[operand]]
+                place = places[operand]
+                how = _how(examples[place], dim)
                 count = step.params["sizes"][axes[0]]
-                found[places[operand]] = Layout(_how(example, dim), dim, count)
+                found[place] = Layout(how, dim, count)
     return found
 
 
@@ -86,7 +88,9 @@ def as_shards(
 
     Zeros and counts that start alike are equal on all devices without being copies, and keys may be one for each row.
     """
-    holders = [jax.tree_util.keystr(path[:-1]) for path in paths]
+    holders = []
+    for path in paths:
+        holders.append(jax.tree_util.keystr(path[:-1]))
     lengths = list(map(rows_of, examples, places))
     of_shards = set()
     for holder, length, place in zip(holders, lengths, places, strict=True):
@@ -209,9 +213,12 @@ def _drawn(example: Any, rng: np.random.Generator) -> Any:
         scale = 1.0
     # second moments and counts must not become negative
     if values.size and values.min() >= 0:
-        return rng.uniform(0.5, 1.5, shape) * (float(values.mean()) or 0.1)
+        mean = float(values.mean()) or 0.1
+        return rng.uniform(0.5, 1.5, shape) * mean
     if jnp.issubdtype(dtype, jnp.complexfloating):
-        return rng.normal(size=shape) * scale + 1j * rng.normal(size=shape) * scale
+        real = rng.normal(size=shape) * scale
+        imaginary = rng.normal(size=shape) * scale
+        return real + 1j * imaginary
     return rng.normal(size=shape) * scale
 
 
@@ -219,9 +226,9 @@ def _keys(example: Any, rng: np.random.Generator) -> Any:
     if not isinstance(example, jax.ShapeDtypeStruct):
         return example
     seeds = rng.integers(0, 2**31, example.shape)
-    return jnp.reshape(
-        jax.vmap(jax.random.key)(jnp.asarray(seeds.ravel(), jnp.uint32)), example.shape
-    )
+    flat = jnp.asarray(seeds.ravel(), jnp.uint32)
+    keys = jax.vmap(jax.random.key)(flat)
+    return jnp.reshape(keys, example.shape)
 
 
 def states(

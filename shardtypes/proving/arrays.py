@@ -28,14 +28,15 @@ def _entrywise(function: Callable[..., Any]) -> Rule:
 def _stretched(arrays: list[Host], lead: int) -> list[Host]:
     """Scalars beside arrays get their rank."""
     rank = max(array.ndim for array in arrays)
-    return [
-        array
-        if array.ndim == rank
-        else array.reshape(
-            array.shape[:lead] + (1,) * (rank - array.ndim) + array.shape[lead:]
-        )
-        for array in arrays
-    ]
+    found = []
+    for array in arrays:
+        if array.ndim == rank:
+            found.append(array)
+            continue
+        ones = (1,) * (rank - array.ndim)
+        shape = array.shape[:lead] + ones + array.shape[lead:]
+        found.append(array.reshape(shape))
+    return found
 
 
 def _divided(x: Host, y: Host) -> Host:
@@ -167,8 +168,10 @@ def _reshape(
 def _transpose(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
-    order = [*range(lead), *(dim + lead for dim in params["permutation"])]
-    return [np.transpose(arrays[0], order)]
+    (array,) = arrays
+    places = [dim + lead for dim in params["permutation"]]
+    order = [*range(lead), *places]
+    return [np.transpose(array, order)]
 
 
 def _broadcast(
@@ -187,18 +190,25 @@ def _broadcast(
 def _concatenate(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
-    first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
-    whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
-    return [np.concatenate(whole, axis=params["dimension"] + lead)]
+    axis = params["dimension"] + lead
+    return [np.concatenate(_of_all_devices(arrays, lead), axis=axis)]
+
+
+def _of_all_devices(arrays: list[Host], lead: int) -> list[Host]:
+    """Each for all devices for which one of them is."""
+    devices = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
+    found = []
+    for array in arrays:
+        shape = devices + array.shape[lead:]
+        found.append(np.broadcast_to(array, shape))
+    return found
 
 
 def _stack(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     axis = params["axis"] + lead
-    first = np.broadcast_shapes(*(array.shape[:lead] for array in arrays))
-    whole = [np.broadcast_to(array, first + array.shape[lead:]) for array in arrays]
-    return [np.stack(whole, axis=axis)]
+    return [np.stack(_of_all_devices(arrays, lead), axis=axis)]
 
 
 def _unstack(
@@ -219,14 +229,14 @@ def _tile(
 def _slice(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
-    strides = params["strides"] or (1,) * len(params["start_indices"])
-    parts = [
-        slice(*part)
-        for part in zip(
-            params["start_indices"], params["limit_indices"], strides, strict=True
-        )
-    ]
-    return [arrays[0][(slice(None),) * lead + tuple(parts)]]
+    (array,) = arrays
+    starts = params["start_indices"]
+    limits = params["limit_indices"]
+    strides = params["strides"] or (1,) * len(starts)
+    parts = [slice(None)] * lead
+    for start, limit, stride in zip(starts, limits, strides, strict=True):
+        parts.append(slice(start, limit, stride))
+    return [array[tuple(parts)]]
 
 
 def _split(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -49,12 +49,16 @@ class Held:
         return int(self.array.ndim) - len(self.axes)
 
 
+Arrays: TypeAlias = list[Held]
+"""What the devices hold of several values."""
+
+
 def evaluate(
     program: Program,
     given: Sequence[Any],
     keep: Collection[Name] | None = None,
     drawn: Mapping[Name, Any] | None = None,
-) -> tuple[list[Held], Recorded]:
+) -> tuple[Arrays, Recorded]:
     """The results for these arguments, and the intermediate values of these names, or all.
 
     Those of a loop have one more dimension before their own, for its rounds; those of ``while`` loops and of branches
@@ -75,7 +79,7 @@ def evaluate(
     return results, run.recorded
 
 
-def one_step(step: Step, operands: list[Held], program: Program) -> list[Held]:
+def one_step(step: Step, operands: Arrays, program: Program) -> Arrays:
     """The results of one operation. Raises ``Unevaluated``."""
     with np.errstate(all="ignore"), jax.enable_x64(True):
         return _Run(()).step(step, operands, program)
@@ -107,7 +111,7 @@ class _Run:
         self.recorded: Recorded = {}
         self.types: Mapping[Name, Any] = {}
 
-    def program(self, program: Program, given: Sequence[Held]) -> list[Held]:
+    def program(self, program: Program, given: Sequence[Held]) -> Arrays:
         self.types = program.types
         known: dict[Name, Held] = dict(zip(program.inputs, given, strict=True))
 
@@ -127,14 +131,12 @@ class _Run:
                     self.recorded[name] = result
         return [value(output) for output in program.outputs]
 
-    def step(self, step: Step, operands: list[Held], program: Program) -> list[Held]:
+    def step(self, step: Step, operands: Arrays, program: Program) -> Arrays:
         rule = _RULES.get(step.primitive)
         if rule is not None:
             return rule(step, operands)
         if step.primitive in _LOOPS:
-            loop: Callable[[Step, list[Held]], list[Held]] = getattr(
-                self, f"_{step.primitive}"
-            )
+            loop: Callable[[Step, Arrays], Arrays] = getattr(self, f"_{step.primitive}")
             return loop(step, operands)
         types = [program.types[name] for name in step.results]
         narrow = [
@@ -145,7 +147,7 @@ class _Run:
         ]
         return _ordinary(step, operands, narrow, types)
 
-    def _scan(self, step: Step, operands: list[Held]) -> list[Held]:
+    def _scan(self, step: Step, operands: Arrays) -> Arrays:
         params = step.params
         body = step.inside[0]
         fixed = params["num_consts"]
@@ -155,7 +157,7 @@ class _Run:
         carry = operands[fixed : fixed + carried]
         order = range(params["length"])
         seen: list[Recorded] = []
-        stacked: list[list[Held]] = []
+        stacked: list[Arrays] = []
         for number in reversed(order) if params["reverse"] else order:
             inner = _Run(self.keep)
             row = [_taken(held, number) for held in rows]
@@ -183,7 +185,7 @@ class _Run:
             *(Held(np.zeros(aval.shape, _wide_type(aval.dtype))) for aval in types),
         ]
 
-    def _while(self, step: Step, operands: list[Held]) -> list[Held]:
+    def _while(self, step: Step, operands: Arrays) -> Arrays:
         params = step.params
         asked = params["cond_nconsts"]
         done = params["body_nconsts"]
@@ -192,10 +194,11 @@ class _Run:
         carry = operands[asked + done :]
         for _ in range(_MOST_ROUNDS):
             inner = _Run(())
-            (wanted,) = inner.program(step.inside[0], [*cond_consts, *carry])
+            condition, body = step.inside
+            (wanted,) = inner.program(condition, [*cond_consts, *carry])
             if not np.any(wanted.array):
                 return carry
-            after = inner.program(step.inside[1], [*body_consts, *carry])
+            after = inner.program(body, [*body_consts, *carry])
             carry = [
                 _chosen(wanted, new, old, step.axes)
                 for new, old in zip(after, carry, strict=True)
@@ -204,12 +207,12 @@ class _Run:
             f"{step.primitive} ({step.place}): more than {_MOST_ROUNDS} rounds"
         )
 
-    def _cond(self, step: Step, operands: list[Held]) -> list[Held]:
+    def _cond(self, step: Step, operands: Arrays) -> Arrays:
         index, *given = operands
         last = len(step.inside) - 1
         which = np.clip(np.asarray(index.array, np.int64), 0, last)
         numbers = np.unique(which)
-        results: list[Held] = []
+        results: Arrays = []
         for number in numbers:
             found = _Run(()).program(step.inside[int(number)], given)
             if not results:
@@ -251,7 +254,9 @@ def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
     mask = aligned_to(wanted, axes)
     mask = mask.reshape(mask.shape + (1,) * new.rank)
     where = functions_for(new.array).where
-    return Held(where(mask, aligned_to(new, axes), aligned_to(old, axes)), axes)
+    newer = aligned_to(new, axes)
+    older = aligned_to(old, axes)
+    return Held(where(mask, newer, older), axes)
 
 
 def rounds(seen: Sequence[Held], step: Step) -> Held:
@@ -264,7 +269,8 @@ def rounds(seen: Sequence[Held], step: Step) -> Held:
     axes += tuple(axis for axis in met if axis not in step.axes)
     sizes = {axis: met[axis] for axis in axes}
     arrays = [_everywhere(held, sizes).array for held in seen]
-    return Held(functions_for(arrays[0]).stack(arrays, axis=len(axes)), axes)
+    stack = functions_for(arrays[0]).stack
+    return Held(stack(arrays, axis=len(axes)), axes)
 
 
 def aligned_to(held: Held, axes: Axes) -> Any:
@@ -282,16 +288,16 @@ def _everywhere(held: Held, sizes: dict[str, int]) -> Held:
     if held.axes == axes:
         return held
     order = [axis for axis in axes if axis in held.axes]
-    array = np.moveaxis(
-        held.array, [held.axes.index(axis) for axis in order], range(len(order))
-    )
+    before = [held.axes.index(axis) for axis in order]
+    array = np.moveaxis(held.array, before, range(len(order)))
     arrays = functions_for(array)
     for number, axis in enumerate(axes):
         if axis not in held.axes:
-            array = arrays.broadcast_to(
-                arrays.expand_dims(array, number),
-                (*array.shape[:number], sizes[axis], *array.shape[number:]),
-            )
+            leading = array.shape[:number]
+            trailing = array.shape[number:]
+            shape = (*leading, sizes[axis], *trailing)
+            expanded = arrays.expand_dims(array, number)
+            array = arrays.broadcast_to(expanded, shape)
     return Held(array, axes)
 
 
@@ -306,10 +312,11 @@ _SHARDINGS = frozenset({"sharding", "out_sharding", "dimensions_sharding"})
 
 
 def _ordinary(
-    step: Step, operands: list[Held], narrow: Sequence[Any], types: Sequence[Any]
-) -> list[Held]:
+    step: Step, operands: Arrays, narrow: Sequence[Any], types: Sequence[Any]
+) -> Arrays:
     quick = QUICK.get(step.primitive)
-    if quick is not None and not any(is_key(held.array) for held in operands):
+    has_keys = any(is_key(held.array) for held in operands)
+    if quick is not None and not has_keys:
         present = tuple(
             axis for axis in step.axes if any(axis in held.axes for held in operands)
         )
@@ -321,9 +328,7 @@ def _ordinary(
     return _asked_of_jax(step, operands, narrow)
 
 
-def _asked_of_jax(
-    step: Step, operands: list[Held], narrow: Sequence[Any]
-) -> list[Held]:
+def _asked_of_jax(step: Step, operands: Arrays, narrow: Sequence[Any]) -> Arrays:
     """An operation as JAX itself carries it out, for all devices at once."""
     primitive = step.source.primitive
     params = dict(primitive.get_bind_params(step.params))
@@ -427,7 +432,8 @@ def _gathered(held: Held, step: Step) -> tuple[Any, Axes, list[list[int]]]:
         devices = [list(group) for group in groups]
     else:
         devices = [list(range(count))]
-    return array.reshape(count, *array.shape[len(names) :]), rest, devices
+    local = array.shape[len(names) :]
+    return array.reshape(count, *local), rest, devices
 
 
 def _back(array: Any, step: Step, rest: Axes) -> Held:
@@ -443,8 +449,8 @@ def _back(array: Any, step: Step, rest: Axes) -> Held:
 
 
 def _by_group(
-    step: Step, operands: list[Held], combine: Callable[[Any], Any], alike: bool = True
-) -> list[Held]:
+    step: Step, operands: Arrays, combine: Callable[[Any], Any], alike: bool = True
+) -> Arrays:
     """``combine`` takes what the devices of a group hold in a leading dimension; what it gives is all of theirs, or has
     a leading dimension for them."""
     results = []
@@ -471,11 +477,11 @@ def _at(held: Held, step: Step, dim: int) -> int:
 
 def _reduction(
     function: Callable[[Any], Any],
-) -> Callable[[Step, list[Held]], list[Held]]:
+) -> Callable[[Step, Arrays], Arrays]:
     return lambda step, operands: _by_group(step, operands, function)
 
 
-def _all_gather(step: Step, operands: list[Held]) -> list[Held]:
+def _all_gather(step: Step, operands: Arrays) -> Arrays:
     (held,) = operands
     at = _at(held, step, step.params["all_gather_dimension"])
 
@@ -487,7 +493,7 @@ def _all_gather(step: Step, operands: list[Held]) -> list[Held]:
     return _by_group(step, operands, join)
 
 
-def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
+def _reduce_scatter(step: Step, operands: Arrays) -> Arrays:
     (held,) = operands
     at = _at(held, step, step.params["scatter_dimension"])
 
@@ -501,7 +507,7 @@ def _reduce_scatter(step: Step, operands: list[Held]) -> list[Held]:
     return _by_group(step, operands, share, alike=False)
 
 
-def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
+def _all_to_all(step: Step, operands: Arrays) -> Arrays:
     # ``tiled`` says nothing here: JAX has made the dimensions that an untiled exchange adds and removes.
     (held,) = operands
     apart, together = (
@@ -520,33 +526,34 @@ def _all_to_all(step: Step, operands: list[Held]) -> list[Held]:
     return _by_group(step, operands, exchange, alike=False)
 
 
-def _ppermute(step: Step, operands: list[Held]) -> list[Held]:
+def _ppermute(step: Step, operands: Arrays) -> Arrays:
     results = []
     for held in operands:
         array, rest, _ = _gathered(held, step)
         found = np.zeros_like(array)
         for source, target in step.params["perm"]:
-            if max(source, target) >= len(found):
+            last = max(source, target)
+            if last >= len(found):
                 raise Unevaluated(
-                    f"{step.primitive} ({step.place}) names device {max(source, target)} of {len(found)}"
+                    f"{step.primitive} ({step.place}) names device {last} of {len(found)}"
                 )
             found[target] = array[source]
         results.append(_back(found, step, rest))
     return results
 
 
-def _pbroadcast(step: Step, operands: list[Held]) -> list[Held]:
+def _pbroadcast(step: Step, operands: Arrays) -> Arrays:
     return _by_group(step, operands, lambda array: array[step.params["source"]])
 
 
-def _axis_index(step: Step, operands: list[Held]) -> list[Held]:
+def _axis_index(step: Step, operands: Arrays) -> Arrays:
     names = step.over
     sizes = [step.axes[name] for name in names]
     numbers = np.arange(math.prod(sizes), dtype=np.int32)
     return [_back(numbers, step, ())]
 
 
-def _same(step: Step, operands: list[Held]) -> list[Held]:
+def _same(step: Step, operands: Arrays) -> Arrays:
     return operands
 
 
@@ -557,7 +564,7 @@ def _no_sums(step: Step) -> None:
         )
 
 
-def _shard(step: Step, operands: list[Held]) -> list[Held]:
+def _shard(step: Step, operands: Arrays) -> Arrays:
     """Each device along the axes takes its part."""
     (held,) = operands
     _no_sums(step)
@@ -584,7 +591,7 @@ def _shard(step: Step, operands: list[Held]) -> list[Held]:
     ]
 
 
-def _unshard(step: Step, operands: list[Held]) -> list[Held]:
+def _unshard(step: Step, operands: Arrays) -> Arrays:
     """The parts put together; along axes of which nothing is said, what the first device holds."""
     (held,) = operands
     _no_sums(step)
@@ -598,7 +605,11 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
         axes.remove(axis)
     whole = _everywhere(
         Held(array, tuple(axes)),
-        {a: s for a, s in step.axes.items() if a in axes or a in named},
+        {
+            axis: size
+            for axis, size in step.axes.items()
+            if axis in axes or axis in named
+        },
     )
     array = whole.array
     axes = list(whole.axes)
@@ -616,7 +627,7 @@ def _unshard(step: Step, operands: list[Held]) -> list[Held]:
     return [Held(array, tuple(axes))]
 
 
-def on_all(step: Step, operands: list[Held]) -> list[Held]:
+def on_all(step: Step, operands: Arrays) -> Arrays:
     """What a collective makes of these operands, however many it had. Raises ``Unevaluated``."""
     return _RULES[step.primitive](step, operands)
 
@@ -628,7 +639,7 @@ def summed(step: Step, held: Held) -> Held:
 
 
 _sum = _reduction(lambda array: np.sum(array, axis=0))
-_RULES: dict[str, Callable[[Step, list[Held]], list[Held]]] = {
+_RULES: dict[str, Callable[[Step, Arrays], Arrays]] = {
     "psum": _sum,
     "psum_invariant": _sum,
     "unreduced_psum": _sum,

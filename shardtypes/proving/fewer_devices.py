@@ -15,8 +15,9 @@ from shardtypes.proving.numbers import Numbers, Values
 def fewer(size: int) -> int:
     """The most devices below a size in which groups of devices can stand; 1 if there is but one group."""
     if size > 1:
-        falling = range(size // 2, 0, -1)
-        return next(count for count in falling if size % count == 0)
+        for count in range(size // 2, 1, -1):
+            if size % count == 0:
+                return count
     return 1
 
 
@@ -41,9 +42,8 @@ def _in_groups(values: Values, axis: str, groups: int) -> Values:
     behind = array.shape[at + 1 :]
     array = array.reshape(*before, groups, each, *behind)
     array = np.moveaxis(array, at, lead)  # before the draws
-    shape = (
-        *array.shape[:lead],
-        groups * array.shape[lead + 1],
-        *array.shape[lead + 2 :],
-    )
-    return Values(array.reshape(shape), values.axes)
+    leading = array.shape[:lead]
+    draws = array.shape[lead + 1]
+    own = array.shape[lead + 2 :]
+    array = array.reshape(*leading, groups * draws, *own)
+    return Values(array, values.axes)

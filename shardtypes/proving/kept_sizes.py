@@ -86,11 +86,13 @@ class KeptSizes:
         both = {**of_shards, **of_sizes}
         seen = []
         for numbers in (of_sizes, both, of_shards):
-            changed = [kept.name for kept, _ in self.guessed(Guess(numbers))]
+            changes = self.guessed(Guess(numbers))
+            changed = [kept.name for kept, _ in changes]
             if changed and changed not in seen:
                 seen.append(changed)
                 yield Guess(numbers)
-        names = dict.fromkeys(kept.name for kept, _ in self.guessed(Guess(both)))
+        changes = self.guessed(Guess(both))
+        names = dict.fromkeys(kept.name for kept, _ in changes)
         if len(names) > 1:
             for name in names:
                 yield Guess(both, name)
@@ -116,7 +118,8 @@ def _read_again(value: Any, source: Source, before: Sizes, after: Sizes) -> Any:
         axes = [source.axis]
     if not set(axes) <= set(before):
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    is_number = isinstance(value, (int, float))
+    if isinstance(value, bool) or not is_number:
         return None
     had = math.prod(before[axis] for axis in axes)
     has = math.prod(after[axis] for axis in axes)
@@ -136,8 +139,10 @@ def _of_sizes(before: Sizes, after: Sizes) -> dict[float, float]:
         for axes in itertools.combinations(before, count):
             had = math.prod(before[axis] for axis in axes)
             has = math.prod(after[axis] for axis in axes)
-            found.setdefault(had, set()).add(has)
-            found.setdefault(1 / had, set()).add(1 / has)
+            sizes = found.setdefault(had, set())
+            sizes.add(has)
+            shares = found.setdefault(1 / had, set())
+            shares.add(1 / has)
     clear = {}
     for number, others in found.items():
         if number != 1 and len(others) == 1:
@@ -229,12 +234,13 @@ class _Walk:
         for name, cell in zip(names, function.__closure__ or (), strict=True):
             self._cell(name, cell)
         used = _names(function.__code__)
-        for name in used & function.__globals__.keys():
-            value = function.__globals__[name]
+        outside = function.__globals__
+        for name in used & outside.keys():
+            value = outside[name]
             if isinstance(value, types.ModuleType):
                 self._module(value, used)
             else:
-                self._keep(function.__globals__, name, value)
+                self._keep(outside, name, value)
         defaults = function.__kwdefaults__ or {}
         for name, value in defaults.items():
             self._keep(defaults, name, value)
@@ -242,22 +248,25 @@ class _Walk:
 
     def _defaults(self, function: types.FunctionType) -> None:
         given = function.__defaults__ or ()
-        positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+        code = function.__code__
+        positional = code.co_varnames[: code.co_argcount]
         first = len(positional) - len(given)
         for number, value in enumerate(given):
+            name = positional[first + number]
 
             def put(other: Any, number: int = number) -> None:
                 now = list(function.__defaults__ or ())
                 now[number] = other
                 function.__defaults__ = tuple(now)
 
-            self._found(id(function), positional[first + number], value, put)
+            self._found(id(function), name, value, put)
 
     def _partial(self, bound: functools.partial[Any]) -> None:
         self._waiting.append(bound.func)
         for name, value in bound.keywords.items():
             self._keep(bound.keywords, name, value)
         for number, value in enumerate(bound.args):
+            name = f"argument {number + 1} of partial"
 
             def put(other: Any, number: int = number) -> None:
                 args = list(bound.args)
@@ -265,7 +274,7 @@ class _Walk:
                 state = bound.func, tuple(args), bound.keywords, vars(bound)
                 bound.__setstate__(state)  # type: ignore[attr-defined]  # how it is unpickled
 
-            self._found(id(bound), f"argument {number + 1} of partial", value, put)
+            self._found(id(bound), name, value, put)
 
     def _cell(self, name: str, cell: types.CellType) -> None:
         try:
@@ -306,7 +315,8 @@ class _Walk:
         if not (is_plain or self._is_of_user(type(value))):
             return
         self._waiting.append(type(value))
-        for name, part in list(getattr(value, "__dict__", {}).items()):
+        inside = getattr(value, "__dict__", {})
+        for name, part in list(inside.items()):
             put = functools.partial(object.__setattr__, value, name)
             self._found(id(value), name, part, put)
 
@@ -319,7 +329,8 @@ class _Walk:
         return True
 
     def _keep(self, holder: dict[str, Any], name: str, value: Any) -> None:
-        self._found(id(holder), name, value, functools.partial(_put_item, holder, name))
+        put = functools.partial(_put_item, holder, name)
+        self._found(id(holder), name, value, put)
 
     def _found(
         self, holder: int, name: str, value: Any, put: Callable[[Any], None]

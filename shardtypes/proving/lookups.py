@@ -34,9 +34,10 @@ class Interval:
 
     def within(self, other: Interval) -> bool:
         empty = self.low >= self.high
-        return bool(
-            np.all(empty | ((self.low >= other.low) & (self.high <= other.high)))
-        )
+        from_below = self.low >= other.low
+        from_above = self.high <= other.high
+        within = empty | (from_below & from_above)
+        return bool(np.all(within))
 
     def meet(self, other: Interval) -> Interval:
         low = np.maximum(self.low, other.low)
@@ -184,7 +185,8 @@ def _compared(site: Site) -> Symbol:
         name = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}[site.primitive]
     else:
         name = site.primitive
-    if name == "lt" and value.least >= max(int(np.max(own)), one):
+    highest = max(int(np.max(own)), one)
+    if name == "lt" and value.least >= highest:
         return Never(value.root, value.state, value.shape, value.view)
     far = np.zeros_like(own) + _FAR
     bound = own - value.by
@@ -229,7 +231,8 @@ def _clamped(site: Site) -> Symbol:
     low, value, high = site.operands
     if low.own is None or high.own is None or low.one is None or high.one is None:
         raise Unknown("no lookup")
-    return _clipped(_rooted(value, low.own), low.own, high.own, low.one, high.one)
+    root = _rooted(value, low.own)
+    return _clipped(root, low.own, high.own, low.one, high.one)
 
 
 def _clipped(
@@ -331,9 +334,9 @@ def _masked_index(mask: Mask, value: Shifted, off: Operand) -> Symbol:
     if (mask.root, mask.view) != (value.root, value.view):
         raise Unknown("a mask of other indices")
     valid = mask.where.meet(value.valid)
-    inside = int(
-        np.min(np.where(mask.where.low > -_FAR, mask.where.low + value.by, -_FAR))
-    )
+    is_bounded = mask.where.low > -_FAR
+    lowest = np.where(is_bounded, mask.where.low + value.by, -_FAR)
+    inside = int(np.min(lowest))
     least = min(
         inside,
         mask.where.one[0] + value.one,
@@ -489,7 +492,8 @@ def _looked_up(site: Site) -> Symbol:
     )
     rank = len(site.shape)
     batch = [d for d in range(rank) if d not in numbers.offset_dims]
-    if index.view[-1:] != (None,) or len(batch) != len(index.view) - 1:
+    is_one_number = index.view[-1:] == (None,)
+    if not is_one_number or len(batch) != len(index.view) - 1:
         raise Unknown("no lookup")
     view: list[int | None] = [None] * rank
     dims: list[Axes] = [()] * rank
@@ -498,7 +502,9 @@ def _looked_up(site: Site) -> Symbol:
         dims[place] = () if source is None else index.state.dims[source]
     window = [d for d in range(state.rank) if d != dim and d not in batching]
     for place, source in zip(numbers.offset_dims, window, strict=True):
-        if here[source] != table.shape[source] or there[source] != state.whole[source]:
+        is_whole = here[source] == table.shape[source]
+        is_whole_of_one = there[source] == state.whole[source]
+        if not is_whole or not is_whole_of_one:
             raise Unknown("a slice of a row")
         dims[place] = state.dims[source]
     for mine, his in zip(batching, numbers.start_indices_batching_dims, strict=True):
@@ -602,7 +608,8 @@ def _row_parts(
     parts: dict[str, Any] = {}
     for number, place in enumerate(rows):
         source = index.view[number]
-        if value.dims[place] != (() if source is None else index.state.dims[source]):
+        axes = () if source is None else index.state.dims[source]
+        if value.dims[place] != axes:
             raise Unknown("updates are sharded differently")
         if number not in kept:
             parts |= dict.fromkeys(value.dims[place], "sum")

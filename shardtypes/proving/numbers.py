@@ -160,10 +160,15 @@ def in_another_order(values: Values, whole: Host) -> bool:
         if axis not in apart:
             array = np.take(array, 0, axis=number)
     draws = len(whole)
-    array = np.moveaxis(array, len(apart), 0).reshape(draws, -1)
-    for found, wanted in zip(array, whole.reshape(draws, -1), strict=True):
-        found, wanted = (np.sort(one[one != 0]) for one in (found, wanted))
-        if not wanted.size or found.size != wanted.size or not agree(found, wanted):
+    array = np.moveaxis(array, len(apart), 0)
+    rows = array.reshape(draws, -1)
+    rows_of_one = whole.reshape(draws, -1)
+    for row, row_of_one in zip(rows, rows_of_one, strict=True):
+        found = np.sort(row[row != 0])
+        wanted = np.sort(row_of_one[row_of_one != 0])
+        if found.size != wanted.size:
+            return False
+        if not wanted.size or not agree(found, wanted):
             return False
     return True
 

@@ -47,14 +47,18 @@ def observed(
     held = _numbers(held)
     whole = _numbers(whole)
     local = held.shape[len(axes) :]
-    if len(local) != whole.ndim or local[:before] != whole.shape[:before]:
+    if len(local) != whole.ndim:
+        return None
+    if local[:before] != whole.shape[:before]:
         return None
     if not whole.size or not held.size:
         return ZERO
     if not held.any() and not whole.any():
         return ZERO
     ratios = []
-    for few, many in zip(local[before:], whole.shape[before:], strict=True):
+    own = local[before:]
+    own_of_whole = whole.shape[before:]
+    for few, many in zip(own, own_of_whole, strict=True):
         if not few or many % few:
             return None
         ratios.append(many // few)
@@ -73,7 +77,8 @@ def observed(
     for guess in itertools.islice(guesses(axes, more, ratios, sizes), _MOST):
         used = {axis for names in guess[0].values() for axis in names}
         first = tuple(slice(None) if axis in used else 0 for axis in more)
-        left = (*(axis for axis in more if axis in used), *axes)
+        kept = [axis for axis in more if axis in used]
+        left = (*kept, *axes)
         found = _tried(held[first], left, whole, guess, before, factors)
         if found is not None:
             return found
@@ -149,13 +154,16 @@ def guesses(
         for axis, dim in zip((*axes, *alike), chosen, strict=True):
             if dim is not None:
                 groups.setdefault(dim, []).append(axis)
-        counts = [
-            math.prod(sizes[axis] for axis in groups.get(dim, ()))
-            for dim in range(len(ratios))
-        ]
+        counts = []
+        for dim in range(len(ratios)):
+            group = groups.get(dim, ())
+            counts.append(math.prod(sizes[axis] for axis in group))
         if counts != ratios:
             continue
-        rest = [axis for axis, dim in zip(axes, chosen, strict=False) if dim is None]
+        rest = []
+        for axis, dim in zip(axes, chosen, strict=False):
+            if dim is None:
+                rest.append(axis)
         orders = [itertools.permutations(group) for group in groups.values()]
         for order in itertools.product(*orders):
             for how in _ways(rest):
@@ -189,10 +197,12 @@ def _tried(
         at = left.index(axis)
         array = _COMBINED[monoid](array, at)
         left.remove(axis)
-    factor = _compared(joined(array, left, dims, before), whole, factors)
+    together = joined(array, left, dims, before)
+    factor = _compared(together, whole, factors)
     if factor is None:
         return None
-    return related(dims, dict.fromkeys(how, monoid), factor)
+    parts = dict.fromkeys(how, monoid)
+    return related(dims, parts, factor)
 
 
 def joined(array: Host, left: list[str], dims: Mapping[int, Axes], before: int) -> Host:
@@ -204,11 +214,10 @@ def joined(array: Host, left: list[str], dims: Mapping[int, Axes], before: int) 
             place = len(left) - 1 + before + dim
             array = np.moveaxis(array, at, place)
             left.remove(name)
-            array = array.reshape(
-                *array.shape[:place],
-                array.shape[place] * array.shape[place + 1],
-                *array.shape[place + 2 :],
-            )
+            leading = array.shape[:place]
+            count, length = array.shape[place : place + 2]
+            trailing = array.shape[place + 2 :]
+            array = array.reshape(*leading, count * length, *trailing)
     return array
 
 

@@ -77,8 +77,11 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
         return None
     same = []
     for dim, axes in enumerate(dims):
-        if len(axes) == 1 and sizes[axes[0]] > 1 and axes[0] not in varying:
-            same.append((dim, axes[0]))
+        if len(axes) != 1:
+            continue
+        (axis,) = axes
+        if sizes[axis] > 1 and axis not in varying:
+            same.append((dim, axis))
     for dim, axis in same:
         if not _repeats(walk, maker, dim, sizes[axis]):
             return _returned_alike(walk, maker, axis, dim)
@@ -87,8 +90,10 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
 
 def _is_same_along(held: Values, axis: str) -> bool:
     """Whether all devices along an axis hold the same."""
-    first = np.take(held.array, [0], axis=held.axes.index(axis))
-    return agree(held.array, np.broadcast_to(first, held.array.shape))
+    place = held.axes.index(axis)
+    first = np.take(held.array, [0], axis=place)
+    repeated = np.broadcast_to(first, held.array.shape)
+    return agree(held.array, repeated)
 
 
 def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
@@ -96,13 +101,14 @@ def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
     whole = walk.whole(maker.results[0])
     if whole is None:
         return True
-    if (
-        whole.shape[1:] != tuple(walk.many.types[maker.results[0]].shape)
-        or whole.shape[dim + 1] % count
-    ):
+    shape = tuple(walk.many.types[maker.results[0]].shape)
+    if whole.shape[1:] != shape:
+        return True
+    if whole.shape[dim + 1] % count:
         return True
     shards = np.stack(np.split(whole, count, axis=dim + 1))
-    return agree(shards, np.broadcast_to(shards[:1], shards.shape))
+    repeated = np.broadcast_to(shards[:1], shards.shape)
+    return agree(shards, repeated)
 
 
 def _returned_apart(walk: Walk, step: Step, axes: Sequence[str]) -> Where:

@@ -475,7 +475,8 @@ class _Propagation:
             CONSTANT if isinstance(one, int) and one in self.computed else partner
             for one, partner in zip(step.operands, written, strict=True)
         ]
-        beside = single.makers.get(self.pairs.get(step.results[0], -1))
+        partner = self.pairs.get(step.results[0], -1)
+        beside = single.makers.get(partner)
         for pattern in dict.fromkeys((tuple(partners), tuple(written))):
             if (
                 beside is not None
@@ -601,7 +602,8 @@ class _Propagation:
         axes = list(held.axes)
         lead = array.shape[: len(axes)]
         flat = array.reshape(*lead, -1)
-        if not flat.shape[-1] or np.any(flat != flat[..., :1]):
+        is_empty = not flat.shape[-1]
+        if is_empty or np.any(flat != flat[..., :1]):
             return None
         places = [axes.index(axis) for axis in self.sizes if axis in axes]
         numbers = np.transpose(flat[..., 0], places)
@@ -968,7 +970,8 @@ class _Propagation:
 
     def _cond(self, step: Step, other: Step, states: States) -> States:
         which, *given = states
-        if which is None or not which.plain or len(step.inside) != len(other.inside):
+        are_alike = len(step.inside) == len(other.inside)
+        if which is None or not which.plain or not are_alike:
             raise Unknown("which branch is taken depends on the device")
         found: States | None = None
         for a, b in zip(step.inside, other.inside, strict=True):

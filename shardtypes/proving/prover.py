@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -62,6 +64,8 @@ from shardtypes.proving.walk import COLLECTIVES, Purpose, Walk
 from shardtypes.proving.words import mesh_text, operation, wrong_as_well
 
 _DRAWS = 3
+_SECONDS = 4.0
+"""What may be tried for so long after a question that is open, or for twice as long as the question itself took."""
 
 
 def prove(
@@ -253,6 +257,8 @@ class _Judged:
         self.sizes = sizes
         self.reference = reference
         self.context = context
+        #: when no more is tried, in the time of the thread
+        self.until = math.inf
         self.failed: Exception | None = None
         #: arguments that are not drawn: flat ones, which one device has in another order
         self.as_given: frozenset[int] = frozenset()
@@ -263,9 +269,12 @@ class _Judged:
 
     def verdict(self, mesh_dependent: str | None) -> Proof:
         """What is said of the question."""
+        began = time.thread_time()
         found = self._verdict(mesh_dependent)
+        took = time.thread_time() - began
         is_open = not found.ok and not found.agrees
         if is_open and self.reference is None and not mesh_dependent:
+            self.until = time.thread_time() + max(_SECONDS, 2 * took)
             guessed = self._with_guesses()
             if guessed is not None:
                 found = guessed
@@ -284,6 +293,8 @@ class _Judged:
         one = dict.fromkeys(self.sizes, 1)
         shards = _lengths_of_shards(self.many.program)
         for guess in self.call.kept.guesses(self.sizes, one, shards):
+            if time.thread_time() > self.until:
+                break
             call = replace(self.call, guess=guess)
             alone, places = _laid_out(call, list(self.places), self.sizes, self.context)
             if isinstance(alone, Exception):
@@ -466,10 +477,11 @@ class _Judged:
     def _read_again(self) -> list[str]:
         """What is taken for granted of numbers that the program has read from the mesh."""
         one = dict.fromkeys(self.sizes, 1)
-        names = {kept.name for kept, _ in self.call.kept.read(self.sizes, one)}
+        changes = self.call.kept.read(self.sizes, one)
+        names = sorted({kept.name for kept, _ in changes})
         if not names:
             return []
-        shown = ", ".join(f"`{name}`" for name in sorted(names))
+        shown = ", ".join(f"`{name}`" for name in names)
         return [f"on one device {shown} is what would be read from a mesh of one"]
 
     def _draws(self) -> tuple[Draws, Draws]:
@@ -657,7 +669,11 @@ class _Judged:
         dims = maker.params["dims"]
         sizes = maker.params["sizes"]
         unnamed = [
-            a for a in held.axes if a in sizes and not any(a in axes for axes in dims)
+            axis
+            for axis in held.axes
+            if axis in sizes
+            and axis not in self.groups
+            and not any(axis in axes for axes in dims)
         ]
         moved = np.moveaxis(
             held.array, [held.axes.index(axis) for axis in unnamed], range(len(unnamed))
@@ -798,13 +814,19 @@ class _Judged:
             return found
         agreeing = []
         for axis in axes:
-            judged = self._beside(
-                {other: self.sizes[other] for other in axes if other != axis}
-            )
-            beside = None if judged is None else judged._beside_them()
-            if beside is not None and beside.ok is False:
+            if time.thread_time() > self.until:
+                break
+            counts = dict(self.sizes)
+            del counts[axis]
+            judged = self._beside(counts)
+            if judged is None:
+                continue
+            beside = judged._beside_them()
+            if beside is None:
+                continue
+            if beside.ok is False:
                 return beside
-            if judged is not None and beside is not None and beside.agrees:
+            if beside.agrees:
                 agreeing.append(judged._where())
         if not agreeing:
             return found
@@ -859,7 +881,11 @@ def _lengths_of_shards(program: Program) -> dict[float, float]:
         for few, many in zip(local, whole, strict=True):
             if few != many:
                 found.setdefault(few, set()).add(many)
-    return {few: many.pop() for few, many in found.items() if len(many) == 1}
+    clear: dict[float, float] = {}
+    for length, lengths in found.items():
+        if len(lengths) == 1:
+            clear[length] = lengths.pop()
+    return clear
 
 
 def _if_made_of_sizes(found: Proof, names: Sequence[str]) -> Proof:

@@ -394,7 +394,8 @@ class Walk:
         if not found:
             return False
         orders = {self._order_of_shards(one) for one in flat} - {()}
-        if len(orders) > 1 or any(self._is_in_another_order(one) for one in flat):
+        reordered_ones = [one for one in flat if self._is_in_another_order(one)]
+        if len(orders) > 1 or reordered_ones:
             self.flattened |= found
             return True
         return False
@@ -410,9 +411,10 @@ class Walk:
         """Whether the devices hold what one device holds, shard after shard, in another order than there."""
         held = self.held(name)
         whole = self.whole(name)
-        if held is None or whole is None or self.standing(name)[0] != "none":
+        if held is None or whole is None:
             return False
-        return in_another_order(held, whole)
+        standing, _ = self.standing(name)
+        return standing == "none" and in_another_order(held, whole)
 
     def _flat_argument(self, name: Name) -> Name | None:
         """The argument of which a value is a shard, scaled or shifted perhaps."""
@@ -455,10 +457,13 @@ class Walk:
         his = self._one_shape(other.operands[0])
         numbers = step.params["dimension_numbers"]
         into = getattr(numbers, _INDEXED[step.primitive])
-        if len(his) != len(mine) or all(mine[dim] == his[dim] for dim in into):
+        if len(his) != len(mine):
             return False
-        lengths = np.array([mine[dim] for dim in into])
-        return bool(np.all(held.array < lengths))
+        lengths = [mine[dim] for dim in into]
+        lengths_of_one = [his[dim] for dim in into]
+        if lengths == lengths_of_one:
+            return False
+        return bool(np.all(held.array < np.array(lengths)))
 
     def _picks(self, step: Step) -> Axes:
         """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the
@@ -483,10 +488,10 @@ class Walk:
         return shape[1 + self._depth_of_one(name) :]
 
     def _depth_of_one(self, name: Name) -> int:
-        back = next((many for many, one in self.names.items() if one == name), None)
-        if back is None:
-            return 0
-        return len(self._rounds.get(back, ()))
+        for many, one in self.names.items():
+            if one == name:
+                return len(self._rounds.get(many, ()))
+        return 0
 
     def _axes_of_place(self, operand: Operand) -> set[str]:
         """Of a value that comes of the device's number and of constants alone, the axes along which it is numbered;
