@@ -12,6 +12,7 @@ from shardlint.evaluation.guards import (
     Resolver,
 )
 from shardlint.evaluation.outside import KNOWN, guarded, provide
+from shardlint.evaluation.pieces import shards_of
 from shardlint.evaluation.python import methods
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
@@ -52,6 +53,8 @@ def of_array(array: Array, name: str) -> Any:
         return DType(array.dtype or "float32").itemsize * (
             entries_of(array) if name == "nbytes" else 1
         )
+    if name in ("addressable_shards", "global_shards"):
+        return shards_of(array)
     if name in _SAME:
         return lambda *args: array
     if name == "item":

@@ -24,6 +24,7 @@ from shardlint.evaluation import (
     numpy_functions,
     optimizer_trees,  # noqa: F401
     optimizers,  # noqa: F401
+    pieces,
     placing,
     python,
     replication,  # noqa: F401
@@ -118,6 +119,7 @@ class World:
         command_lines.register(resolver)
         nnx_objects.register(resolver)
         placing.register(resolver)
+        pieces.register(resolver)
         resolver.of_type[Outside] = attribute
         resolver.of_type[Module] = self.member
         resolver.of_type[Missing] = _refuse_missing

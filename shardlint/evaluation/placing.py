@@ -28,7 +28,7 @@ def _is_placement(value: Any) -> bool:
     return value is None or isinstance(value, (Sharding, Spec))
 
 
-def _layout(
+def layout_of(
     placement: Any, rank: int, by: Where | None = None, is_constrained: bool = False
 ) -> Layout | None:
     """How an array of this rank lies by a sharding or a spec; None where it says nothing, or its mesh is not known."""
@@ -93,6 +93,11 @@ def _device_put(x: Any, device: Any = None, *args: Any, **options: Any) -> Any:
     return _placed(x, device, is_constrained=False)
 
 
+def placed(array: Array, placement: Any) -> Any:
+    """An array that is made as a sharding says."""
+    return _lying(array, placement, "", "the array")
+
+
 def _with_sharding_constraint(x: Any, shardings: Any = None, **options: Any) -> Any:
     return _placed(x, shardings, is_constrained=True)
 
@@ -119,7 +124,7 @@ def _lying(
     if not isinstance(leaf, Array) or placement is None:
         return leaf
     _refuse_longer(leaf, placement, path)
-    layout = _layout(placement, leaf.rank, by, is_constrained=what is None)
+    layout = layout_of(placement, leaf.rank, by, is_constrained=what is None)
     if what is not None:
         _refuse_indivisible(leaf, layout, what)
     return leaf if layout is None else layouts().placed(leaf, layout)
@@ -183,7 +188,7 @@ class Jitted:
             if not isinstance(leaf, Array):
                 continue
             before = about.of(leaf)
-            wanted = _layout(placement, leaf.rank, self.where)
+            wanted = layout_of(placement, leaf.rank, self.where)
             if wanted is not None:
                 _refuse_longer(leaf, placement, path)
                 _refuse_indivisible(leaf, wanted, f"argument {path}")

@@ -1,0 +1,127 @@
+"""Arrays that a program puts together of the devices' pieces, or takes apart into them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shardlint.evaluation.guards import Resolver, layouts
+from shardlint.evaluation.layouts import Layout
+from shardlint.evaluation.outside import known, provide
+from shardlint.evaluation.placing import layout_of, placed
+from shardtypes.semantics.array import Array
+from shardtypes.semantics.lowerings.convert import asarray
+
+Index: TypeAlias = tuple[slice, ...]
+_ATTRIBUTES = frozenset({"index", "data", "replica_id", "device"})
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one device has of an array: ``data`` at ``index`` of the whole; of those that have the same, the first is
+    number 0."""
+
+    index: Index
+    data: Array
+    replica_id: int
+    device: None = None
+
+
+def shards_of(array: Array) -> list[Shard]:
+    """The pieces of all devices, in their order; one where it is not known how the array lies."""
+    shape = [int(size) for size in array.dims]  # type: ignore[arg-type]  # numbers
+    layout = layouts().of(array)
+    if layout is None:
+        whole = (slice(None),) * len(shape)
+        return [Shard(whole, array, 0)]
+    found: list[Shard] = []
+    copies: dict[tuple[tuple[Any, Any], ...], int] = {}
+    for place in _devices(dict(layout.mesh)):
+        index = _index_of(place, layout, shape)
+        bounds = tuple((part.start, part.stop) for part in index)
+        number = copies.get(bounds, 0)
+        copies[bounds] = number + 1
+        found.append(Shard(index, known("jax.Array.__getitem__")(array, index), number))
+    return found
+
+
+@provide("jax.make_array_from_callback")
+def make_array_from_callback(
+    shape: Sequence[int],
+    sharding: Any,
+    data_callback: Callable[[Index], Any],
+    **options: Any,
+) -> Any:
+    """An array of what the function gives for the index of each piece."""
+    sizes = [int(size) for size in shape]
+    layout = layout_of(sharding, len(sizes))
+    if layout is None:
+        return asarray(data_callback((slice(None),) * len(sizes)))
+    made = _together(layout, sizes, data_callback, {}, 0)
+    return placed(made, sharding)
+
+
+@provide("jax.make_array_from_process_local_data")
+def make_array_from_process_local_data(
+    sharding: Any, local_data: Any, global_shape: Any = None
+) -> Any:
+    """Where one process has all devices, its data are those of all."""
+    return placed(asarray(local_data), sharding)
+
+
+def _together(
+    layout: Layout,
+    shape: Sequence[int],
+    piece: Callable[[Index], Any],
+    place: Mapping[str, int],
+    dimension: int,
+) -> Any:
+    """The pieces at these places along the dimensions before, side by side along the others."""
+    if dimension == len(shape):
+        return asarray(piece(_index_of(place, layout, shape)))
+    sizes = dict(layout.mesh)
+    axes = {axis: sizes[axis] for axis in layout.axes[dimension]}
+    parts = [
+        _together(layout, shape, piece, {**place, **more}, dimension + 1)
+        for more in _devices(axes)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return known("jax.numpy.concatenate")(parts, dimension)
+
+
+def _devices(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """The place of each device along the axes, the last axis fastest."""
+    for numbers in itertools.product(*(range(size) for size in sizes.values())):
+        yield dict(zip(sizes, numbers, strict=True))
+
+
+def _index_of(place: Mapping[str, int], layout: Layout, shape: Sequence[int]) -> Index:
+    """Where the piece of a device is in the whole array."""
+    sizes = dict(layout.mesh)
+    index = []
+    for size, axes in zip(shape, layout.axes, strict=True):
+        if not axes:
+            index.append(slice(None))
+            continue
+        number = 0
+        count = 1
+        for axis in axes:
+            number = number * sizes[axis] + place[axis]
+            count *= sizes[axis]
+        length = size // count
+        index.append(slice(number * length, (number + 1) * length, None))
+    return tuple(index)
+
+
+def register(resolver: Resolver) -> None:
+    """Attributes of shards."""
+
+    def of_shard(shard: Shard, name: str) -> Any:
+        if name in _ATTRIBUTES:
+            return getattr(shard, name)
+        raise AttributeError(name)
+
+    resolver.of_type[Shard] = of_shard

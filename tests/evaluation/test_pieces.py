@@ -1,0 +1,97 @@
+"""Arrays that a program puts together of the devices' pieces, or takes apart into them, as JAX has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shardlint.cli import main
+from tests.evaluation.running import NUMBERS, evaluated, in_jax, main_of
+
+HEAD = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+mesh = jax.make_mesh((2, 4), ("d", "t"), axis_types=(AxisType.Auto,) * 2)
+whole = np.arange(96.0, dtype=np.float32).reshape(8, 12)
+
+
+def rows_of(index):
+    first, last, _ = index[0].indices(8)
+    return np.stack([np.full(12, row) for row in range(first, last)])
+
+
+"""
+
+PROGRAMS = {
+    "pieces of the whole": """
+        sharding = NamedSharding(mesh, P("d", "t"))
+        return jax.make_array_from_callback((8, 12), sharding, lambda index: whole[index])
+""",
+    "two axes along one dimension": """
+        sharding = NamedSharding(mesh, P(("t", "d")))
+        return jax.make_array_from_callback((8, 12), sharding, rows_of)
+""",
+    "nothing sharded": """
+        sharding = NamedSharding(mesh, P())
+        return jax.make_array_from_callback((8, 12), sharding, rows_of)
+""",
+    "data of one process": """
+        return jax.make_array_from_process_local_data(NamedSharding(mesh, P("d")), whole)
+""",
+    "shards": """
+        placed = jax.device_put(whole, NamedSharding(mesh, P(None, "t")))
+        shards = placed.addressable_shards
+        bounds = [[part.indices(n)[:2] for part, n in zip(one.index, whole.shape)] for one in shards]
+        distinct = [one.data for one in shards if one.replica_id == 0]
+        return bounds, distinct, len(shards)
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def of_jax(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
+    texts = {name: _text(body) for name, body in PROGRAMS.items()}
+    found: dict[str, list[object]] = in_jax(
+        tmp_path_factory.mktemp("jax"), texts, NUMBERS
+    )
+    return found
+
+
+def _text(body: str) -> str:
+    return HEAD + main_of(body)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_they_are_those_of_jax(name: str, of_jax: dict[str, list[object]]) -> None:
+    found = evaluated(_text(PROGRAMS[name]))
+    assert len(found) == len(of_jax[name])
+    for ours, theirs in zip(found, of_jax[name], strict=True):
+        np.testing.assert_array_equal(ours, np.asarray(theirs))
+
+
+TRAINED = """
+        def step(x):
+            return lax.psum(jnp.sum(x * x), ("d", "t")){mistake}
+
+        sharding = NamedSharding(mesh, P(("d", "t")))
+        x = jax.make_array_from_callback((8, 12), sharding, rows_of)
+        mapped = jax.shard_map(step, mesh=mesh, in_specs=P(("d", "t")), out_specs=P(), check_vma=False)
+        return jax.jit(mapped)(x)
+"""
+
+
+def test_what_is_computed_of_pieces_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "program.py"
+    for mistake, status in (("", 0), (" / x.shape[0]", 1)):
+        text = _text(TRAINED.format(mistake=mistake))
+        program.write_text(f'{text}\n\nif __name__ == "__main__":\n    main()\n')
+        assert main([str(program), "--no-cache"]) == status
+    assert "depends on the number of devices" in capsys.readouterr().out
