@@ -301,6 +301,15 @@ def _device_mesh(mesh_shape: Any, devices: Any = None, **options: Any) -> Any:
     return DeviceGrid(mesh_shape)
 
 
+@provide("jax.mesh_utils.create_hybrid_device_mesh")
+def _hybrid_device_mesh(
+    mesh_shape: Any, dcn_mesh_shape: Any, devices: Any = None, **options: Any
+) -> Any:
+    """Devices within slices and slices, multiplied along each axis."""
+    pairs = zip(mesh_shape, dcn_mesh_shape, strict=True)
+    return DeviceGrid(tuple(within * across for within, across in pairs))
+
+
 @provide("jax.set_mesh")
 @provide("jax.sharding.set_mesh")
 @provide("jax.sharding.use_mesh")

@@ -26,6 +26,7 @@ from shardlint.evaluation import (
     optimizers,  # noqa: F401
     pieces,
     placing,
+    processes,  # noqa: F401
     python,
     replication,  # noqa: F401
     rings,  # noqa: F401

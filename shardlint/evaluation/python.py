@@ -343,8 +343,27 @@ class Nothing:
 
 for _name in """logging warnings absl.logging jax.debug.print jax.debug.callback jax.debug.visualize_array_sharding
                 jax.debug.inspect_array_sharding jax.config jax.named_scope jax.profiler jax.distributed tqdm.write
-                jax.multihost_utils.sync_global_devices""".split():
+                jax.multihost_utils.sync_global_devices jax.multihost_utils.assert_equal wandb mlflow tensorboardX
+                torch.utils.tensorboard clu.metric_writers""".split():
     provide(_name)(Nothing())
+
+
+class Bar(Nothing):
+    """Goes over what it is given, and shows how far it is."""
+
+    is_value = False
+
+    def __init__(self, over: Any = (), *args: Any, **options: Any) -> None:
+        self._over = over
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._over)
+
+
+for _name in "tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.rich.tqdm".split():
+    provide(_name)(Bar)
+for _name in ("tqdm.trange", "tqdm.auto.trange"):
+    provide(_name)(lambda *bounds, **options: Bar(range(*bounds)))
 
 
 def methods(*allowed: str) -> Callable[[Any, str], Any]:
