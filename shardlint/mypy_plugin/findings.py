@@ -11,6 +11,7 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from mypy import errorcodes
@@ -31,9 +32,10 @@ from shardlint.mypy_plugin.codes import (
     CanFail,
     path_of,
 )
+from shardlint.mypy_plugin.last_run import Looked, looked_at
 from shardlint.mypy_plugin.settings import Settings
 from shardlint.rules import RuleError, rule
-from shardlint.run import Report, check
+from shardlint.run import MAX_FILES, Report, check
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 _OF_RULES = {
@@ -71,6 +73,8 @@ class Findings:
         self._found: dict[str, Found] = {}
         # by path as mypy has it: what was looked at so far
         self._arrays: dict[str, dict[Range, Arrays]] = {}
+        self._read: set[Path] = set()
+        self._failed = False
 
     def of(self, path: str) -> Found:
         """What is found in a file."""
@@ -96,7 +100,10 @@ class Findings:
         except (ConfigError, RuleError) as error:
             text = f"shardlint: {error}"
             self._found[file] = Found(versions[file], problems=(text,))
+            self._failed = True
             return
+        self._read |= report.files
+        self._failed = self._failed or bool(report.problems)
         if self._shows_tracebacks:
             sys.stderr.writelines(report.tracebacks)
         for one, version in versions.items():
@@ -104,6 +111,26 @@ class Findings:
         for path, found in _by_file(report).items():
             if path in versions:
                 self._found[path] = replace(found, version=versions[path])
+
+    def looked_at(self, options: Options) -> Looked | None:
+        """All that the findings so far depend on; None where some could not be made."""
+        if self._failed:
+            return None
+        config = self._settings.selection.config
+        discovery = Discovery(lambda folder: config)
+        project = islice(discovery.walk(config.root), MAX_FILES + 1)
+        files = {str(path) for path in (*self._read, *project)}
+        files |= {str(config.root / one.source) for one in config.logical_rules}
+        if config.baseline is not None:
+            files.add(str(config.baseline))
+        folders = {str(path.parent) for path in self._read}
+        folders |= {str(folder) for folder in discovery.folders}
+        asked = [config.root, Path.cwd()]
+        if options.config_file:
+            asked.append(Path(options.config_file).absolute().parent)
+            files.add(os.path.abspath(options.config_file))
+        around = {str(one) for folder in asked for one in (folder, *folder.parents)}
+        return looked_at(files, folders, around)
 
     def report(self, ctx: FunctionContext) -> Type:
         """The hook of the statement with which a file begins."""
