@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context, TempNode
+from mypy.nodes import Context, MypyFile, TempNode
 from mypy.options import Options
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
@@ -32,6 +32,7 @@ from shardlint.mypy_plugin.codes import (
     CanFail,
     path_of,
 )
+from shardlint.mypy_plugin.columns import Places, place_of, places
 from shardlint.mypy_plugin.last_run import Looked, looked_at
 from shardlint.mypy_plugin.settings import Settings
 from shardlint.rules import RuleError, rule
@@ -73,6 +74,7 @@ class Findings:
         self._found: dict[str, Found] = {}
         # by path as mypy has it: what was looked at so far
         self._arrays: dict[str, dict[Range, Arrays]] = {}
+        self._places: dict[str, Places] = {}
         self._read: set[Path] = set()
         self._failed = False
 
@@ -141,6 +143,15 @@ class Findings:
             ctx.api.fail(text, _at_line(1), code=INTERNAL)
         return ctx.default_return_type
 
+    def learn_places(self, file: MypyFile, options: Options, added: int = 0) -> None:
+        """Find out where the expressions of a file are that mypy has just parsed; it may begin with statements that
+        were ``added``."""
+        self._places.pop(file.path, None)
+        arrays = self.of(file.path).arrays
+        text = Path(file.path).read_bytes() if arrays else b""
+        if not text.isascii():
+            self._places[file.path] = places(file, text, options, added)
+
     def arrays_at(self, path: str, node: Context) -> Arrays:
         """What is known of the arrays that an expression gives; None in files in which nothing was looked for."""
         known = self._arrays.get(path)
@@ -149,9 +160,10 @@ class Findings:
             if found is None:
                 return None
             known = self._arrays[path] = read(found.arrays)
-        if node.end_line is None or node.end_column is None:
-            return None
-        return known.get((node.line, node.column, node.end_line, node.end_column))
+        place = place_of(node)
+        if place is not None and path in self._places:
+            place = self._places[path].get(place)
+        return None if place is None else known.get(place)
 
 
 def _tell(api: CanFail, found: Diagnostic) -> None:

@@ -133,6 +133,7 @@ class Hooks:
                 return rewrite(file)
             found = self.findings.of(file.path)
             self.about(file.path)
+            self.findings.learn_places(file, self._options)
             changed = rewrite(file)
             if not found.is_nothing:
                 report_in(file)
@@ -163,6 +164,7 @@ class Hooks:
             return
         self._prepared[file.fullname] = file
         try:
+            self.findings.learn_places(file, self._options, parallel.STATEMENTS)
             rewrite(file, stub_imported=True)
         except Exception as error:  # noqa: BLE001  whatever it is, it is reported and mypy goes on
             ctx.api.fail(
