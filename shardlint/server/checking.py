@@ -20,10 +20,12 @@ from shardtypes.lang.diagnostics import Diagnostic
 @dataclass(frozen=True, slots=True)
 class Request:
     """Check all of ``texts`` (absolute path to text) at once, each project with its own settings; ``evaluate`` says
-    whether programs are run in numbers, too, and then nothing is told of types."""
+    whether programs are run in numbers, too, and then nothing is told of types. All files of ``folders`` are checked
+    beside, if there are any."""
 
     texts: Mapping[Path, str]
     evaluate: bool
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -49,7 +51,7 @@ def answer(request: Request) -> Answer:
     try:
         # Not the files around them: the first answer would have to wait until a whole project is read.
         report = check(
-            (),
+            request.folders,
             settings,
             overlay=overlay,
             show_types=not request.evaluate,
@@ -57,13 +59,16 @@ def answer(request: Request) -> Answer:
         )
     except (ConfigError, RuleError) as error:
         return Answer(problems=[str(error)], failed=True)
+    problems = [str(problem) for problem in report.problems]
+    if request.folders:
+        return Answer(report.diagnostics, problems=problems)
     paths = {shown(path) for path in overlay}
     return Answer(
         [one for one in report.diagnostics if one.place.path in paths],
         [one for one in report.types if one.place.path in paths],
         [one for one in report.uses if one.place.path in paths],
         [one for one in report.proposals if one.place.path in paths],
-        [str(problem) for problem in report.problems],
+        problems,
     )
 
 

@@ -86,7 +86,9 @@ def register(server: Server) -> None:
     @server.feature(
         lsp.TEXT_DOCUMENT_DIAGNOSTIC,
         lsp.DiagnosticOptions(
-            inter_file_dependencies=True, workspace_diagnostics=False
+            inter_file_dependencies=True,
+            workspace_diagnostics=True,
+            work_done_progress=True,
         ),
     )
     def pulled(

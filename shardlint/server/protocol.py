@@ -13,6 +13,7 @@ from shardlint.server.preferences import section
 from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
+from shardlint.server.workspace import register_workspace
 
 #: Files whose changes outside of the editor matter.
 _WATCHED = ("**/*.py", "**/pyproject.toml", "**/shardlint.toml")
@@ -88,4 +89,5 @@ def serve(arguments: Sequence[str]) -> None:
     register(server)
     register_shapes(server)
     register_symbols(server)
+    register_workspace(server)
     server.start_io()
