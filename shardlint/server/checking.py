@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from shardlint.config import Config, ConfigError
 from shardlint.discovery import shown
 from shardlint.found import Proposal, ShownType
 from shardlint.rules import RuleError
-from shardlint.run import check
+from shardlint.run import check, opened
 from shardtypes.lang.diagnostics import Diagnostic
 
 
@@ -26,6 +26,19 @@ class Request:
     texts: Mapping[Path, str]
     evaluate: bool
     folders: tuple[str, ...] = ()
+    counted: str = ""
+    """Check nothing, but count what the functions of this file send."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What a function sends between devices: the line of its head (from 1), its collectives, and the bytes that each
+    device sends, as a number or a formula; '' where they are not known."""
+
+    function: str
+    line: int
+    collectives: tuple[str, ...]
+    bytes: str
 
 
 @dataclass(slots=True)
@@ -38,10 +51,14 @@ class Answer:
     proposals: list[Proposal] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     failed: bool = False
+    sending: list[Sending] = field(default_factory=list)
 
 
 def answer(request: Request) -> Answer:
     """Run the linter. Settings that cannot be used are a problem that says so, and nothing else is told."""
+
+    if request.counted:
+        return Answer(sending=list(_sending(request.counted)))
 
     def settings(folder: Path) -> Config:
         found = settings_of(folder)
@@ -70,6 +87,28 @@ def answer(request: Request) -> Answer:
         [one for one in report.proposals if one.place.path in paths],
         problems,
     )
+
+
+def _sending(path: str) -> Iterator[Sending]:
+    # most documents send nothing, and never need these
+    from shardlint.costing.counting import analysed, costs_of
+    from shardlint.costing.formula import summed
+
+    try:
+        found = opened(path, settings_of)
+        mesh = {name: size for name, size in found.config.mesh.items() if size}
+        is_known = len(mesh) == len(found.config.mesh) > 0
+        counted = costs_of(analysed(found, mesh if is_known else None))
+    except (ConfigError, RuleError):  # which a check tells
+        return
+    for name, one in counted.items():
+        if not one.cost.moved:
+            continue
+        names = tuple(dict.fromkeys(row.collective for row in one.cost.moved))
+        number = one.cost.total(one.cost.sent)
+        amount = summed(one.cost.sent) if number is None else f"{number:,}"
+        is_all = len(one.cost.sent) == len(one.cost.moved)
+        yield Sending(name, one.line, names, amount if is_all else "")
 
 
 #: The options that this process was started with.
