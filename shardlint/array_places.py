@@ -10,43 +10,24 @@ import json
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from shardlint.decoding import decoded, lines
 from shardlint.lower_ast import nodes_of
 
 Arrays: TypeAlias = "str | list[Arrays] | None"
 """An array as it is shown, or a tuple of such and others."""
 
 Range: TypeAlias = tuple[int, int, int, int]
-"""Line, column, end line and end column, as Python's own tree has them."""
+"""Line, column, end line and end column, as Python's own tree has them: columns count bytes."""
 
 
 def written(text: bytes, path: str, seen: Iterable[tuple[int, Arrays]]) -> str:
     """What is at nodes of a file, which has this text."""
     nodes = nodes_of(text, path)
-    plain = _plain_columns(text)
     found = []
     for at, arrays in seen:
         node = nodes[at] if at < len(nodes) else None
-        if not isinstance(node, ast.expr):
-            continue
-        line, column, end_line, end_column = place = _range(node)
-        if column <= plain.get(line, column) and end_column <= plain.get(
-            end_line, end_column
-        ):
-            found.append((place, arrays))
+        if isinstance(node, ast.expr):
+            found.append((_range(node), arrays))
     return json.dumps(found)
-
-
-def _plain_columns(text: bytes) -> dict[int, int]:
-    """How many characters of a line are ASCII, for lines with others: tools disagree on the columns behind those."""
-    if text.isascii():
-        return {}
-    found = {}
-    for number, line in enumerate(lines(decoded(text)), 1):
-        count = next((at for at, one in enumerate(line) if not one.isascii()), None)
-        if count is not None:
-            found[number] = count
-    return found
 
 
 def read(text: str) -> dict[Range, Arrays]:

@@ -35,10 +35,11 @@ class Skipped:
 
 @dataclass(slots=True)
 class Discovery:
-    """Finds files. ``settings`` gives those in force in a folder; ``skipped`` and ``problems`` grow with what it
-    walks: problems are folders that could not be read, and paths that are not there."""
+    """Finds files. ``settings`` gives those in force in a folder; ``skipped``, ``problems`` and ``folders`` grow with
+    what it walks: problems are folders that could not be read, and paths that are not there."""
 
     settings: Callable[[Path], Config] = find
+    folders: list[Path] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     _known: dict[Path, Config] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class Discovery:
         if (about.st_dev, about.st_ino) in self._entered:
             return
         self._entered.add((about.st_dev, about.st_ino))
+        self.folders.append(folder)
         config = self.config(folder)
         folders = []
         for entry in entries:

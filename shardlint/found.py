@@ -10,7 +10,8 @@ from shardtypes.lang.frozen import frozen
 
 @frozen
 class ShownType:
-    """What is known of a name: of a local where it is assigned, as ``--show-types`` prints it, or of a use."""
+    """What is known of a name: of a local where it is assigned, as ``--show-types`` prints it, or of a use. The use of
+    an array without a name is an expression that gives it."""
 
     place: Place
     name: str

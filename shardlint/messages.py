@@ -362,6 +362,13 @@ def worker_died() -> str:
     return "a worker process died before it had finished; run again with --jobs 1 to see where"
 
 
+def lens(collectives: Iterable[str], amount: str, wrong: Iterable[str]) -> str:
+    """``psum, all_gather: 4*B*M bytes from each device; found wrong: ST301``."""
+    sent = f"{amount} bytes from each device" if amount else "bytes are not known"
+    found = f"; found wrong: {', '.join(wrong)}" if wrong else ""
+    return f"{', '.join(collectives)}: {sent}{found}"
+
+
 def not_written(path: str, reason: str) -> str:
     return f"{path}: cannot write the fixed file: {reason}"
 

@@ -88,6 +88,8 @@ class Report:
     """Those that are in force, by path."""
     earlier: int = 0
     """How many findings were left out because an earlier revision has them."""
+    files: set[Path] = field(default_factory=set)
+    """All files that were read, asked for or not."""
 
     @property
     def known(self) -> Knowledge:
@@ -157,6 +159,7 @@ def check(
         elif around and config.project:
             beside = _walk(config.root, discovery.settings)
         run.check(files, beside, show_types, dependents)
+        report.files.update(run.paths)
     report.diagnostics.sort(key=_order)
     return report
 

@@ -93,7 +93,7 @@ def cost_changes(
             earlier: str | None = None
             if then is not None and os.path.isfile(there.path(str(then))):
                 earlier = there.path(str(then))
-            if not any(map(_names_a_collective, (str(now), earlier))):
+            if not any(map(names_a_collective, (str(now), earlier))):
                 continue
             try:
                 changed += _changes(str(now), earlier, settings, there)
@@ -102,7 +102,8 @@ def cost_changes(
     return CostChanges(tuple(changed), tuple(not_compared))
 
 
-def _names_a_collective(path: str | None) -> bool:
+def names_a_collective(path: str | None) -> bool:
+    """Whether a file may send anything that is counted. Raises ``OSError``."""
     if path is None:
         return False
     text = Path(path).read_bytes()

@@ -151,8 +151,8 @@ def evaluate(it: Interpreter, frame: Frame, expr: ir.Expr) -> Value:
 
 
 def _seen(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> Value:
-    """The value, kept as what the expression is for those who ask: editors for names, mypy for arrays."""
-    if it.uses is not None and isinstance(expr, (ir.Name, ir.Attr)):
+    """The value, kept as what the expression is for those who ask: editors for names and arrays, mypy for arrays."""
+    if it.uses is not None:
         see_use(it, frame, expr, value)
     if it.arrays is not None:
         see_array(it, frame, expr, value)

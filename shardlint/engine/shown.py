@@ -149,13 +149,15 @@ def see(it: Interpreter, frame: Frame, key: Key, value: Value) -> None:
     _keep(it, frame, it.seen, key, value)
 
 
-def see_use(
-    it: Interpreter, frame: Frame, expr: ir.Name | ir.Attr, value: Value
-) -> None:
-    """Keep what is known of a name where it is used, for editors. Definitions and libraries they show themselves."""
+def see_use(it: Interpreter, frame: Frame, expr: ir.Expr, value: Value) -> None:
+    """Keep what is known of a name where it is used, and of other expressions that give an array (under no name), for
+    editors. Definitions and libraries they show themselves."""
     if it.uses is None or isinstance(value, _ELSEWHERE):
         return
-    if isinstance(expr, ir.Name):
+    if not isinstance(expr, (ir.Name, ir.Attr)):
+        if isinstance(value, ArrayValue) and expr.at >= 0:
+            _keep(it, frame, it.uses, (expr.at, ""), value)
+    elif isinstance(expr, ir.Name):
         if not isinstance(value, Unknown) or frame.find(expr.id) is not None:
             _keep(it, frame, it.uses, (expr.at, expr.id), value)
     elif not isinstance(value, Unknown):

@@ -11,11 +11,12 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from mypy import errorcodes
 from mypy.errorcodes import ErrorCode
-from mypy.nodes import Context, TempNode
+from mypy.nodes import Context, MypyFile, TempNode
 from mypy.options import Options
 from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
@@ -31,9 +32,11 @@ from shardlint.mypy_plugin.codes import (
     CanFail,
     path_of,
 )
+from shardlint.mypy_plugin.columns import Places, place_of, places
+from shardlint.mypy_plugin.last_run import Looked, looked_at
 from shardlint.mypy_plugin.settings import Settings
 from shardlint.rules import RuleError, rule
-from shardlint.run import Report, check
+from shardlint.run import MAX_FILES, Report, check
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 _OF_RULES = {
@@ -71,6 +74,9 @@ class Findings:
         self._found: dict[str, Found] = {}
         # by path as mypy has it: what was looked at so far
         self._arrays: dict[str, dict[Range, Arrays]] = {}
+        self._places: dict[str, Places] = {}
+        self._read: set[Path] = set()
+        self._failed = False
 
     def of(self, path: str) -> Found:
         """What is found in a file."""
@@ -96,7 +102,10 @@ class Findings:
         except (ConfigError, RuleError) as error:
             text = f"shardlint: {error}"
             self._found[file] = Found(versions[file], problems=(text,))
+            self._failed = True
             return
+        self._read |= report.files
+        self._failed = self._failed or bool(report.problems)
         if self._shows_tracebacks:
             sys.stderr.writelines(report.tracebacks)
         for one, version in versions.items():
@@ -104,6 +113,26 @@ class Findings:
         for path, found in _by_file(report).items():
             if path in versions:
                 self._found[path] = replace(found, version=versions[path])
+
+    def looked_at(self, options: Options) -> Looked | None:
+        """All that the findings so far depend on; None where some could not be made."""
+        if self._failed:
+            return None
+        config = self._settings.selection.config
+        discovery = Discovery(lambda folder: config)
+        project = islice(discovery.walk(config.root), MAX_FILES + 1)
+        files = {str(path) for path in (*self._read, *project)}
+        files |= {str(config.root / one.source) for one in config.logical_rules}
+        if config.baseline is not None:
+            files.add(str(config.baseline))
+        folders = {str(path.parent) for path in self._read}
+        folders |= {str(folder) for folder in discovery.folders}
+        asked = [config.root, Path.cwd()]
+        if options.config_file:
+            asked.append(Path(options.config_file).absolute().parent)
+            files.add(os.path.abspath(options.config_file))
+        around = {str(one) for folder in asked for one in (folder, *folder.parents)}
+        return looked_at(files, folders, around)
 
     def report(self, ctx: FunctionContext) -> Type:
         """The hook of the statement with which a file begins."""
@@ -114,6 +143,15 @@ class Findings:
             ctx.api.fail(text, _at_line(1), code=INTERNAL)
         return ctx.default_return_type
 
+    def learn_places(self, file: MypyFile, options: Options, added: int = 0) -> None:
+        """Find out where the expressions of a file are that mypy has just parsed; it may begin with statements that
+        were ``added``."""
+        self._places.pop(file.path, None)
+        arrays = self.of(file.path).arrays
+        text = Path(file.path).read_bytes() if arrays else b""
+        if not text.isascii():
+            self._places[file.path] = places(file, text, options, added)
+
     def arrays_at(self, path: str, node: Context) -> Arrays:
         """What is known of the arrays that an expression gives; None in files in which nothing was looked for."""
         known = self._arrays.get(path)
@@ -122,9 +160,10 @@ class Findings:
             if found is None:
                 return None
             known = self._arrays[path] = read(found.arrays)
-        if node.end_line is None or node.end_column is None:
-            return None
-        return known.get((node.line, node.column, node.end_line, node.end_column))
+        place = place_of(node)
+        if place is not None and path in self._places:
+            place = self._places[path].get(place)
+        return None if place is None else known.get(place)
 
 
 def _tell(api: CanFail, found: Diagnostic) -> None:

@@ -11,7 +11,8 @@ from shardtypes.lang.array_names import JAXTYPING_DTYPES, SHARDTYPES_DTYPES
 
 STACKING = "Array"
 _JAXTYPING = "jaxtyping"
-_NAMES = "|".join((*SHARDTYPES_DTYPES, STACKING)).encode()
+_WORDS = tuple(name.encode() for name in (*SHARDTYPES_DTYPES, STACKING))
+_NAMES = b"|".join(_WORDS)
 # Modules that are read as ours, or one of the names subscripted with a text or renamed in an import: after the word or,
 # in parentheses, after other names at the beginning of a line. Prose like "the key as it is" makes no import.
 _MENTION = re.compile(
@@ -22,6 +23,10 @@ _MENTION = re.compile(
     + rb")[\s\\]+as[\s\\]+\w+\s*(?:[,);#\\]|$)",
     re.MULTILINE,
 )
+# What follows a name in all but the first of these: quick to find, where most files have none.
+_FOLLOWS = re.compile(rb"\[\s*[rbRB]{0,2}['\"]|as[\s\\]")
+_BETWEEN = b" \t\r\n\f\v\\"
+_FAR = 200
 
 
 class Heads:
@@ -62,7 +67,17 @@ class Heads:
 
 def mentions_annotations(path: str) -> bool:
     """Whether a source file may have array types; it may say yes too often, never no by mistake."""
-    return _MENTION.search(_text(path)) is not None
+    text = _text(path)
+    may = b"shardtypes" in text or b"jaxtyping" in text or _may_mention(text)
+    return may and _MENTION.search(text) is not None
+
+
+def _may_mention(text: bytes) -> bool:
+    for found in _FOLLOWS.finditer(text):
+        start = found.start()
+        if text[max(0, start - _FAR) : start].rstrip(_BETWEEN).endswith(_WORDS):
+            return True
+    return False
 
 
 def shows_types(path: str) -> bool:

@@ -14,7 +14,8 @@ from mypy.options import Options
 from shardlint.mypy_plugin.names import FINDINGS, PREPARE, STATIC
 from shardlint.mypy_plugin.rewrite import STUB_IMPORT, local_name
 
-_STATEMENTS: Final = 4
+STATEMENTS: Final = 4
+"""How many a file begins with that are not its own, in a worker."""
 _SOURCE: Final = f"""\
 {STUB_IMPORT}
 from {STATIC} import {PREPARE.rpartition(".")[2]} as _shardtypes_prepare
@@ -48,13 +49,13 @@ def ask_for_preparation(file: MypyFile, options: Options) -> None:
     count = read_int(ReadBuffer(raw.defs))
     if not (
         raw.defs.startswith(counted(count))
-        and ours.defs.startswith(counted(_STATEMENTS))
+        and ours.defs.startswith(counted(STATEMENTS))
     ):
         raise ValueError(
             "mypy's serialized files do not begin with their number of statements"
         )
-    own = ours.defs[len(counted(_STATEMENTS)) :]
-    raw.defs = counted(count + _STATEMENTS) + own + raw.defs[len(counted(count)) :]
+    own = ours.defs[len(counted(STATEMENTS)) :]
+    raw.defs = counted(count + STATEMENTS) + own + raw.defs[len(counted(count)) :]
 
 
 def report_in(file: MypyFile, message: str, code: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -37,7 +36,7 @@ from shardlint.mypy_plugin.forms import Forms, has_array, without_shapes
 from shardlint.mypy_plugin.partials import jitted, partial_made
 
 # Functions that give a function another shape and promise that its type stays.
-_MAPPING: Final = re.compile(r"(?:^|\.)\w*(?:vmap|pmap|scan|xmap|shard_map|vectorize)$")
+_MAPPING: Final = ("vmap", "pmap", "scan", "xmap", "shard_map", "vectorize")
 _OF_MYPY: Final = ("builtins.", "enum.", "_ctypes.")
 """Modules with attributes that mypy has hooks of its own for, and none that are arrays."""
 _OPERATORS: Final = frozenset(
@@ -68,7 +67,7 @@ class ShownTypes:
             return partial_made
         if fullname.startswith("jax."):
             return self._transformed
-        if _MAPPING.search(fullname) and not fullname.startswith("shardtypes."):
+        if fullname.endswith(_MAPPING) and not fullname.startswith("shardtypes."):
             return self._transformed
         return self._called if self._gives_arrays(fullname) else None
 

@@ -89,17 +89,31 @@ class LocalArray:
         return f"{self.dtype}[{local!r}]"
 
 
-def local_shape(document: Document, text: str) -> str | None:
-    """What one device has of an array of this type, in words; None where it has everything or no mesh says how
-    much."""
+def sizes(document: Document, text: str) -> str | None:
+    """How many bytes an array of this type takes, and what one device has of it where a mesh says how much, in words;
+    None where neither is known."""
     array = ShownArray.read(text)
-    local = array.local(document) if array is not None else None
-    if local is None:
+    if array is None:
         return None
+    local = array.local(document)
+    if local is None:
+        whole = array.sizes
+        return None if whole is None else _bytes(array.dtype, whole)
     devices = []
     for axis, size in local.mesh.items():
         devices.append(f"{axis}={size}")
-    return f"on each device of {', '.join(devices)}: {local}"
+    taken = _bytes(local.dtype, local.sizes)
+    more = f", {taken}" if taken else ""
+    return f"on each device of {', '.join(devices)}: {local}{more}"
+
+
+def _bytes(dtype: str, sizes: Sequence[Size]) -> str | None:
+    """``4,096 bytes``; None where they depend on sizes that have only names."""
+    found = bytes_of(dtype, sizes)
+    number = None if found is None else found.constant
+    if number is None:
+        return None
+    return f"{number:,} bytes"
 
 
 def picture(document: Document, text: str) -> str | None:

@@ -12,9 +12,9 @@ from shardlint.annotating.importing import importing
 from shardlint.edits import line_starts, span_of
 from shardlint.fixing import chosen
 from shardlint.rules import rule
-from shardlint.server.device_arrays import local_shape, picture
+from shardlint.server.device_arrays import picture, sizes
 from shardlint.server.documents import Document
-from shardlint.server.known_names import known_at
+from shardlint.server.known_names import expression_at, known_at
 from shardlint.server.serving import Server
 from shardlint.syntax import UnparsableFile
 from shardtypes.lang.diagnostics import Diagnostic
@@ -86,7 +86,9 @@ def register(server: Server) -> None:
     @server.feature(
         lsp.TEXT_DOCUMENT_DIAGNOSTIC,
         lsp.DiagnosticOptions(
-            inter_file_dependencies=True, workspace_diagnostics=False
+            inter_file_dependencies=True,
+            workspace_diagnostics=True,
+            work_done_progress=True,
         ),
     )
     def pulled(
@@ -103,8 +105,10 @@ def _hovers(
     """What is to be said of a position: what is known of the name there, then of each finding around it."""
     column = server.column(document.lines, at)
     one = known_at(document, at.line, column)
+    if one is None:
+        one = expression_at(document, at.line, column)
     if one is not None:
-        local = local_shape(document, one.text)
+        local = sizes(document, one.text)
         drawn = None
         if server.preferences.hover_pictures:
             drawn = picture(document, one.text)

@@ -15,14 +15,19 @@ SECTION = "shardlint"
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """``inlay_hints``: whether types are shown as hints; ``hover_pictures``: whether hover draws sharded arrays, for
-    editors that show images in Markdown."""
+    editors that show images in Markdown; ``workspace_findings``: whether those of files that are not open are told."""
 
     inlay_hints: bool = True
     hover_pictures: bool = False
+    workspace_findings: bool = False
 
 
 #: The names that editors use, and the fields that they set.
-KEYS = {"inlayHints": "inlay_hints", "hoverPictures": "hover_pictures"}
+KEYS = {
+    "inlayHints": "inlay_hints",
+    "hoverPictures": "hover_pictures",
+    "workspaceFindings": "workspace_findings",
+}
 
 
 def section(settings: object) -> object:

@@ -9,10 +9,12 @@ from lsprotocol import types as lsp
 
 from shardlint.server.checking import start_with
 from shardlint.server.features import register
+from shardlint.server.lenses import register_lenses
 from shardlint.server.preferences import section
 from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
+from shardlint.server.workspace import register_workspace
 
 #: Files whose changes outside of the editor matter.
 _WATCHED = ("**/*.py", "**/pyproject.toml", "**/shardlint.toml")
@@ -88,4 +90,6 @@ def serve(arguments: Sequence[str]) -> None:
     register(server)
     register_shapes(server)
     register_symbols(server)
+    register_lenses(server)
+    register_workspace(server)
     server.start_io()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,6 +48,8 @@ class Server(LanguageServer):
         self._ended: dict[Path, Session] = {}
         self._beginning: dict[Path, asyncio.Task[None]] = {}
         self._at_work = threading.Lock()
+        self._following: list[Callable[[], None]] = []
+        self._ending: list[Callable[[], None]] = []
 
     # --- changes --------------------------------------------------------------------------------------------------
 
@@ -76,6 +79,8 @@ class Server(LanguageServer):
                 lsp.PublishDiagnosticsParams(uri, [])
             )
             self.settle()
+            for do in self._following:
+                do()
 
     async def changed(self, uri: str) -> None:
         """A document has another text: its own function is checked at once, everything after a pause."""
@@ -100,10 +105,20 @@ class Server(LanguageServer):
         """Take over what the editor's user prefers."""
         self.preferences, problems = read(given, self.preferences)
         for problem in problems:
-            self._say(problem)
+            self.say(problem)
+
+    def when_files_change(self, do: Callable[[], None]) -> None:
+        """Do this, too, whenever files or settings have changed."""
+        self._following.append(do)
+
+    def when_it_ends(self, do: Callable[[], None]) -> None:
+        """Do this, too, when the server is told to end."""
+        self._ending.append(do)
 
     def forget(self) -> None:
         """Files or settings have changed."""
+        for do in self._following:
+            do()
         self._sessions.clear()
         self._ended.clear()
         self.settle()
@@ -119,6 +134,8 @@ class Server(LanguageServer):
         if self._settling is not None:
             self._settling.cancel()
         self._worker.stop()
+        for do in self._ending:
+            do()
 
     # --- checking -------------------------------------------------------------------------------------------------
 
@@ -162,7 +179,7 @@ class Server(LanguageServer):
             try:
                 found = await self._worker.answer(request)
             except (asyncio.IncompleteReadError, ConnectionError):
-                self._say(messages.worker_died())
+                self.say(messages.worker_died())
                 return
             self._take(snapshots, found, evaluate)
             if found.failed:
@@ -174,7 +191,7 @@ class Server(LanguageServer):
         self, snapshots: dict[Path, Snapshot], found: Answer, evaluated: bool
     ) -> None:
         for problem in found.problems:
-            self._say(problem)
+            self.say(problem)
         if found.failed:
             return
         for path, snapshot in snapshots.items():
@@ -208,7 +225,7 @@ class Server(LanguageServer):
             try:
                 session = await asyncio.to_thread(work)
             except (ConfigError, RuleError) as error:
-                self._say(str(error))
+                self.say(str(error))
                 return
             except UnparsableFile:  # which the run over everything tells
                 return
@@ -322,7 +339,7 @@ class Server(LanguageServer):
         codec = self.workspace.position_codec
         return codec.position_from_client_units(lines, at).character
 
-    def _say(self, problem: str) -> None:
+    def say(self, problem: str) -> None:
         """Tell the user once; the log has every time."""
         _log.error(problem)
         if problem not in self._said:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -123,11 +124,68 @@ def mlp(x: f32["B/d M"], layer: Layer) -> f32["B/d M"]:
         assert await hover(11, "x @") == "```python\nx: float32['B/d M']\n```"
         assert await hover(11, "layer.up") == "```python\nlayer: Layer\n```"
         assert await hover(11, "up)") == "```python\nlayer.up: float32['M F/t']\n```"
-        assert await hover(12, "psum") is None
+        assert (
+            await hover(11, "@ layer.down")
+            == "```python\n(x @ layer.up) @ layer.down: float32['B/d M {U:t}']\n```"
+        )
+        assert await hover(9, "typed_shard_map") is None
         marked = await hover(12, "part *")
         assert marked is not None
         assert marked.startswith("```python\npart: float32['B/d M {U:t}']\n```")
         assert "**ST301 pending-sum-used**" in marked
+
+    drive(tmp_path, script)
+
+
+def test_hover_on_an_expression_says_how_many_bytes_a_device_has(
+    tmp_path: Path,
+) -> None:
+    """Also over several lines, of which the beginning is shown."""
+    path = tmp_path / "model.py"
+    settings = "[tool.shardlint]\nmesh = { d = 2 }\n"
+    (tmp_path / "pyproject.toml").write_text(settings)
+    text = """\
+import jax.numpy as jnp
+from shardtypes import f32
+
+def f(x: f32["8/d 16"], w: f32["16 B"]) -> None:
+    print(jnp.tanh(x))
+    print(
+        jnp.concatenate(
+            [x, jnp.zeros_like(x), jnp.ones_like(x), jnp.zeros_like(x)],
+            axis=1,
+        )
+    )
+    print(x @ w, jnp.sum(w, axis=1))
+"""
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, text)
+        document = lsp.TextDocumentIdentifier(path.as_uri())
+
+        async def hover(line: int, word: str) -> str:
+            at = lsp.Position(line - 1, text.splitlines()[line - 1].index(word))
+            found = None
+            while found is None:
+                found = await editor.text_document_hover_async(
+                    lsp.HoverParams(document, at)
+                )
+                await asyncio.sleep(0.05)
+            assert isinstance(found.contents, lsp.MarkupContent)
+            return found.contents.value.replace("```python\n", "").replace("\n```", "")
+
+        device = "on each device of d=2: float32"
+        assert await hover(5, "jnp.tanh") == (
+            f"jnp.tanh(x): float32['8/d 16']\n\n{device}['4 16'], 256 bytes"
+        )
+        assert await hover(7, "concatenate") == (
+            "jnp.concatenate( [x, jnp.zeros_like(x), jnp.ones_like(x), jn …: "
+            f"float32['8/d 64']\n\n{device}['4 64'], 1,024 bytes"
+        )
+        assert await hover(12, "@") == f"x @ w: float32['8/d B']\n\n{device}['4 B']"
+        assert (
+            await hover(12, "sum(") == "jnp.sum(w, axis=1): float32['16']\n\n64 bytes"
+        )
 
     drive(tmp_path, script)
 

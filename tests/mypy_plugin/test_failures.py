@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import MappingProxyType
 
@@ -10,8 +9,8 @@ import mypy.api
 import pytest
 from mypy.nodes import Context
 
+from shardlint.mypy_plugin import hooks
 from shardlint.mypy_plugin.findings import Findings
-from shardlint.mypy_plugin.plugin import ShardtypesPlugin
 from shardlint.ops import registry
 from tests.mypy_plugin.cases import configure, found_by_file
 
@@ -103,7 +102,7 @@ def test_a_file_that_cannot_be_prepared_says_so(
     def fails(file: object) -> bool:
         raise IndexError("unread")
 
-    monkeypatch.setattr(sys.modules[ShardtypesPlugin.__module__], "rewrite", fails)
+    monkeypatch.setattr(hooks, "rewrite", fails)
     lines, _ = run(project, monkeypatch, CODE.replace("return y", "return 1"))
     found = sorted(found_by_file(lines)["code.py"])
     told = f"the mypy plugin shardlint.mypy_plugin failed at reading code.py: IndexError: unread; {PLEASE}"

@@ -30,6 +30,9 @@ class Holder:
 
     def method(self, x: 'f32["out"]') -> f32['out']:
         return self.field
+
+def letters(größe: f32['B M']) -> None:
+    "日本語日本語"; reveal_type(größe.T)  # parsers count columns each in its way
 """
 FOUND = [
     (
@@ -40,6 +43,7 @@ FOUND = [
     ),
     (10, "N", "line 7: declared f32['batch'] here"),
     (11, "E", 'Name "undefined" is not defined [name-defined]'),
+    (21, "N", "Revealed type is \"Array[f32, dims[Literal['M B']]]\""),
 ]
 MODES = [
     pytest.param([], id="plain"),

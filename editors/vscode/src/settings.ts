@@ -9,10 +9,11 @@ export interface Settings {
   args: string[];
   inlayHints: boolean;
   hoverPictures: boolean;
+  workspaceFindings: boolean;
 }
 
 /** What the server reads of the settings, under the same names. */
-export type ServerSettings = Pick<Settings, "inlayHints" | "hoverPictures">;
+export type ServerSettings = Pick<Settings, "inlayHints" | "hoverPictures" | "workspaceFindings">;
 
 /** What variables in settings stand for. */
 export interface Variables {
@@ -30,7 +31,7 @@ export interface Read {
 /** Settings that need another start of the server when they change. */
 export const STARTING = ["enable", "path", "interpreter", "args"] as const;
 /** Settings that a running server takes over. */
-export const RUNNING = ["inlayHints", "hoverPictures"] as const;
+export const RUNNING = ["inlayHints", "hoverPictures", "workspaceFindings"] as const;
 
 /** Read the settings; `get` gives the value of one, undefined where there is none. */
 export function readSettings(get: (name: string) => unknown, variables: Variables): Read {
@@ -66,13 +67,15 @@ export function readSettings(get: (name: string) => unknown, variables: Variable
     args: args.map((each) => replaced("args", each)),
     inlayHints: valueOf("inlayHints", "true or false", isBoolean, true),
     hoverPictures: valueOf("hoverPictures", "true or false", isBoolean, true),
+    workspaceFindings: valueOf("workspaceFindings", "true or false", isBoolean, false),
   };
   return { settings, problems };
 }
 
 /** What the server is told when it starts, and when it changes. */
 export function forServer(settings: Settings): ServerSettings {
-  return { inlayHints: settings.inlayHints, hoverPictures: settings.hoverPictures };
+  const { inlayHints, hoverPictures, workspaceFindings } = settings;
+  return { inlayHints, hoverPictures, workspaceFindings };
 }
 
 function valueOfVariable(name: string, variables: Variables): string | undefined {
