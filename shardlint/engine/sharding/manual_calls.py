@@ -266,7 +266,7 @@ def call_region(
     )
     if not judged_elsewhere(it, func):
         manual_exit.leave_call(it, frame, region, result, at)
-    return _leave(region, result)
+    return _leave(region, result, _mesh_of_types(frame, dict(func.options)))
 
 
 def _divides(
@@ -386,7 +386,14 @@ def _enter(region: Region, value: Value, spec: Value | None) -> Value:
     return _mapped(value, spec, one_leaf)
 
 
-def _leave(region: Region, value: Value) -> Value:
+def _mesh_of_types(frame: Frame, options: dict[str, Value]) -> MeshValue | None:
+    """The mesh that the types of the results name; None where they are none of its axes, or that is not known."""
+    given = options.get("mesh")
+    mesh = given if isinstance(given, MeshValue) else frame.mesh
+    return None if _explicit_axes(mesh, options) is None else mesh
+
+
+def _leave(region: Region, value: Value, mesh: MeshValue | None) -> Value:
     view = region.view
 
     def one_leaf(leaf: ArrayValue | Unknown, one: Value | None) -> Value:
@@ -404,7 +411,10 @@ def _leave(region: Region, value: Value) -> Value:
         ]
         if region.own is None or not leaf.manual:
             return ArrayValue(
-                tuple(map(Dimension, sizes, full)), leaf.dtype, pending=frozenset()
+                tuple(map(Dimension, sizes, full)),
+                leaf.dtype,
+                pending=frozenset(),
+                mesh=mesh,
             )
         kept = [
             None if d.axes is None else tuple(a for a in d.axes if a not in region.own)
