@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shardlint import ir, ops
 from shardlint.engine import (
+    array_methods,
     classes,
     libraries,
     lists,
@@ -126,6 +127,10 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     given = mutation.note(it, frame, expr, func, args, kwargs)
     if given is not None:
         return given
+    if isinstance(func, Unknown) and not kwargs:
+        told = array_methods.of_unknown(it, frame, expr, args)
+        if told is not None:
+            return told
     operands += named
     it.left = None
     name = _called(func)

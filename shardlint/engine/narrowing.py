@@ -257,7 +257,7 @@ def expand_shape(
         return value
     if isinstance(value, Unknown):
         some = (Dimension(None),) * len(names)
-        if isinstance(known, Unknown) and _is_about_jax(it, frame.module):
+        if isinstance(known, Unknown) and is_about_jax(it, frame.module):
             known = ranked(known, some)
         if not isinstance(known, ArrayValue):
             return value
@@ -281,7 +281,7 @@ def expand_shape(
     return SequenceValue(tuple(IntValue(dim.size) for dim in dims))
 
 
-def _is_about_jax(it: Interpreter, module: str) -> bool:
+def is_about_jax(it: Interpreter, module: str) -> bool:
     """Whether what has a shape in a module is one of JAX's arrays: it imports JAX, and no library with others."""
     if module not in it.about_jax:
         source = it.project.module(module)
