@@ -94,6 +94,7 @@ def as_it_is_now(
     return run_mypy(folder, *ASKED)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_after_edits_as_from_nothing(
     project: Path,
@@ -171,6 +172,7 @@ def test_a_run_that_was_ended_is_not_relied_on(project: Path) -> None:
     assert found_by_file(run_mypy(project, *ASKED)) == before
 
 
+@pytest.mark.long
 def test_workers_and_other_caches_leave_nothing_to_rely_on(project: Path) -> None:
     """Workers see some of the files; a folder without a cache has nothing to keep."""
     write(project, {name: texts[0] for name, texts in VERSIONS.items()})
