@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ class Call:
     """A function of arrays alone: the other leaves of the arguments are kept as they are.
 
     ``rebuilt`` makes the arguments of ``f`` of arrays, and ``flat`` calls it with them. ``guess`` is what numbers that
-    the program keeps may be on other meshes.
+    the program keeps may be on other meshes, ``own`` the mesh axes and sizes that it has read itself.
     """
 
     flat: Callable[..., Any]
@@ -32,6 +32,7 @@ class Call:
     #: where each array is among the arguments
     paths: list[KeyPath[Any]]
     guess: Guess | None = None
+    own: Sizes = field(default_factory=dict)
 
     @cached_property
     def kept(self) -> KeptSizes:
@@ -39,9 +40,9 @@ class Call:
         return KeptSizes(self.f)
 
     @contextmanager
-    def on_mesh(self, before: Sizes, after: Sizes) -> Iterator[None]:
-        """In the block, what the function has read from the mesh is what it would read from one of other sizes."""
-        changes = self.kept.read(before, after)
+    def on_mesh(self, sizes: Sizes) -> Iterator[None]:
+        """In the block, what the function has read from its mesh is what it would read from one of other sizes."""
+        changes = self.kept.read(self.own, sizes)
         if self.guess is not None:
             changes += self.kept.guessed(self.guess)
         with in_place(changes):

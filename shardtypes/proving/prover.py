@@ -162,6 +162,7 @@ def _asked(
             (_COMPILER,),
             1.0,
         )
+    call = replace(call, own=sizes)
     places = layouts(many.program, call.arrays, many.mapped)
     one, places = _laid_out(call, places, sizes, context)
     if not isinstance(one, Exception):
@@ -191,15 +192,15 @@ def _on_one(call: Call, places: Sequence[Layout], sizes: Sizes, context: Any) ->
     arrays = [
         place.one(array) for place, array in zip(places, call.arrays, strict=True)
     ]
-    return _traced_again(call, arrays, sizes, dict.fromkeys(sizes, 1), context)
+    return _traced_again(call, arrays, dict.fromkeys(sizes, 1), context)
 
 
 def _traced_again(
-    call: Call, arrays: Sequence[Any], before: Sizes, after: Sizes, context: Any
+    call: Call, arrays: Sequence[Any], sizes: Sizes, context: Any
 ) -> Traced:
     """The program on a mesh of other sizes than those that it has read."""
-    with call.on_mesh(before, after):
-        return traced(call.flat, (list(arrays),), {}, after, context)
+    with call.on_mesh(sizes):
+        return traced(call.flat, (list(arrays),), {}, sizes, context)
 
 
 def _laid_out(
@@ -292,7 +293,7 @@ class _Judged:
         """What is said if numbers that the program keeps were made of sizes of the mesh, where it agrees then."""
         one = dict.fromkeys(self.sizes, 1)
         shards = _lengths_of_shards(self.many.program)
-        for guess in self.call.kept.guesses(self.sizes, one, shards):
+        for guess in self.call.kept.guesses(self.call.own, one, shards):
             if time.thread_time() > self.until:
                 break
             call = replace(self.call, guess=guess)
@@ -322,7 +323,7 @@ class _Judged:
     def _on(self, mesh: Sizes, call: Call, one: Traced | None) -> _Judged | None:
         """The question on another mesh; None where the program is not for it."""
         try:
-            many = _traced_again(call, call.arrays, self.sizes, mesh, self.context)
+            many = _traced_again(call, call.arrays, mesh, self.context)
         except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
             return None
         if many.sizes != mesh:
@@ -477,7 +478,7 @@ class _Judged:
     def _read_again(self) -> list[str]:
         """What is taken for granted of numbers that the program has read from the mesh."""
         one = dict.fromkeys(self.sizes, 1)
-        changes = self.call.kept.read(self.sizes, one)
+        changes = self.call.kept.read(self.call.own, one)
         names = sorted({kept.name for kept, _ in changes})
         if not names:
             return []
@@ -795,9 +796,7 @@ class _Judged:
         is not for them."""
         mesh = self._fewer(counts)
         try:
-            few = _traced_again(
-                self.call, self.call.arrays, self.sizes, mesh, self.context
-            )
+            few = _traced_again(self.call, self.call.arrays, mesh, self.context)
         except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
             return None
         judged = self._like(few)

@@ -163,3 +163,10 @@ def test_flat_state_is_in_the_order_of_each_device(axes: tuple[str, str]) -> Non
     assert right.ok is None and right.agrees
     wrong = program(lambda g: g * lax.axis_size("t"))
     assert prove(wrong, array(6, 16), array(6, 16), moments).ok is False
+
+
+def test_what_was_read_is_read_again_on_other_meshes() -> None:
+    found = prove(of_the_module, x)
+    assert found.ok
+    verdicts = [one.ok for one in found.elsewhere]
+    assert verdicts and all(verdicts)
