@@ -387,7 +387,10 @@ class _Judged:
             run_on = self._on_devices()
             other = self._state_as_shards(run_on.found)
             if other is not None:
-                return other._verdict(None)
+                of_shards = other._verdict(None)
+                # weights that came apart by a mistake are no shards
+                if of_shards.ok is not False:
+                    return of_shards
             numbers = self._compared(run_on)
         except Unevaluated as error:
             numbers = Proof(
