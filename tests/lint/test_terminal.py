@@ -259,6 +259,7 @@ def many(count: int) -> dict[str, str]:
     return {f"m{number}.py": f"{HEAD}{body}" for number in range(count)}
 
 
+@pytest.mark.long
 def test_progress_is_for_terminals(tmp_path: Path) -> None:
     project(tmp_path, many(12))
     arguments = ("--no-cache", "--jobs", "1", "--format", "concise")

@@ -98,6 +98,7 @@ def use() -> None:
 """
 
 
+@pytest.mark.long
 def test_what_is_shown_follows_the_body_of_another_file(project: Path) -> None:
     """Neither file has annotations of ours, and no type that mypy compares has changed."""
     (project / "user.py").write_text(SHOWING)

@@ -158,6 +158,7 @@ def test_nothing_is_imported_where_nothing_has_changed(project: Path) -> None:
     assert imported(project, *ASKED)
 
 
+@pytest.mark.long
 def test_a_run_that_was_ended_is_not_relied_on(project: Path) -> None:
     """It wrote some files into the cache, and the others are as an earlier run left them."""
     write(project, {name: texts[0] for name, texts in VERSIONS.items()})

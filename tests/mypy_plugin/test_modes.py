@@ -73,6 +73,7 @@ def test_modes_agree(project: Path, arguments: list[str]) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.long
 def test_workers_see_a_changed_dependency(project: Path) -> None:
     write_program(project)
     parallel = ("-n", "2")

@@ -41,6 +41,7 @@ def checked(folder: Path, settings: str) -> list[tuple[int, str, str]]:
     return sorted(found_by_file(run_mypy(folder, "code.py")).get("code.py", []))
 
 
+@pytest.mark.long
 def test_changed_settings_reach_cached_files(project: Path) -> None:
     assert checked(project, "") == RETURNED
     assert checked(project, "mesh = { d = 2, t = 4 }") == sorted(
