@@ -19,7 +19,7 @@ from shardtypes import hooked
 from shardtypes.array_types import holds_arrays
 from shardtypes.assignments import HOOKED
 from shardtypes.checked import UNREADABLE, evaluated_hints, wrap_function
-from shardtypes.function_names import display_name
+from shardtypes.function_names import display_name, names_used
 from shardtypes.import_hook import instrument_body
 from shardtypes.jaxtyping_types import translated
 from shardtypes.recompiled import OtherSource, recompiled
@@ -91,7 +91,7 @@ def _as_reached(called: Any, function: types.FunctionType) -> Reached:
 
 
 def _called_by(function: types.FunctionType, package: str) -> Iterator[Any]:
-    names = _names(function.__code__)
+    names = names_used(function.__code__)
     closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     values = [
         function.__globals__[name] for name in names if name in function.__globals__
@@ -114,13 +114,6 @@ def _functions_of(value: Any, names: frozenset[str], package: str) -> list[Any]:
         for name, member in vars(cls).items()
         if name in names or name == "__call__"
     ]
-
-
-def _names(code: types.CodeType) -> frozenset[str]:
-    inner = [
-        _names(const) for const in code.co_consts if isinstance(const, types.CodeType)
-    ]
-    return frozenset(code.co_names).union(*inner)
 
 
 def _is_filled(cell: Any) -> bool:

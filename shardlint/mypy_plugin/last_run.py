@@ -8,7 +8,6 @@ without the linter, whose import alone takes longer than a run of mypy that has 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -222,7 +221,7 @@ def _with_hash(path: str, known: Version | None) -> Version | None:
 
 def _hash(path: str) -> str:
     try:
-        return hashlib.blake2b(Path(path).read_bytes(), digest_size=16).hexdigest()
+        return digest(Path(path).read_bytes())
     except OSError:
         return ""
 

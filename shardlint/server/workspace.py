@@ -7,7 +7,6 @@ typed is told of the documents themselves.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +15,7 @@ from lsprotocol import types as lsp
 from pygls.uris import to_fs_path
 
 from shardlint import decoding, messages
+from shardlint.cache import digest
 from shardlint.server.checking import Answer, Request
 from shardlint.server.documents import Document, Snapshot
 from shardlint.server.serving import Server
@@ -120,8 +120,7 @@ class WorkspaceFindings:
         for path, diagnostics in found.items():
             uri = path.as_uri()
             told.add(uri)
-            called = hashlib.blake2b(repr(diagnostics).encode(), digest_size=8)
-            name = called.hexdigest()
+            name = digest(repr(diagnostics))
             if known.get(uri) == name:
                 yield lsp.WorkspaceUnchangedDocumentDiagnosticReport(uri, name)
                 continue

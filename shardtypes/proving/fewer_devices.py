@@ -14,10 +14,9 @@ from shardtypes.proving.numbers import Numbers, Values
 
 def fewer(size: int) -> int:
     """The most devices below a size in which groups of devices can stand; 1 if there is but one group."""
-    if size > 1:
-        for count in range(size // 2, 1, -1):
-            if size % count == 0:
-                return count
+    for count in range(size // 2, 1, -1):
+        if size % count == 0:
+            return count
     return 1
 
 

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from shardtypes.function_names import names_used
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.size_sources import Source, sources
+from shardtypes.trace_forms import beneath
 from shardtypes.user_lines import is_of_user
 
 _MOST_VALUES = 5_000
@@ -203,20 +205,16 @@ class _Walk:
                 self._visit(one)
 
     def _visit(self, value: Any) -> None:
-        below = getattr(value, "__wrapped__", None)
+        below = beneath(value)
         if below is not None:
             self._waiting.append(below)
         match value:
             case types.FunctionType():
                 self._function(value)
             case types.MethodType():
-                self._waiting += [value.__func__, value.__self__]
+                self._waiting.append(value.__self__)
             case functools.partial():
                 self._partial(value)
-            case staticmethod() | classmethod():
-                self._waiting.append(value.__func__)
-            case property():
-                self._waiting.append(value.fget)
             case tuple() | list():
                 self._waiting += value
             case dict():
@@ -233,7 +231,7 @@ class _Walk:
         names = function.__code__.co_freevars
         for name, cell in zip(names, function.__closure__ or (), strict=True):
             self._cell(name, cell)
-        used = _names(function.__code__)
+        used = names_used(function.__code__)
         outside = function.__globals__
         for name in used & outside.keys():
             value = outside[name]
@@ -262,7 +260,6 @@ class _Walk:
             self._found(id(function), name, value, put)
 
     def _partial(self, bound: functools.partial[Any]) -> None:
-        self._waiting.append(bound.func)
         for name, value in bound.keywords.items():
             self._keep(bound.keywords, name, value)
         for number, value in enumerate(bound.args):
@@ -329,7 +326,7 @@ class _Walk:
         return True
 
     def _keep(self, holder: dict[str, Any], name: str, value: Any) -> None:
-        put = functools.partial(_put_item, holder, name)
+        put = functools.partial(holder.__setitem__, name)
         self._found(id(holder), name, value, put)
 
     def _found(
@@ -341,16 +338,3 @@ class _Walk:
         if (holder, name) not in self._places:
             self._places.add((holder, name))
             self.kept.append(Kept(name, value, put))
-
-
-def _put_item(holder: dict[str, Any], name: str, other: Any) -> None:
-    holder[name] = other
-
-
-def _names(code: types.CodeType) -> set[str]:
-    """The names that a function looks up, and those that the functions in it do."""
-    found = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            found |= _names(constant)
-    return found

@@ -133,14 +133,19 @@ def varying_axes(values: Values) -> set[str]:
     return found
 
 
-def reordered(values: Values, whole: Host) -> bool:
-    """Whether all devices together hold the numbers that one device holds, once each, in whatever order."""
+def _once_each(values: Values) -> Host:
+    """What the devices hold, once where several hold the same; the draws come first."""
     array = values.array
     apart = varying_axes(values)
     for number, axis in reversed(list(enumerate(values.axes))):
         if axis not in apart:
             array = np.take(array, 0, axis=number)
-    array = np.moveaxis(array, len(apart), 0)  # the draws
+    return np.moveaxis(array, len(apart), 0)
+
+
+def reordered(values: Values, whole: Host) -> bool:
+    """Whether all devices together hold the numbers that one device holds, once each, in whatever order."""
+    array = _once_each(values)
     if not array.size:
         return False
     if array.size != whole.size:
@@ -154,14 +159,8 @@ def reordered(values: Values, whole: Host) -> bool:
 def in_another_order(values: Values, whole: Host) -> bool:
     """Whether all devices together hold the numbers that one device holds, up to rounding and but for zeros, as they
     fill up the last shard."""
-    array = values.array
-    apart = varying_axes(values)
-    for number, axis in reversed(list(enumerate(values.axes))):
-        if axis not in apart:
-            array = np.take(array, 0, axis=number)
     draws = len(whole)
-    array = np.moveaxis(array, len(apart), 0)
-    rows = array.reshape(draws, -1)
+    rows = _once_each(values).reshape(draws, -1)
     rows_of_one = whole.reshape(draws, -1)
     for row, row_of_one in zip(rows, rows_of_one, strict=True):
         found = np.sort(row[row != 0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -258,8 +257,8 @@ class _Judged:
         self.sizes = sizes
         self.reference = reference
         self.context = context
-        #: when no more is tried, in the time of the thread
-        self.until = math.inf
+        #: what the devices compute, once that is known
+        self.ran: _Run | None = None
         self.failed: Exception | None = None
         #: arguments that are not drawn: flat ones, which one device has in another order
         self.as_given: frozenset[int] = frozenset()
@@ -275,12 +274,12 @@ class _Judged:
         took = time.thread_time() - began
         is_open = not found.ok and not found.agrees
         if is_open and self.reference is None and not mesh_dependent:
-            self.until = time.thread_time() + max(_SECONDS, 2 * took)
-            guessed = self._with_guesses()
+            until = time.thread_time() + max(_SECONDS, 2 * took)
+            guessed = self._with_guesses(until)
             if guessed is not None:
                 found = guessed
             elif found.ok is None:
-                found = self._along_single_axes(found)
+                found = self._along_single_axes(found, until)
         return replace(found, shapes=_shapes(self.call.arrays))
 
     def _like(self, one: Traced | None) -> _Judged:
@@ -289,12 +288,13 @@ class _Judged:
             self.call, self.many, one, self.places, self.sizes, None, self.context
         )
 
-    def _with_guesses(self) -> Proof | None:
-        """What is said if numbers that the program keeps were made of sizes of the mesh, where it agrees then."""
+    def _with_guesses(self, until: float) -> Proof | None:
+        """What is said if numbers that the program keeps were made of sizes of the mesh, where it agrees then. No more
+        is tried when the thread has run for so long."""
         one = dict.fromkeys(self.sizes, 1)
         shards = _lengths_of_shards(self.many.program)
         for guess in self.call.kept.guesses(self.call.own, one, shards):
-            if time.thread_time() > self.until:
+            if time.thread_time() > until:
                 break
             call = replace(self.call, guess=guess)
             alone, places = _laid_out(call, list(self.places), self.sizes, self.context)
@@ -508,16 +508,26 @@ class _Judged:
         ]
         return many, drawn
 
-    def _in_numbers(self) -> Proof:
-        return self._compared(self._on_devices())
+    def _in_numbers(self) -> Proof | None:
+        """What the numbers alone say; None where they say nothing, or cannot be had."""
+        try:
+            found = self._compared(self._on_devices())
+        except Unevaluated:
+            return None
+        if found.ok is None and not found.agrees:
+            return None
+        return found
 
     def _on_devices(self) -> _Run:
         """What the devices compute of arguments that are drawn."""
+        if self.ran is not None:
+            return self.ran
         many, ones = self._draws()
         if self.one is not None:
             self.drawn = sources(self.many.program, self.one.program)
         keep = _copied(self.many.program) | set(self.drawn)
-        return _Run(many, ones, run(self.many.program, many, keep))
+        self.ran = _Run(many, ones, run(self.many.program, many, keep))
+        return self.ran
 
     def with_state_as_shards(self) -> _Judged | None:
         """The same, if it can be run on simulated devices."""
@@ -755,13 +765,7 @@ class _Judged:
             return None
         judged = self._like(self.one)
         judged.as_given = frozenset(numbers)
-        try:
-            found = judged._in_numbers()
-        except Unevaluated:
-            return None
-        if found.ok is None and not found.agrees:
-            return None
-        return found
+        return judged._in_numbers()
 
     def _where(self) -> str:
         """Of what the devices are compared with: where it was computed."""
@@ -785,13 +789,9 @@ class _Judged:
         judged = self._beside({axis: count})
         if judged is None:
             return None
-        try:
-            found = judged._in_numbers()
-        except Unevaluated:
-            return None
-        if found.ok is None and not found.agrees:
-            return None
-        self.whom = judged.whom
+        found = judged._in_numbers()
+        if found is not None:
+            self.whom = judged.whom
         return found
 
     def _beside(self, counts: dict[str, int]) -> _Judged | None:
@@ -807,24 +807,25 @@ class _Judged:
         judged.whom = f"those of {mesh_text(few.sizes)}"
         return judged
 
-    def _along_single_axes(self, found: Proof) -> Proof:
+    def _along_single_axes(self, found: Proof, until: float) -> Proof:
         """What is said where one device tells nothing: beside meshes with one device along one axis and all along the
-        others, where that tells more."""
+        others, where that tells more. No more is tried when the thread has run for so long."""
         axes = [axis for axis, size in self.sizes.items() if size > 1]
         is_large = bytes_of(self.many.program, self.sizes) > MOST_BYTES
         if len(axes) < 2 or self.many.mapped or self.groups or is_large:
             return found
         agreeing = []
         for axis in axes:
-            if time.thread_time() > self.until:
+            if time.thread_time() > until:
                 break
             counts = dict(self.sizes)
             del counts[axis]
             judged = self._beside(counts)
             if judged is None:
                 continue
-            beside = judged._beside_them()
-            if beside is None:
+            try:
+                beside = judged._compared(self._on_devices())
+            except Unevaluated:
                 continue
             if beside.ok is False:
                 return beside
@@ -834,15 +835,6 @@ class _Judged:
             return found
         reason = f"{found.reason}; the numbers agree with those of {' and of '.join(agreeing)}"
         return replace(found, reason=reason)
-
-    def _beside_them(self) -> Proof | None:
-        """What is said beside several devices; None where the program cannot be run on simulated ones."""
-        many, ones = self._draws()
-        try:
-            found = run(self.many.program, many, _copied(self.many.program))
-            return self._compared(_Run(many, ones, found))
-        except Unevaluated:
-            return None
 
     def _walk(self, many: Draws, ones: Draws) -> Walk:
         assert self.one is not None
