@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.findings import Finding, statements
-from benchmarks.tools import LINTER, tools
+from benchmarks.findings import Finding, Said, statements
+from benchmarks.tools import LINTER, Tool, tools
 from benchmarks.whole_programs.__main__ import main
 from benchmarks.whole_programs.cases import (
     Change,
@@ -22,6 +24,7 @@ from benchmarks.whole_programs.cases import (
 )
 from benchmarks.whole_programs.catches import Catch, catch, changed_lines, read
 from benchmarks.whole_programs.compiled import costs, difference
+from benchmarks.whole_programs.kept import Kept
 from benchmarks.whole_programs.outcomes import (
     ORIGINAL,
     Outcome,
@@ -126,6 +129,44 @@ def test_an_unknown_program_is_named_with_those_there_are() -> None:
         match=r"no program is named vit; there are a2c_pmap, beam_translate,",
     ):
         main(["vit"])
+
+
+def test_what_is_kept_is_not_read_again(tmp_path: Path) -> None:
+    read_by: list[str] = []
+
+    def run(folder: Path) -> Iterator[Said]:
+        (module,) = folder.glob("*.py")
+        read_by.append(module.read_text())
+        yield module, 2, "wrong", False
+
+    path = tmp_path / "kept.jsonl"
+    texts = ["x = 1\n", "x = 2\n", "x = 1\n"]
+    for _ in range(2):
+        tool = Kept(path).around(Tool("linter", run))
+        found = [read(tool, "model", text) for text in texts]
+        assert found == [{Finding("model", 2, "wrong")}] * 3
+    assert read_by == ["x = 1\n", "x = 2\n"]
+    other = Kept(path).around(Tool("another", run))
+    read(other, "model", "x = 2\n")
+    assert read_by[2:] == ["x = 2\n"]
+
+
+def test_nothing_is_kept_of_a_run_that_took_too_long(tmp_path: Path) -> None:
+    def run(folder: Path) -> Iterator[Said]:
+        raise subprocess.TimeoutExpired(str(folder), 1)
+
+    path = tmp_path / "kept.jsonl"
+    with pytest.raises(subprocess.TimeoutExpired):
+        read(Kept(path).around(Tool("linter", run)), "model", "x = 1\n")
+    assert not path.exists()
+
+
+def test_a_file_of_another_kind_is_not_taken_for_what_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+    path.write_text("some text\n")
+    with pytest.raises(SystemExit, match=r"kept.jsonl:1: .* take another file"):
+        main(["beam_translate", "--keep", str(path)])
+    assert path.read_text() == "some text\n"
 
 
 @functools.cache

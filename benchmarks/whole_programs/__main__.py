@@ -7,7 +7,8 @@ tools read each program, as it is and with each mistake, in a folder of its own.
 something that it does not say of the program as it is. Each program ends with a comparison of its results with those
 of a reference, which tools read only ``--with-checks``: most programs that people write hold none. ``--test-runs``
 calls the programs in a test, as they are and with the mistakes that change numbers in silence and that the linter does
-not find: what all moments find together.
+not find: what all moments find together. ``--keep FILE`` writes down what each tool finds, and takes it from there: a
+run that was cut off goes on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks.findings import Finding
 from benchmarks.tools import LINTER, PLUGIN, Tool, tools
 from benchmarks.whole_programs.cases import Change, Program, programs, without_check
 from benchmarks.whole_programs.catches import Catch, catch, read
+from benchmarks.whole_programs.kept import Kept
 from benchmarks.whole_programs.outcomes import Outcomes, record, recorded, stale, verify
 from benchmarks.whole_programs.report import (
     Key,
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     try:
         chosen = programs(options.names)
+        kept = Kept(options.keep) if options.keep else None
     except ValueError as error:
         sys.exit(f"benchmarks.whole_programs: {error}")
     if options.verify:
@@ -53,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = [
         tool for tool in tools(options.peers, options.timeout) if tool.name != PLUGIN
     ]
+    if kept is not None:
+        wanted = [kept.around(tool) for tool in wanted]
     for tool in wanted:
         measure(tool, results, options.jobs, options.with_checks)
         if options.missed:
@@ -60,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(markdown(results))
     if options.test_runs:
         tool = Tool(TEST_RUN, partial(test_run, seconds=options.timeout))
+        if kept is not None:
+            tool = kept.around(tool)
         measure(tool, results, options.jobs, left_by=LINTER)
         print(f"\n{together(results)}")
 
@@ -95,6 +102,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--test-runs",
         action="store_true",
         help="call programs in a test, too, with what the linter does not find",
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FILE",
+        help="write what each tool finds to this file, and read nothing again that is in it; of one state of the tools",
     )
     parser.add_argument(
         "--jobs",
