@@ -50,7 +50,9 @@ def _pairs(many: Program, one: Program) -> Iterator[Both]:
     end = _common(rest[::-1], rest_of_one[::-1])
     last = len(left) - end
     last_of_one = len(right) - end
-    yield from zip(many.steps[:start], one.steps[:start], strict=True)
+    first = many.steps[:start]
+    first_of_one = one.steps[:start]
+    yield from zip(first, first_of_one, strict=True)
     others = many.steps[start:last]
     others_of_one = one.steps[start:last_of_one]
     if len(others) * len(others_of_one) <= _MOST:

@@ -57,7 +57,8 @@ class Layout:
             rows = np.repeat(np.arange(len(array)), self.count)
             array = array[rows]
         else:
-            array = array.reshape(self.count, -1, *array.shape[2:])
+            rest = array.shape[2:]
+            array = array.reshape(self.count, -1, *rest)
         return arrays.moveaxis(array, 0, self.dim)
 
 

@@ -93,7 +93,8 @@ def _converted(
         return [array != 0]
     if array.dtype.kind == "f":  # XLA saturates
         limits = np.iinfo(dtype)
-        array = np.clip(np.nan_to_num(np.trunc(array)), limits.min, limits.max)
+        whole = np.nan_to_num(np.trunc(array))
+        array = np.clip(whole, limits.min, limits.max)
     return [array.astype(dtype)]
 
 
@@ -183,8 +184,10 @@ def _broadcast(
     sizes = [1] * len(shape)
     for dim, place in enumerate(places):
         sizes[place] = array.shape[lead + dim]
-    whole = array.reshape(array.shape[:lead] + tuple(sizes))
-    return [np.broadcast_to(whole, array.shape[:lead] + tuple(shape))]
+    before = array.shape[:lead]
+    whole = array.reshape(before + tuple(sizes))
+    wanted = array.shape[:lead] + tuple(shape)
+    return [np.broadcast_to(whole, wanted)]
 
 
 def _concatenate(
@@ -208,16 +211,17 @@ def _stack(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     axis = params["axis"] + lead
-    return [np.stack(_of_all_devices(arrays, lead), axis=axis)]
+    everywhere = _of_all_devices(arrays, lead)
+    return [np.stack(everywhere, axis=axis)]
 
 
 def _unstack(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     axis = params["axis"] + lead
-    return [
-        np.take(arrays[0], number, axis=axis) for number in range(arrays[0].shape[axis])
-    ]
+    (array,) = arrays
+    count = array.shape[axis]
+    return [np.take(array, number, axis=axis) for number in range(count)]
 
 
 def _tile(
@@ -243,7 +247,8 @@ def _split(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     ends = np.cumsum(params["sizes"])[:-1]
-    return list(np.split(arrays[0], ends, axis=params["axis"] + lead))
+    axis = params["axis"] + lead
+    return list(np.split(arrays[0], ends, axis=axis))
 
 
 def _iota(
@@ -269,7 +274,8 @@ def _dot(
     right, n = _matrix(arrays[1], lead, right_batch, right_over, last=False)
     batch = tuple(arrays[0].shape[lead + dim] for dim in left_batch)
     found = np.matmul(left, right)
-    return [found.reshape(found.shape[:lead] + batch + m + n)]
+    before = found.shape[:lead]
+    return [found.reshape(before + batch + m + n)]
 
 
 def _matrix(

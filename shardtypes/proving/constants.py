@@ -139,5 +139,6 @@ def _sharding(
         ):
             dims = dict(zip(groups, order, strict=True))
             if _near(joined(array, list(axes), dims, 0), whole, rounding):
-                return tuple(tuple(dims.get(dim, ())) for dim in range(whole.ndim))
+                found = [tuple(dims.get(dim, ())) for dim in range(whole.ndim)]
+                return tuple(found)
     raise Unknown("a constant that depends on the device")

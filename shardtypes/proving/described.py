@@ -30,7 +30,8 @@ def described(walk: Walk, found: Culprit) -> Where:
         *_exchanges(found.step),
         *_callers(found.step),
     ]
-    return Where(place, operation(found.step), what, tuple(dict.fromkeys(beside)))
+    places = tuple(dict.fromkeys(beside))
+    return Where(place, operation(found.step), what, places)
 
 
 def moved(where: Where, step: Step, what: str) -> Where:

@@ -27,8 +27,11 @@ def difference(
     path = paths[number]
     whole = _beside(array, wanted[number])
     if array.shape != whole.shape:
-        words = f"of shape {array.shape[1:]}, on one device {whole.shape[1:]}"
-        return Numbers(path, float("nan"), float("nan"), float("inf"), words)
+        shape = array.shape[1:]
+        shape_of_one = whole.shape[1:]
+        words = f"of shape {shape}, on one device {shape_of_one}"
+        unknown = float("nan")
+        return Numbers(path, unknown, unknown, float("inf"), words)
     left = finite(array)
     right = finite(whole)
     error = np.abs(left - right)
@@ -37,15 +40,18 @@ def difference(
     mine = _shown(array[at])
     his = _shown(whole[at])
     if len(at) > 1:
-        where = f" at {tuple(int(i) for i in at[1:])}"
+        place = tuple(int(i) for i in at[1:])
+        where = f" at {place}"
     else:
         where = ""
     off = float(error[at]) / scale
     if off == 0:
         words = "not the same on all devices"
     else:
-        words = f"{mine:.6g}{where} on devices, {his:.6g} on {on}"
-    return Numbers(path, mine, his, off, words, tuple(many[at[0]]))
+        ours = f"{mine:.6g}{where}"
+        words = f"{ours} on devices, {his:.6g} on {on}"
+    arguments = tuple(many[at[0]])
+    return Numbers(path, mine, his, off, words, arguments)
 
 
 def _beside(array: Host, whole: Host) -> Host:

@@ -18,7 +18,9 @@ _MOST = 8
 def other_meshes(sizes: Sizes) -> list[dict[str, int]]:
     """Meshes of the same axes: one axis is twice or half as long, or two change places."""
     axes = list(sizes)
-    found = [{**sizes, axis: 2 * size} for axis, size in sizes.items()]
+    found = []
+    for axis, size in sizes.items():
+        found.append({**sizes, axis: 2 * size})
     found += [
         {**sizes, axis: size // 2}
         for axis, size in sizes.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import jax
@@ -49,6 +49,30 @@ class Held:
         return int(self.array.ndim) - len(self.axes)
 
 
+@dataclass(frozen=True)
+class Instead:
+    """What is taken in place of values that are computed, by name: other ``values``, of a loop those of all rounds, and
+    what ``results`` are to become. ``operands``: what the first operand is to become before something is computed of it
+    that has this name."""
+
+    values: Mapping[Name, Held] = field(default_factory=dict)
+    results: Mapping[Name, Callable[[Held], Held]] = field(default_factory=dict)
+    operands: Mapping[Name, Callable[[Held], Held]] = field(default_factory=dict)
+
+    def of(self, name: Name, computed: Held) -> Held:
+        """The value of that name."""
+        if name in self.results:
+            return self.results[name](computed)
+        return self.values.get(name, computed)
+
+    def inside(self, body: Program) -> dict[Name, Held]:
+        """Those of the values that a loop computes."""
+        if not self.values:
+            return {}
+        made = [name for step in body.all_steps() for name in step.results]
+        return {name: self.values[name] for name in made if name in self.values}
+
+
 Arrays: TypeAlias = list[Held]
 """What the devices hold of several values."""
 
@@ -57,14 +81,14 @@ def evaluate(
     program: Program,
     given: Sequence[Any],
     keep: Collection[Name] | None = None,
-    drawn: Mapping[Name, Any] | None = None,
+    instead: Instead | None = None,
 ) -> tuple[Arrays, Recorded]:
     """The results for these arguments, and the intermediate values of these names, or all.
 
     Those of a loop have one more dimension before their own, for its rounds; those of ``while`` loops and of branches
-    are left out. ``drawn`` are values to take in place of those that are computed. Raises ``Unevaluated``.
+    are left out. Raises ``Unevaluated``.
     """
-    run = _Run(keep, drawn or {})
+    run = _Run(keep, instead)
     with np.errstate(all="ignore"):
         try:
             results = run.program(program, [Held(wide(value)) for value in given])
@@ -104,10 +128,10 @@ def _wide_type(dtype: Any) -> Any:
 
 class _Run:
     def __init__(
-        self, keep: Collection[Name] | None, drawn: Mapping[Name, Any] | None = None
+        self, keep: Collection[Name] | None, instead: Instead | None = None
     ) -> None:
         self.keep = keep
-        self.drawn = drawn or {}
+        self.instead = instead or Instead()
         self.recorded: Recorded = {}
         self.types: Mapping[Name, Any] = {}
 
@@ -122,10 +146,12 @@ class _Run:
 
         for step in program.steps:
             operands = [value(operand) for operand in step.operands]
+            for name in step.results[:1]:
+                if name in self.instead.operands:
+                    operands[0] = self.instead.operands[name](operands[0])
             results = self.step(step, operands, program)
             for name, result in zip(step.results, results, strict=True):
-                if name in self.drawn:
-                    result = Held(self.drawn[name])
+                result = self.instead.of(name, result)
                 known[name] = result
                 if self.keep is None or name in self.keep:
                     self.recorded[name] = result
@@ -136,7 +162,8 @@ class _Run:
         if rule is not None:
             return rule(step, operands)
         if step.primitive in _LOOPS:
-            loop: Callable[[Step, Arrays], Arrays] = getattr(self, f"_{step.primitive}")
+            method = f"_{step.primitive}"
+            loop: Callable[[Step, Arrays], Arrays] = getattr(self, method)
             return loop(step, operands)
         types = [program.types[name] for name in step.results]
         narrow = [
@@ -156,10 +183,12 @@ class _Run:
         rows = operands[fixed + carried :]
         carry = operands[fixed : fixed + carried]
         order = range(params["length"])
+        values = self.instead.inside(body)
         seen: list[Recorded] = []
         stacked: list[Arrays] = []
         for number in reversed(order) if params["reverse"] else order:
-            inner = _Run(self.keep)
+            now = {name: _taken(held, number) for name, held in values.items()}
+            inner = _Run(self.keep, replace(self.instead, values=now))
             row = [_taken(held, number) for held in rows]
             results = inner.program(body, [*consts, *carry, *row])
             carry = results[:carried]
@@ -241,7 +270,9 @@ def constant(operand: Constant) -> Any:
 def _taken(held: Held, number: int) -> Held:
     """What a loop over the first dimension has in a round."""
     take = functions_for(held.array).take
-    return Held(take(held.array, number, axis=len(held.axes)), held.axes)
+    axes = held.axes
+    array = take(held.array, number, axis=len(axes))
+    return Held(array, axes)
 
 
 def _chosen(wanted: Held, new: Held, old: Held, sizes: Sizes) -> Held:
@@ -379,9 +410,8 @@ def _ordered(held: Held, axes: Axes) -> Any:
     order = [axis for axis in axes if axis in held.axes]
     if tuple(order) == held.axes:
         return held.array
-    return np.moveaxis(
-        held.array, [held.axes.index(axis) for axis in order], range(len(order))
-    )
+    places = [held.axes.index(axis) for axis in order]
+    return np.moveaxis(held.array, places, range(len(order)))
 
 
 def _widened(value: Any) -> Any:
@@ -445,7 +475,9 @@ def _back(array: Any, step: Step, rest: Axes) -> Held:
     wanted = tuple(axis for axis in sizes if axis in names or axis in rest)
     present = (*names, *rest)
     order = [present.index(axis) for axis in wanted]
-    return Held(np.moveaxis(whole, order, range(len(wanted))), wanted)
+    count = len(wanted)
+    moved = np.moveaxis(whole, order, range(count))
+    return Held(moved, wanted)
 
 
 def _by_group(
@@ -472,7 +504,8 @@ def _by_group(
 
 def _at(held: Held, step: Step, dim: int) -> int:
     """Where a dimension is in an array with the other axes' before it."""
-    return dim + len([axis for axis in held.axes if axis not in step.over])
+    left = [axis for axis in held.axes if axis not in step.over]
+    return dim + len(left)
 
 
 def _reduction(
@@ -531,11 +564,12 @@ def _ppermute(step: Step, operands: Arrays) -> Arrays:
     for held in operands:
         array, rest, _ = _gathered(held, step)
         found = np.zeros_like(array)
+        count = len(found)
         for source, target in step.params["perm"]:
             last = max(source, target)
-            if last >= len(found):
+            if last >= count:
                 raise Unevaluated(
-                    f"{step.primitive} ({step.place}) names device {last} of {len(found)}"
+                    f"{step.primitive} ({step.place}) names device {last} of {count}"
                 )
             found[target] = array[source]
         results.append(_back(found, step, rest))
@@ -583,12 +617,9 @@ def _shard(step: Step, operands: Arrays) -> Arrays:
             array = np.moveaxis(array, at, len(axes))
             axes.append(name)
     order = tuple(axis for axis in step.axes if axis in axes)
-    return [
-        Held(
-            np.moveaxis(array, [axes.index(axis) for axis in order], range(len(order))),
-            order,
-        )
-    ]
+    places = [axes.index(axis) for axis in order]
+    moved = np.moveaxis(array, places, range(len(order)))
+    return [Held(moved, order)]
 
 
 def _unshard(step: Step, operands: Arrays) -> Arrays:

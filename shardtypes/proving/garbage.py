@@ -16,7 +16,8 @@ def rarely_collected() -> Iterator[None]:
     """In the block garbage in circles is looked for when there are many new objects."""
     before = gc.get_threshold()
     if before[0]:  # zero switches it off
-        gc.set_threshold(max(before[0], _NEW), *before[1:])
+        first, *others = before
+        gc.set_threshold(max(first, _NEW), *others)
     try:
         yield
     finally:

@@ -41,7 +41,8 @@ class Intermediate:
         """As an annotation writes it: ``f32[8/d, 16 {U:t}]``; of what nothing is known, the shape on a device."""
         if self.relation is None:
             return array_text(self.dtype, self.shape)
-        dims = [self.relation.sharding(dim) for dim in range(len(self.shape))]
+        rank = len(self.shape)
+        dims = [self.relation.sharding(dim) for dim in range(rank)]
         whole = [
             size * self._count(axes)
             for size, axes in zip(self.shape, dims, strict=True)
@@ -53,7 +54,8 @@ class Intermediate:
         else:
             sums = ""
         shape = ", ".join(text.removesuffix(sums).split())
-        return f"{short_dtype(self.dtype)}[{' '.join(filter(None, (shape, sums)))}]"
+        inside = " ".join(filter(None, (shape, sums)))
+        return f"{short_dtype(self.dtype)}[{inside}]"
 
     @property
     def _pending(self) -> Collection[str]:
@@ -106,7 +108,8 @@ class Intermediate:
     def drawing(self) -> Drawing:
         """The array cut into the parts that devices hold; as one device has it where no relation is known."""
         where, array, text, remark = self.row
-        title = f"<code>{escape(where)}</code> <code>{escape(array)}</code>"
+        shown = escape(array)
+        title = f"<code>{escape(where)}</code> <code>{shown}</code>"
         if text:
             title = f"{title} {escape(text)}"
         cuts = []
@@ -225,4 +228,6 @@ def _last_of_lines(program: Program) -> Iterator[Step]:
 
 
 def _on_one_line(a: Step, b: Step) -> bool:
-    return (a.place.file, a.place.line) == (b.place.file, b.place.line)
+    here = a.place
+    there = b.place
+    return here.file == there.file and here.line == there.line

@@ -229,7 +229,8 @@ def _extreme(site: Site) -> Symbol:
 
 def _clamped(site: Site) -> Symbol:
     low, value, high = site.operands
-    if low.own is None or high.own is None or low.one is None or high.one is None:
+    ends = (low.own, high.own, low.one, high.one)
+    if any(end is None for end in ends):
         raise Unknown("no lookup")
     root = _rooted(value, low.own)
     return _clipped(root, low.own, high.own, low.one, high.one)
@@ -354,7 +355,8 @@ def _complete(site: Site, mask: Mask, rows: Rows) -> State:
     result = rows.result
     if result.parts or result.factor != 1:
         raise Unknown("rows of a partial result")
-    return replace(result, parts=tuple(sorted((axis, "sum") for axis in rows.axes)))
+    axes = sorted(rows.axes)
+    return replace(result, parts=tuple((axis, "sum") for axis in axes))
 
 
 def _tiles(where: Interval, valid: Interval, axes: Axes, sizes: Sizes) -> None:
@@ -397,7 +399,8 @@ def _viewed(site: Site) -> Symbol:
     if symbol is None:
         raise Unknown("no lookup")
     sources = _sources(site)
-    view = tuple(None if source is None else symbol.view[source] for source in sources)
+    before = symbol.view
+    view = tuple(None if source is None else before[source] for source in sources)
     if sum(dim is not None for dim in view) != sum(
         dim is not None for dim in symbol.view
     ):
@@ -423,7 +426,8 @@ def _rearranged(site: Site, state: State, sources: Sequence[int | None]) -> Stat
     ):
         raise Unknown("rows are repeated")
     dims = tuple(() if source is None else state.dims[source] for source in sources)
-    if sum(map(len, dims)) != sum(map(len, state.dims)):
+    count = sum(map(len, dims))
+    if count != sum(map(len, state.dims)):
         raise Unknown("rows are reshaped")
     return replace(state, whole=site.whole, dims=dims, uniform=frozenset())
 

@@ -135,7 +135,8 @@ class MissingReduction:
         return self._arises_at(arose)
 
     def _where_result_was_made(self) -> Where | None:
-        makers = (one for one in self.walk.makers([self.part.name]) if one.place.file)
+        every_maker = self.walk.makers([self.part.name])
+        makers = (one for one in every_maker if one.place.file)
         forward = (one for one in makers if not _is_backward(one))
         maker = next(forward, None)
         if maker is None:

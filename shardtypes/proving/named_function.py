@@ -121,7 +121,8 @@ def _no_function(module: ModuleType, name: str) -> str:
         if callable(value) and home == module.__name__:
             own.append(known)
     close = difflib.get_close_matches(name, own) or own
-    return f"{module.__file__} has no {name!r}; it has {', '.join(close) or 'no functions'}"
+    others = ", ".join(close) or "no functions"
+    return f"{module.__file__} has no {name!r}; it has {others}"
 
 
 def _examples(text: str, module: ModuleType) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -197,7 +198,8 @@ def _plain(proof: Proof) -> dict[str, Any]:
 
 def _raised(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    text = f"{type(error).__name__}: {' '.join(lines[:4])}"
+    first = " ".join(lines[:4])
+    text = f"{type(error).__name__}: {first}"
     file, line = user_place(error) or (__file__, 0)
     if file == __file__ or file.startswith("<"):  # of the import system
         return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from shardtypes.prng_keys import is_key
-from shardtypes.proving.evaluation import Held, evaluate
+from shardtypes.proving.evaluation import Held, Instead, evaluate
 from shardtypes.proving.observed import Host, close
 from shardtypes.proving.program import Name, Program
 from shardtypes.proving.relation import Axes, Sizes
@@ -55,9 +55,10 @@ def bytes_of(program: Program, sizes: Sizes) -> int:
                 for name in one.results
             ),
         ]
-        each = sum(
-            8 * math.prod(getattr(program.types[name], "shape", ())) for name in names
-        )
+        each = 0
+        for name in names:
+            shape = getattr(program.types[name], "shape", ())
+            each += 8 * math.prod(shape)
         devices = count if step.manual else 1
         total += each * times * devices
     return total
@@ -67,15 +68,15 @@ def run(
     program: Program,
     draws: Sequence[Sequence[Any]],
     keep: Collection[Name] | None,
-    drawn: Sequence[Mapping[Name, Any]] | None = None,
+    instead: Sequence[Instead] | None = None,
 ) -> Numbers:
-    """Evaluate for each draw of the arguments; ``drawn`` are values to take in place of what is computed, for each.
+    """Evaluate for each draw of the arguments; ``instead`` of what is computed other values are taken, for each.
     Raises ``Unevaluated``."""
-    others = drawn or [{}] * len(draws)
+    others = instead or [Instead()] * len(draws)
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         found = [
-            evaluate(program, [_double(value) for value in draw], keep, instead)
-            for draw, instead in zip(draws, others, strict=True)
+            evaluate(program, [_double(value) for value in draw], keep, other)
+            for draw, other in zip(draws, others, strict=True)
         ]
     results = [
         _stacked([results[i] for results, _ in found])
@@ -106,19 +107,21 @@ def _stacked(seen: Sequence[Held]) -> Values:
 
 def _plain(array: Any) -> Host:
     if is_key(array):
-        data = np.asarray(jax.random.key_data(array)).astype(np.int64)
+        words = np.asarray(jax.random.key_data(array))
+        data = words.astype(np.int64)
         # The last dimension is of the key itself: folded into one number, so that ranks are those of the program.
-        return np.asarray(
-            np.tensordot(
-                data, np.array([1 << 20, 1, 7, 3][: data.shape[-1]], np.int64), axes=1
-            )
-        )
+        length = data.shape[-1]
+        weights = np.array([1 << 20, 1, 7, 3][:length], np.int64)
+        folded = np.tensordot(data, weights, axes=1)
+        return np.asarray(folded)
     return np.asarray(array)
 
 
 def without_axes(values: Values) -> Host:
     """What one device holds, whose axes have size one."""
-    return values.array.reshape(values.array.shape[len(values.axes) :])
+    count = len(values.axes)
+    shape = values.array.shape[count:]
+    return values.array.reshape(shape)
 
 
 def varying_axes(values: Values) -> set[str]:
@@ -133,7 +136,7 @@ def varying_axes(values: Values) -> set[str]:
     return found
 
 
-def _once_each(values: Values) -> Host:
+def once_each(values: Values) -> Host:
     """What the devices hold, once where several hold the same; the draws come first."""
     array = values.array
     apart = varying_axes(values)
@@ -145,7 +148,7 @@ def _once_each(values: Values) -> Host:
 
 def reordered(values: Values, whole: Host) -> bool:
     """Whether all devices together hold the numbers that one device holds, once each, in whatever order."""
-    array = _once_each(values)
+    array = once_each(values)
     if not array.size:
         return False
     if array.size != whole.size:
@@ -160,7 +163,7 @@ def in_another_order(values: Values, whole: Host) -> bool:
     """Whether all devices together hold the numbers that one device holds, up to rounding and but for zeros, as they
     fill up the last shard."""
     draws = len(whole)
-    rows = _once_each(values).reshape(draws, -1)
+    rows = once_each(values).reshape(draws, -1)
     rows_of_one = whole.reshape(draws, -1)
     for row, row_of_one in zip(rows, rows_of_one, strict=True):
         found = np.sort(row[row != 0])

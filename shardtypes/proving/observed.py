@@ -76,7 +76,8 @@ def observed(
     held = np.broadcast_to(held, (*counts, *held.shape))
     for guess in itertools.islice(guesses(axes, more, ratios, sizes), _MOST):
         used = {axis for names in guess[0].values() for axis in names}
-        first = tuple(slice(None) if axis in used else 0 for axis in more)
+        every = slice(None)
+        first = tuple(every if axis in used else 0 for axis in more)
         kept = [axis for axis in more if axis in used]
         left = (*kept, *axes)
         found = _tried(held[first], left, whole, guess, before, factors)
@@ -122,7 +123,8 @@ def close(a: Host, b: Host, allowed: float = _CLOSE) -> bool:
         own = float(np.max(sizes, initial=0.0, where=near))
         real = float(np.max(sizes, initial=0.0, where=sizes < _INFINITE))
         scale_of_near = max(own, _LEAST * real)
-        if own and not np.all(error[near] <= allowed * scale_of_near):
+        most = allowed * scale_of_near
+        if own and not np.all(error[near] <= most):
             return False
     return bool(np.all(error <= allowed * scale))
 
@@ -237,10 +239,8 @@ def _one_holder(
     moved = np.moveaxis(held, places, range(len(found)))
     rest = [axis for axis in left if axis not in how]
     for at in np.ndindex(*moved.shape[: len(found)]):
-        if (
-            _compared(joined(moved[at], rest, dims, before), whole, {1.0: 1})
-            is not None
-        ):
+        together = joined(moved[at], rest, dims, before)
+        if _compared(together, whole, {1.0: 1}) is not None:
             return Related(related(dims).over, 1, held_on=tuple(found))
     return None
 

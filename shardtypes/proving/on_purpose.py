@@ -29,7 +29,7 @@ def certainly_wrong(
 
 def _same_draws(walk: Walk, drawn: Collection[Name]) -> Where | None:
     """Where all devices draw the very same numbers for different shards."""
-    for step in walk.many.steps:
+    for step, _ in walk.many.steps_in_rounds():
         name = step.results[0]
         if name not in drawn or name in walk.on_purpose:
             continue
@@ -73,7 +73,9 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
     apart = [axis for axis in varying if axis not in named]
     if apart:
         return _returned_apart(walk, maker, apart)
-    if not held.array.size or not np.ptp(finite(held.array)):
+    if not held.array.size:
+        return None
+    if not np.ptp(finite(held.array)):
         return None
     same = []
     for dim, axes in enumerate(dims):
@@ -113,24 +115,27 @@ def _repeats(walk: Walk, maker: Step, dim: int, count: int) -> bool:
 
 def _returned_apart(walk: Walk, step: Step, axes: Sequence[str]) -> Where:
     """Where what is returned as the same on all devices along axes came to differ: the last reduction left them out."""
-    last = _last_reduction(walk, step, lambda over: not set(axes) & set(over))
+    apart = set(axes)
+    last = _last_reduction(walk, step, apart.isdisjoint)
     return _returned(walk, step, last, differs(step.params["number"], axes))
 
 
 def _returned_alike(walk: Walk, step: Step, axis: str, dim: int) -> Where:
     """Where what is returned as sharded became the same on all devices."""
     last = _last_reduction(walk, step, lambda over: axis in over)
-    return _returned(walk, step, last, alike(step.params["number"], axis, dim))
+    what = alike(step.params["number"], axis, dim)
+    return _returned(walk, step, last, what)
 
 
 def _last_reduction(
     walk: Walk, step: Step, fits: Callable[[Axes], bool]
 ) -> Step | None:
     """The last reduction over fitting axes on the way of what is returned."""
-    makers = (one for one in walk.makers(step.operands) if one.place.file)
-    return next(
-        (one for one in makers if reduced_axes(one) and fits(reduced_axes(one))), None
-    )
+    for maker in walk.makers(step.operands):
+        axes = reduced_axes(maker)
+        if maker.place.file and axes and fits(axes):
+            return maker
+    return None
 
 
 def _returned(walk: Walk, step: Step, last: Step | None, what: str) -> Where:

@@ -113,7 +113,9 @@ def number_in(value: Any) -> int | None:
 
 def is_identity(step: Step) -> bool:
     """Whether an operation changes no number."""
-    return step.primitive in UNCHANGED and len(step.operands) == len(step.results)
+    if step.primitive not in UNCHANGED:
+        return False
+    return len(step.operands) == len(step.results)
 
 
 def name_of(step: Step) -> str:

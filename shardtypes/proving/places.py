@@ -40,7 +40,8 @@ def place_of(eqn: Any) -> Place:
 
 def callers_of(eqn: Any) -> list[Place]:
     """Where the user's program called the function in which an operation is, nearest first."""
-    return [_place(frame) for frame in frames_of(eqn.source_info.traceback)[1:]]
+    frames = frames_of(eqn.source_info.traceback)
+    return [_place(frame) for frame in frames[1:]]
 
 
 def _place(frame: Any) -> Place:

@@ -83,7 +83,8 @@ class Step:
             for name, value in self.params.items()
             if name not in _SHARDINGS and value is not None
         }
-        return frozenset((name, str(value)) for name, value in told.items())
+        pairs = told.items()
+        return frozenset((name, str(value)) for name, value in pairs)
 
 
 def axis_names(params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -116,12 +117,23 @@ class Program:
             for program in step.inside:
                 yield from program.all_steps()
 
+    def steps_in_rounds(
+        self, around: tuple[int, ...] = ()
+    ) -> Iterator[tuple[Step, tuple[int, ...]]]:
+        """Those inside of loops with a known number of rounds included, each with these numbers, outermost first."""
+        for step in self.steps:
+            yield step, around
+            if step.primitive == "scan":
+                (body,) = step.inside
+                yield from body.steps_in_rounds((*around, step.params["length"]))
+
 
 def read(closed: Any) -> Program:
     """The program of a closed jaxpr, without what no result needs."""
     reader = _Reader()
     inputs = [reader.new(var.aval) for var in closed.jaxpr.invars]
-    steps, outputs = reader.body(closed.jaxpr, closed.consts, list(inputs), ())
+    jaxpr = closed.jaxpr
+    steps, outputs = reader.body(jaxpr, closed.consts, list(inputs), ())
     taken_apart = [step for step in steps if step.primitive == "shard"]
     return Program(
         inputs,
@@ -247,7 +259,8 @@ class _Reader:
     @contextmanager
     def _called_by(self, eqn: Any, jaxpr: Any) -> Iterator[None]:
         """In the block the program that an equation calls is read."""
-        before, self._calls = self._calls, self._calls.into(eqn, jaxpr)
+        before = self._calls
+        self._calls = before.into(eqn, jaxpr)
         try:
             yield
         finally:
@@ -268,7 +281,8 @@ class _Reader:
         own = params.get(
             "newly_manual_axes", params.get("manual_axes", frozenset(mesh.axis_names))
         )
-        sizes = {axis: size for axis, size in dict(mesh.shape).items() if axis in own}
+        every_size = dict(mesh.shape).items()
+        sizes = {axis: size for axis, size in every_size if axis in own}
         inner = (*manual, *sizes.items())
         place = place_of(self._calls.line_of(eqn))
         steps = []

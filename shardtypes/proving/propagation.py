@@ -386,12 +386,10 @@ class _Propagation:
             held = self.repeated[operand]
             shape = _shape(operand, many)
             array = np.asarray(held.array)
-            held = Held(
-                np.broadcast_to(
-                    array.reshape(*array.shape, *(1,) * len(shape)), array.shape + shape
-                ),
-                held.axes,
-            )
+            ones = (1,) * len(shape)
+            apart = array.reshape(*array.shape, *ones)
+            repeated = np.broadcast_to(apart, array.shape + shape)
+            held = Held(repeated, held.axes)
         if held is None:
             return None
         return [held] * DRAWS
@@ -876,9 +874,10 @@ class _Propagation:
             if mine[len(mine) - len(axes) :] != axes:
                 raise Unknown("returned as sharded otherwise")
             dims.append(mine[: len(mine) - len(axes)])
-        if any(axis in own for axes in dims for axis in axes) or len(set(named)) != len(
-            named
-        ):
+        left = {axis for axes in dims for axis in axes}
+        if not left.isdisjoint(own):
+            raise Unknown("sharded, but returned as replicated")
+        if len(set(named)) != len(named):
             raise Unknown("sharded, but returned as replicated")
         parts = tuple(pair for pair in state.parts if pair[0] not in own)
         whole = _shape(other.results[0], one)
@@ -945,7 +944,8 @@ class _Propagation:
         carry = self._fixed(step, states[fixed : fixed + carried], again)
         last = self._inner(body, single, [*consts, *carry, *rows])
         length = step.params["length"]
-        return [*carry, *(stacked(state, length) for state in last[carried:])]
+        rows = [stacked(state, length) for state in last[carried:]]
+        return [*carry, *rows]
 
     def _while(self, step: Step, other: Step, states: States) -> States:
         for name in ("cond_nconsts", "body_nconsts"):
@@ -1006,10 +1006,10 @@ def _scaled(state: State, step: Step) -> State:
         or float(number.value) == 0
     ):
         raise Unknown("one device does not do this")
-    factor = Fraction(float(number.value)).limit_denominator(10_000)
-    if abs(float(factor) - float(number.value)) > _rounding(number.dtype) * abs(
-        float(number.value)
-    ):
+    exact = float(number.value)
+    factor = Fraction(exact).limit_denominator(10_000)
+    allowed = _rounding(number.dtype) * abs(exact)
+    if abs(float(factor) - exact) > allowed:
         raise Unknown("one device does not do this")
     return replace(
         state,

@@ -49,18 +49,15 @@ from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step
 from shardtypes.proving.propagation import Proved, propagated
-from shardtypes.proving.random_draws import (
-    not_drawn_by_one,
-    related_draws,
-    sources,
-    taken,
-)
+from shardtypes.proving.random_draws import drawn_in, related_draws
+from shardtypes.proving.readings import AS_IT_IS, Reading, Readings, readings
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Proof, Where
 from shardtypes.proving.walk import COLLECTIVES, Purpose, Walk
 from shardtypes.proving.words import mesh_text, operation, wrong_as_well
+from shardtypes.proving.written_sizes import written
 
 _DRAWS = 3
 _SECONDS = 4.0
@@ -262,7 +259,9 @@ class _Judged:
         self.failed: Exception | None = None
         #: arguments that are not drawn: flat ones, which one device has in another order
         self.as_given: frozenset[int] = frozenset()
-        self.drawn: dict[Name, Name] = {}
+        self.readings = AS_IT_IS
+        #: what has to be taken for granted so that the numbers agree
+        self.agreed_if = ""
         #: how many groups of devices along each axis are compared with one device each
         self.groups: dict[str, int] = {}
         self.whom = "those of one device" if reference is None else "the reference"
@@ -280,6 +279,8 @@ class _Judged:
                 found = guessed
             elif found.ok is None:
                 found = self._along_single_axes(found, until)
+            else:
+                found = self._with_written_sizes(found)
         return replace(found, shapes=_shapes(self.call.arrays))
 
     def _like(self, one: Traced | None) -> _Judged:
@@ -297,7 +298,8 @@ class _Judged:
             if time.thread_time() > until:
                 break
             call = replace(self.call, guess=guess)
-            alone, places = _laid_out(call, list(self.places), self.sizes, self.context)
+            before = list(self.places)
+            alone, places = _laid_out(call, before, self.sizes, self.context)
             if isinstance(alone, Exception):
                 continue
             judged = self._like(alone)
@@ -346,7 +348,9 @@ class _Judged:
                 return False
             return self._on(mesh, *traces[shapes]) is not None
 
-        shapes = larger(_shapes(self.call.arrays), PRIME ** len(mesh), can_be)
+        own = _shapes(self.call.arrays)
+        least = PRIME ** len(mesh)
+        shapes = larger(own, least, can_be)
         if shapes is None:
             return None
         return self._on(mesh, *traces[shapes])
@@ -401,10 +405,9 @@ class _Judged:
         reason = numbers.reason
         if numbers.agrees:
             count = sum(map(_is_right, proved.outputs))
-            reason = (
-                f"on {mesh_text(self.sizes)} {count} of {len(proved.outputs)} results are proved; "
-                f"in numbers all agree with {self.whom} for {_DRAWS} draws"
-            )
+            total = len(proved.outputs)
+            whom = self._with_whom()
+            reason = f"on {on} {count} of {total} results are proved; in numbers all agree {whom}"
             for path, state in zip(_paths(self.many.tree), proved.outputs, strict=True):
                 if state is not None and state.parts:
                     words = state.related().words(self.sizes)
@@ -427,7 +430,9 @@ class _Judged:
             and bytes_of(self.many.program, self.sizes) <= MOST_BYTES
         ):
             try:
-                walk = self._walk(*self._draws())
+                given = self._on_devices()
+                self.readings = self._read(given)
+                walk = self._walk(given.many, given.ones, self.readings.in_order)
             except Unevaluated:
                 walk = None
         return intermediates(self.many.program, claims, walk, self.sizes)
@@ -523,9 +528,7 @@ class _Judged:
         if self.ran is not None:
             return self.ran
         many, ones = self._draws()
-        if self.one is not None:
-            self.drawn = sources(self.many.program, self.one.program)
-        keep = _copied(self.many.program) | set(self.drawn)
+        keep = _copied(self.many.program) | drawn_in(self.many.program)
         self.ran = _Run(many, ones, run(self.many.program, many, keep))
         return self.ran
 
@@ -597,37 +600,91 @@ class _Judged:
         return False
 
     def _compared(self, given: _Run) -> Proof:
-        many = given.many
         ones = given.ones
         found = given.found
-        if self.one is not None:
-            self.drawn = not_drawn_by_one(self.drawn, found, self.one.program, ones)
-        taken_over = self._taken(found, _DRAWS)
         if self.reference is not None:
             wanted = self._of_reference(ones)
         else:
             assert self.one is not None
-            alone = run(self.one.program, ones, (), taken_over)
-            wanted = [without_axes(value) for value in alone.results]
+            self.readings = self._read(given)
+            wanted = self._of_one(ones, self.readings.found[0])
         paths = _paths(self.many.tree)
         if len(wanted) != len(found.results):
             raise ValueError(
                 f"reference returns {len(wanted)} arrays, the function {len(found.results)}"
             )
         wrong = self._wrong(found.results, wanted, found.inside)
-        on = mesh_text(self.sizes)
         if not wrong:
-            reason = f"on {on} the numbers agree with {self.whom} for {_DRAWS} draws, which proves nothing for others"
-            return Proof(None, reason, self.sizes, agrees=True)
-        return self._refuted(wrong, paths, found.results, wanted, many, ones)
+            return self._agreeing()
+        for reading in self.readings.found[1:]:
+            if self._agrees_if(given, reading):
+                return self._agreeing()
+        return self._refuted(wrong, paths, found.results, wanted, given.many, ones)
 
-    def _taken(self, found: Any, draws: int) -> list[dict[Name, Any]] | None:
-        """Random numbers that one device takes over from the devices."""
-        if self.one is None or not self.drawn:
-            return None
-        return taken(
-            self.drawn, found, self.many.program, self.one.program, self.sizes, draws
-        )
+    def _read(self, given: _Run) -> Readings:
+        """What one device may compute just as well."""
+        assert self.one is not None
+        counts = None
+        if self._are_whole_groups():
+            counts = self._devices_of_one()
+        many = self.many.program
+        one = self.one.program
+        return readings(many, one, given.found, given.ones, counts)
+
+    def _with_written_sizes(self, found: Proof) -> Proof:
+        """What is said where numbers that are written in the program may be the number of devices."""
+        if found.ok is not False or self.reference is not None or self.one is None:
+            return found
+        given = self._on_devices()
+        base = self.readings.in_order
+        for numbers in written(self.one.program, self._devices_of_one()):
+            if self._agrees_if(given, base.with_sizes(numbers)):
+                return self._agreeing()
+        return found
+
+    def _agreeing(self) -> Proof:
+        on = mesh_text(self.sizes)
+        reason = f"on {on} the numbers agree {self._with_whom()}"
+        if not self.agreed_if:
+            reason = f"{reason}, which proves nothing for others"
+        return Proof(None, reason, self.sizes, agrees=True)
+
+    def _of_one(self, ones: Draws, reading: Reading) -> list[Host]:
+        """What one device computes."""
+        assert self.one is not None
+        alone = run(self.one.program, ones, (), reading.one)
+        return [without_axes(value) for value in alone.results]
+
+    def _agrees_if(self, given: _Run, reading: Reading) -> bool:
+        """Whether the numbers agree if the program is read like this."""
+        found = given.found
+        try:
+            if reading.many is not None:
+                program = self.many.program
+                found = run(program, given.many, _copied(program), reading.many)
+            wanted = self._of_one(given.ones, reading)
+        except Unevaluated:
+            return False
+        if self._wrong(found.results, wanted, found.inside):
+            return False
+        self.agreed_if = reading.condition
+        return True
+
+    def _with_whom(self) -> str:
+        """With what the numbers agree, and for which."""
+        return f"with {self.whom} for {_DRAWS} draws{self.agreed_if}"
+
+    def _are_whole_groups(self) -> bool:
+        """Whether along each axis there is one device beside all of them, or as many."""
+        groups = self.groups.items()
+        return all(count == self.sizes[axis] for axis, count in groups)
+
+    def _devices_of_one(self) -> dict[str, int]:
+        """How many devices along each axis are compared with one device."""
+        counts = dict(self.sizes)
+        for axis, count in self.groups.items():
+            counts[axis] //= count
+        return counts
 
     def _of_reference(self, ones: Draws) -> list[Host]:
         assert self.reference is not None
@@ -723,7 +780,7 @@ class _Judged:
         reason = f"on {on} {numbers.path} is {numbers.words}{also}"
         if self.one is None:
             return Proof(False, reason, self.sizes, numbers=numbers, agrees=False)
-        walk = self._walk(many, ones)
+        walk = self._walk(many, ones, self.readings.in_order)
         outputs = [self.many.program.outputs[number] for number in wrong]
         names = [output for output in outputs if isinstance(output, int)]
         why = next(
@@ -743,7 +800,7 @@ class _Judged:
             beside = self._with_alike_state(walk)
         if beside is not None:
             return beside
-        culprit = certainly_wrong(walk, self.drawn, self.many.mapped)
+        culprit = certainly_wrong(walk, self.readings.drawn, self.many.mapped)
         if culprit is None:
             return Proof(
                 None,
@@ -780,7 +837,9 @@ class _Judged:
     def _beside_fewer(self, why: Purpose) -> Proof | None:
         """What is said beside fewer devices, where one has but the first of the pieces that devices pick; None where
         the pieces of fewer are others, too."""
-        if self.groups or self.drawn or self.many.mapped or len(why.axes) != 1:
+        if self.groups or self.readings.drawn:
+            return None
+        if self.many.mapped or len(why.axes) != 1:
             return None
         (axis,) = why.axes
         count = fewer(self.sizes[axis])
@@ -803,6 +862,7 @@ class _Judged:
         except Exception:  # noqa: BLE001 - the user's program, on a mesh that it may not be for
             return None
         judged = self._like(few)
+        judged.ran = self.ran
         judged.groups = counts
         judged.whom = f"those of {mesh_text(few.sizes)}"
         return judged
@@ -825,6 +885,7 @@ class _Judged:
                 continue
             try:
                 beside = judged._compared(self._on_devices())
+                beside = judged._with_written_sizes(beside)
             except Unevaluated:
                 continue
             if beside.ok is False:
@@ -836,17 +897,16 @@ class _Judged:
         reason = f"{found.reason}; the numbers agree with those of {' and of '.join(agreeing)}"
         return replace(found, reason=reason)
 
-    def _walk(self, many: Draws, ones: Draws) -> Walk:
+    def _walk(self, many: Draws, ones: Draws, reading: Reading) -> Walk:
         assert self.one is not None
         few = slice(-2, None)
         names, steps = aligned(self.many.program, self.one.program)
-        on_many = run(self.many.program, many[few], None)
-        on_one = run(
-            self.one.program, ones[few], None, self._taken(on_many, len(many[few]))
-        )
-        sizes = dict(self.sizes)
+        mine = None if reading.many is None else reading.many[few]
+        on_many = run(self.many.program, many[few], None, mine)
+        his = None if reading.one is None else reading.one[few]
+        on_one = run(self.one.program, ones[few], None, his)
+        sizes = self._devices_of_one()
         for axis, count in self.groups.items():
-            sizes[axis] //= count
             on_many = in_groups(on_many, axis, count)
             on_one = in_groups(on_one, axis, count)
         walk = Walk(self.many.program, names, steps, on_many, on_one, sizes)
@@ -884,7 +944,8 @@ def _lengths_of_shards(program: Program) -> dict[float, float]:
 
 def _if_made_of_sizes(found: Proof, names: Sequence[str]) -> Proof:
     """A verdict that holds if what has these names depends on the mesh."""
-    shown = ", ".join(f"`{name}`" for name in names[:3])
+    quoted = [f"`{name}`" for name in names[:3]]
+    shown = ", ".join(quoted)
     reason = (
         f"on {mesh_text(found.sizes)} the numbers agree with those of one device if {shown} depends on the mesh, which"
         " nothing tells"
@@ -944,7 +1005,8 @@ def _finite_draws(whole: Host) -> list[int]:
 
 
 def _paths(tree: Any) -> list[str]:
-    return [f"result{jax.tree_util.keystr(path)}" for path, _ in _leaves(tree)]
+    leaves = [jax.tree_util.keystr(path) for path, _ in _leaves(tree)]
+    return [f"result{path}" for path in leaves]
 
 
 def _leaves(tree: Any) -> list[tuple[KeyPath[Any], int]]:

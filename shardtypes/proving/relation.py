@@ -68,7 +68,8 @@ class Related:
     @property
     def numbered(self) -> Axes:
         """The axes along which the value is made of the devices' numbers: there is nothing to combine."""
-        return tuple(axis for axis, found in self.over if found.kind == "varying")
+        over = self.over
+        return tuple(axis for axis, found in over if found.kind == "varying")
 
     @property
     def monoid(self) -> Monoid | None:
@@ -163,7 +164,8 @@ def _is_mean(value: Related, sizes: Sizes) -> bool:
 
 def _combined(value: Related, sizes: Sizes) -> str:
     if value.monoid != "sum":
-        return f"{_MONOIDS[str(value.monoid)]} along {axes_text(value.parts)}"
+        combined = _MONOIDS[str(value.monoid)]
+        return f"{combined} along {axes_text(value.parts)}"
     if _is_mean(value, sizes):
         return device_mean(value.parts)
     return partial_sum(value.parts)

@@ -12,6 +12,17 @@ _DEEPEST = 6
 """Names that stand for names that stand for names."""
 _COUNTS = frozenset({"device_count", "local_device_count"})
 _DEVICES = frozenset({"devices", "local_devices"})
+_MESHES = frozenset(
+    {
+        "Mesh",
+        "AbstractMesh",
+        "make_mesh",
+        "get_mesh",
+        "get_abstract_mesh",
+        "get_concrete_mesh",
+    }
+)
+_MESH_TYPES = frozenset({"Mesh", "AbstractMesh"})
 _UNREAD = ast.Constant(None)
 
 
@@ -26,9 +37,10 @@ class Source:
 
 @dataclass
 class _Names:
-    """The expressions that stand for each name in some files."""
+    """The expressions that stand for each name in some files, and what parameters of that name are annotated as."""
 
     given: dict[str, list[ast.expr]] = field(default_factory=dict)
+    annotated: dict[str, list[ast.expr]] = field(default_factory=dict)
 
     def add(self, name: str, value: ast.expr) -> None:
         self.given.setdefault(name, []).append(value)
@@ -38,8 +50,11 @@ def sources(files: Iterable[str]) -> Mapping[str, Source]:
     """By name, of those that stand for nothing else in these files, but for constants as defaults have them."""
     names = _Names()
     for file in sorted(files):
-        for name, values in _names_of(file, _text(file)).given.items():
+        found_here = _names_of(file, _text(file))
+        for name, values in found_here.given.items():
             names.given.setdefault(name, []).extend(values)
+        for name, values in found_here.annotated.items():
+            names.annotated.setdefault(name, []).extend(values)
     reader = _Reader(names)
     found = {name: reader.of_name(name, 0) for name in names.given}
     return {name: source for name, source in found.items() if source is not None}
@@ -71,6 +86,8 @@ def _names_of(file: str, text: str) -> _Names:
                 _assigned(names, target, _UNREAD)
             case ast.keyword(arg=str() as name, value=value):
                 names.add(name, value)
+            case ast.arg(arg=name, annotation=ast.expr() as annotation):
+                names.annotated.setdefault(name, []).append(annotation)
     return names
 
 
@@ -124,6 +141,8 @@ class _Reader:
                 return self.of(inner, depth + 1)
             case ast.Attribute(attr="size", value=ast.Attribute(attr="devices")):
                 return Source(None)
+            case ast.Attribute(attr="size", value=mesh) if self._is_mesh(mesh, depth):
+                return Source(None)
             case ast.Name(id=name) | ast.Attribute(attr=name):
                 return self.of_name(name, depth + 1)
             case ast.BinOp(left=left, op=ast.FloorDiv() | ast.Div(), right=right):
@@ -132,7 +151,9 @@ class _Reader:
 
     def _quotient(self, left: ast.expr, right: ast.expr, depth: int) -> Source | None:
         divisor = self.of(right, depth + 1)
-        if divisor is None or divisor.divides or self.of(left, depth + 1) is not None:
+        if divisor is None or divisor.divides:
+            return None
+        if self.of(left, depth + 1) is not None:
             return None
         return Source(divisor.axis, divides=True)
 
@@ -156,6 +177,23 @@ class _Reader:
                     return texts.pop()
         return None
 
+    def _is_mesh(self, value: ast.expr, depth: int) -> bool:
+        """Whether it certainly is a mesh: made as one, or a parameter that is annotated as one."""
+        if depth > _DEEPEST:
+            return False
+        match value:
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+                return name in _MESHES
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                given = self.names.given.get(name, [])
+                annotations = self.names.annotated.get(name, [])
+                # self.mesh = mesh says nothing that the parameter does not
+                others = [one for one in given if _last_name(one) != name]
+                made = all(self._is_mesh(one, depth + 1) for one in others)
+                annotated = all(_last_name(one) in _MESH_TYPES for one in annotations)
+                return bool(others or annotations) and made and annotated
+        return False
+
     def _are_devices(self, value: ast.expr, depth: int) -> bool:
         if depth > _DEEPEST:
             return False
@@ -167,3 +205,12 @@ class _Reader:
                 found = [self._are_devices(one, depth + 1) for one in given]
                 return bool(found) and all(found)
         return False
+
+
+def _last_name(value: ast.expr) -> str | None:
+    match value:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Constant(value=str() as text):
+            return text.rpartition(".")[2]
+    return None

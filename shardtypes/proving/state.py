@@ -99,7 +99,7 @@ def checked(state: State, local: Shape, sizes: Sizes) -> State:
     )
     named = [axis for names in state.dims for axis in names]
     refuse(
-        len(set(named)) != len(named) or set(named) & state.over,
+        len(set(named)) != len(named) or not state.over.isdisjoint(named),
         "one axis in two places",
     )
     for dim, (few, many) in enumerate(zip(local, state.whole, strict=True)):
@@ -214,9 +214,9 @@ def row(state: State | None) -> State | None:
     if state is None or state.dims[0]:
         return None
     uniform = frozenset(dim - 1 for dim in state.uniform if dim)
-    return State(
-        state.whole[1:], state.dims[1:], state.parts, state.factor, uniform, state.zero
-    )
+    whole = state.whole[1:]
+    dims = state.dims[1:]
+    return State(whole, dims, state.parts, state.factor, uniform, state.zero)
 
 
 def stacked(state: State | None, length: int) -> State | None:

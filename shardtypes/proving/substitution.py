@@ -73,7 +73,8 @@ def sizes_in_force(
 def in_sizes(value: Any, sizes: Sizes) -> Any:
     """An argument as it is on a mesh of these sizes. Only on explicit axes is the mesh on which it lies part of its
     type; otherwise it is left out, as the sizes in force are not those of that mesh."""
-    if not isinstance(value, jax.Array) or isinstance(value, jax.core.Tracer):
+    is_tracer = isinstance(value, jax.core.Tracer)
+    if is_tracer or not isinstance(value, jax.Array):
         return value
     aval = jax.typeof(value)
     mesh = getattr(aval.sharding, "mesh", None)

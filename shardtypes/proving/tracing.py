@@ -47,4 +47,5 @@ def traced(
     with sizes_in_force(sizes, context, over_rows) as seen, own_lines():
         closed = jax.make_jaxpr(flat)(*leaves)
     met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
-    return Traced(read(closed), found[-1], met, frozenset(seen.mapped))
+    mapped = frozenset(seen.mapped)
+    return Traced(read(closed), found[-1], met, mapped)

@@ -36,7 +36,8 @@ class Where:
         lines = [f"{self.place}: {self.what}"]
         if self.place.text:
             lines.append(f"    {self.place.text}")
-        lines += [f"  {place}: {text}" for place, text in self.related]
+        for place, text in self.related:
+            lines.append(f"  {place}: {text}")
         return "\n".join(lines)
 
 
@@ -120,4 +121,6 @@ class Proof:
             where = f", culprit={str(self.culprit.place)!r}"
         else:
             where = ""
-        return f"Proof(ok={self.ok}, reason={self.reason!r}, sizes={dict(self.sizes)}, proved={self.proved:.2f}{where})"
+        sizes = dict(self.sizes)
+        share = f"{self.proved:.2f}"
+        return f"Proof(ok={self.ok}, reason={self.reason!r}, sizes={sizes}, proved={share}{where})"

@@ -262,7 +262,8 @@ class Walk:
 
     def whole(self, name: Name) -> Host | None:
         """What one device computes of a value; None where that is not known."""
-        found = self.on_one.inside.get(self.names.get(name, -1))
+        other = self.names.get(name, -1)
+        found = self.on_one.inside.get(other)
         if found is None:
             return None
         return without_axes(found)
@@ -316,9 +317,8 @@ class Walk:
     def _why(
         self, operands: Iterable[Operand], found: Mapping[Name, Purpose]
     ) -> Purpose | None:
-        reasons = [
-            found[one] for one in operands if isinstance(one, int) and one in found
-        ]
+        named = [one for one in operands if isinstance(one, int)]
+        reasons = [found[one] for one in named if one in found]
         return min(reasons, key=lambda one: _KINDS.index(one.kind), default=None)
 
     def _own(self, step: Step) -> Purpose | None:
@@ -355,7 +355,8 @@ class Walk:
 
     def draws_the_same(self, step: Step) -> bool:
         """Whether all devices draw the very same, with one key, where one device draws more."""
-        (name, *_), (key, *_) = step.results, step.operands
+        name = step.results[0]
+        key = step.operands[0]
         if (
             step.primitive != "random_bits"
             or name not in self.on_many.inside
@@ -379,7 +380,10 @@ class Walk:
         # Choices of several kinds one after another are no shard of anything.
         if relation is not None and not relation.sharding(step.params["axis"]):
             return False
-        return held is not None and bool(np.isin(held.array, (0, 1)).all())
+        if held is None:
+            return False
+        is_choice = np.isin(held.array, (0, 1))
+        return bool(is_choice.all())
 
     def _meets_flattened(self, step: Step) -> bool:
         """Whether a flat argument meets what each device has flattened: moments of an optimizer, say, of which each
@@ -473,10 +477,9 @@ class Walk:
         if other is None or self.standing(array) != ("right", REPLICATED):
             return ()
         pairs = zip(step.results, other.results, strict=True)
-        if any(
-            self.many.types[mine].shape != self._one_shape(his) for mine, his in pairs
-        ):
-            return ()
+        for mine, his in pairs:
+            if self.many.types[mine].shape != self._one_shape(his):
+                return ()
         axes = [axis for index in indices for axis in self._axes_of_place(index)]
         return tuple(dict.fromkeys(axes))
 
@@ -673,7 +676,8 @@ class Walk:
                 for source in sources:
                     if isinstance(source, int):
                         self._users.setdefault(source, []).append(made)
-        return [(made, self._producers.get(made)) for made in self._users.get(name, ())]
+        users = self._users.get(name, ())
+        return [(made, self._producers.get(made)) for made in users]
 
     def collective_before(self, operand: Operand) -> Step | None:
         """The last collective on the way of a value."""
@@ -699,7 +703,11 @@ def _is_whole(aval: Any) -> bool:
 
 def rounds_apart(step: Step, other: Step | None) -> bool:
     """Whether a loop goes another number of rounds on one device, as that of a pipeline does."""
-    return other is not None and step.params.get("length") != other.params.get("length")
+    if other is None:
+        return False
+    rounds = step.params.get("length")
+    rounds_of_one = other.params.get("length")
+    return rounds != rounds_of_one
 
 
 def reduced_axes(step: Step) -> Axes:

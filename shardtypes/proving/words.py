@@ -100,7 +100,10 @@ def in_each_round(step: Step) -> str:
 
 def leaves(step: Step, axes: Sequence[str], relation: Related, what: str) -> str:
     """A reduction that leaves a part over other axes."""
-    return f"{operation(step)} over {axes_text(axes)} leaves {partial_sum(relation.parts)}: {what}"
+    over = axes_text(axes)
+    left = partial_sum(relation.parts)
+    kind = operation(step)
+    return f"{kind} over {over} leaves {left}: {what}"
 
 
 def applied_here(operation: str) -> str:
@@ -123,7 +126,9 @@ def alike(number: int, axis: str, dim: int) -> str:
 
 def reduces(step: Step, axes: Sequence[str], what: str) -> str:
     """The reduction that a wrong result went through last."""
-    return f"{operation(step)} over {axes_text(axes)}: {what}"
+    kind = operation(step)
+    over = axes_text(axes)
+    return f"{kind} over {over}: {what}"
 
 
 def same_rows(axes: Sequence[str]) -> str:
@@ -150,7 +155,9 @@ def _returned(step: Step, found: Culprit, sizes: Sizes) -> str:
         return f"{what} is put together from other parts"
     parts = [axis for axis in relation.parts if axis in missing]
     if parts:
-        return f"{what} is {relation.words(sizes)} but is returned as replicated: {_remedy(relation)}"
+        held = relation.words(sizes)
+        remedy = _remedy(relation)
+        return f"{what} is {held} but is returned as replicated: {remedy}"
     if any(axis in missing for axis in relation.numbered):
         return f"{what} is {relation.words(sizes)} but is returned as replicated"
     split = [axis for axis in missing if relation[axis].kind == "split"]
@@ -193,18 +200,20 @@ def _reduced(step: Step, known: Sequence[Related], sizes: Sizes) -> str | None:
     ]
     split = [axis for axis in step.over if relation[axis].kind == "split"]
     if split:
-        return (
-            f"{kind} over {axes_text(split)} is applied to what is {relation.words(sizes)}: "
-            "it adds different shards; use all_gather, or leave it out"
-        )
+        over = axes_text(split)
+        what = relation.words(sizes)
+        applied = f"{kind} over {over} is applied to what is {what}"
+        return f"{applied}: it adds different shards; use all_gather, or leave it out"
     means = relation.parts and relation.factor != 1 and kind == "lax.psum"
     if means:
-        return f"{kind} is applied to {_part_words(relation, sizes)}: the sum is {_off(relation)}; {_remedy(relation)}"
+        part = _part_words(relation, sizes)
+        off = _off(relation)
+        remedy = _remedy(relation)
+        return f"{kind} is applied to {part}: the sum is {off}; {remedy}"
     if done and kind == "lax.psum":
-        return (
-            f"{kind} over {axes_text(done)} is applied to what is the same on all devices already: the result is "
-            f"{scale_words(_count(done, sizes))}"
-        )
+        over = axes_text(done)
+        scale = scale_words(_count(done, sizes))
+        return f"{kind} over {over} is applied to what is the same on all devices already: the result is {scale}"
     return None
 
 
@@ -241,7 +250,8 @@ def _scaled(found: Culprit, sizes: Sizes) -> str:
             axes = repr(averaged[0])
         else:
             axes = repr(averaged)
-        return f"lax.pmean {whom}: the mean is {scale_words(relation.factor)}; call lax.psum(…, {axes})"
+        scale = scale_words(relation.factor)
+        return f"lax.pmean {whom}: the mean is {scale}; call lax.psum(…, {axes})"
     other = found.other
     if other is not None:
         for mine, his in zip(step.operands, other.operands, strict=False):
@@ -291,7 +301,9 @@ def _combined(step: Step, found: Culprit, sizes: Sizes) -> str:
     if awaiting and rest and step.primitive in ("add", "add_any", "sub"):
         other = f"what is {rest[0].words(sizes)}"
         texts = [_part_words(awaiting[0], sizes), other]
-        return f"{applied_to(name, texts)}: {_remedy(awaiting[0], ' first')}"
+        applied = applied_to(name, texts)
+        remedy = _remedy(awaiting[0], " first")
+        return f"{applied}: {remedy}"
     if awaiting:
         if step.primitive == "div":
             # what is divided by is the one that is used as if it were complete
@@ -317,4 +329,6 @@ def _combined(step: Step, found: Culprit, sizes: Sizes) -> str:
 def _loop(step: Step, other: Step | None) -> str:
     if other is None or not rounds_apart(step, other):
         return "this loop"
-    return f"this loop goes {step.params['length']} rounds, on one device {other.params['length']}"
+    rounds = step.params["length"]
+    rounds_of_one = other.params["length"]
+    return f"this loop goes {rounds} rounds, on one device {rounds_of_one}"
