@@ -273,11 +273,12 @@ class _Judged:
         took = time.thread_time() - began
         is_open = not found.ok and not found.agrees
         if is_open and self.reference is None and not mesh_dependent:
-            until = time.thread_time() + max(_SECONDS, 2 * took)
-            guessed = self._with_guesses(until)
+            allowed = max(_SECONDS, 2 * took)
+            guessed = self._with_guesses(time.thread_time() + allowed)
             if guessed is not None:
                 found = guessed
             elif found.ok is None:
+                until = time.thread_time() + allowed
                 found = self._along_single_axes(found, until)
             else:
                 found = self._with_written_sizes(found)
