@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -78,6 +79,29 @@ def layouts(
                 how = _how(examples[place], dim)
                 count = step.params["sizes"][axes[0]]
                 found[place] = Layout(how, dim, count)
+    return found
+
+
+def entries(
+    program: Program, examples: Sequence[Any], places: Sequence[Layout]
+) -> list[Layout]:
+    """Where arguments have one entry for each device, all of them alike: one device has one of them."""
+    found = list(places)
+    numbers = {name: number for number, name in enumerate(program.inputs)}
+    for step in program.taken_apart:
+        operand = step.operands[0]
+        if not isinstance(operand, int) or operand not in numbers:
+            continue
+        number = numbers[operand]
+        example = examples[number]
+        if isinstance(example, jax.ShapeDtypeStruct) or found[number].how != "same":
+            continue
+        sizes = step.params["sizes"]
+        for dim, axes in enumerate(step.params["dims"]):
+            count = math.prod(sizes[axis] for axis in axes)
+            has_one_each = count > 1 and example.shape[dim] == count
+            if has_one_each and _how(example, dim) == "copies":
+                found[number] = Layout("copies", dim, count)
     return found
 
 

@@ -10,6 +10,7 @@ from shardtypes.proving.described import described, line_of
 from shardtypes.proving.numbers import Values, agree, finite
 from shardtypes.proving.places import Place
 from shardtypes.proving.program import Name, Step
+from shardtypes.proving.purposes import Purposes
 from shardtypes.proving.relation import Axes
 from shardtypes.proving.verdict import Where
 from shardtypes.proving.walk import Culprit, Walk, reduced_axes
@@ -20,20 +21,21 @@ _EACH_ITS_OWN = ("entries", "indices", "counts", "picks")
 
 
 def certainly_wrong(
-    walk: Walk, drawn: Collection[Name], mapped: Collection[str]
+    purposes: Purposes, drawn: Collection[Name], mapped: Collection[str]
 ) -> Where | None:
     """The first place; ``drawn`` are random numbers of which one device would draw more, ``mapped`` the axes along
     which each device returns its own."""
-    return _same_draws(walk, drawn) or _returned_otherwise(walk, mapped)
+    return _same_draws(purposes, drawn) or _returned_otherwise(purposes, mapped)
 
 
-def _same_draws(walk: Walk, drawn: Collection[Name]) -> Where | None:
+def _same_draws(purposes: Purposes, drawn: Collection[Name]) -> Where | None:
     """Where all devices draw the very same numbers for different shards."""
+    walk = purposes.walk
     for step, _ in walk.many.steps_in_rounds():
         name = step.results[0]
-        if name not in drawn or name in walk.on_purpose:
+        if name not in drawn or name in purposes.found:
             continue
-        if walk.draws_the_same(step):
+        if purposes.draws_the_same(step):
             _, key = walk.standing(step.operands[0])
             return described(
                 walk, Culprit(step, name, None, (key,), walk.others.get(step))
@@ -41,10 +43,11 @@ def _same_draws(walk: Walk, drawn: Collection[Name]) -> Where | None:
     return None
 
 
-def _returned_otherwise(walk: Walk, mapped: Collection[str]) -> Where | None:
+def _returned_otherwise(purposes: Purposes, mapped: Collection[str]) -> Where | None:
     """Where a result of ``shard_map`` is not what its specs say."""
+    walk = purposes.walk
     for step in walk.many.steps:
-        purpose = walk.on_purpose.get(step.results[0])
+        purpose = purposes.found.get(step.results[0])
         if (
             step.primitive != "unshard"
             or purpose is None

@@ -43,6 +43,7 @@ from shardtypes.proving.state import (
     either,
     row,
     same,
+    settled,
     stacked,
 )
 
@@ -92,9 +93,13 @@ def propagated(
         one,
         [_Fact(state, name) for state, name in zip(given, one.inputs, strict=True)],
     )
-    for number, output in enumerate(many.outputs):
+    results = zip(many.outputs, one.outputs, strict=False)
+    for number, (output, result) in enumerate(results):
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
+        elif _shape(output, many) != _shape(result, one):
+            # constants of any length are alike, but not the same
+            outputs[number] = None
     ends = [
         (step, why) for step, why in run.ends if step.results[0] not in run.returned
     ]
@@ -884,7 +889,8 @@ class _Propagation:
         found = State(
             whole, tuple(dims), parts, state.factor, state.uniform, state.zero
         )
-        return checked(found, _shape(step.results[0], many), self.sizes)
+        local = _shape(step.results[0], many)
+        return checked(settled(found, local), local, self.sizes)
 
     # --- loops and branches --------------------------------------------------------------------------------------
 

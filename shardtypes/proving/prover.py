@@ -21,6 +21,7 @@ from shardtypes.proving.arguments import (
     as_shards,
     carried,
     draws,
+    entries,
     layouts,
     rows_of,
     states,
@@ -47,15 +48,17 @@ from shardtypes.proving.numbers import (
 )
 from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.on_purpose import certainly_wrong
-from shardtypes.proving.program import Constant, Name, Program, Step
+from shardtypes.proving.program import Constant, Name, Program, Step, shape_of
 from shardtypes.proving.propagation import Proved, propagated
+from shardtypes.proving.purposes import Purpose, Purposes
 from shardtypes.proving.random_draws import drawn_in, related_draws
 from shardtypes.proving.readings import AS_IT_IS, Reading, Readings, readings
 from shardtypes.proving.relation import Sizes
+from shardtypes.proving.signs import free_signs
 from shardtypes.proving.state import State, same
 from shardtypes.proving.tracing import Traced, traced
 from shardtypes.proving.verdict import Proof, Where
-from shardtypes.proving.walk import COLLECTIVES, Purpose, Walk
+from shardtypes.proving.walk import COLLECTIVES, Walk
 from shardtypes.proving.words import mesh_text, operation, wrong_as_well
 from shardtypes.proving.written_sizes import written
 
@@ -257,8 +260,10 @@ class _Judged:
         #: what the devices compute, once that is known
         self.ran: _Run | None = None
         self.failed: Exception | None = None
-        #: arguments that are not drawn: flat ones, which one device has in another order
+        #: arguments that are not drawn
         self.as_given: frozenset[int] = frozenset()
+        #: whether flat results may be in the order of the devices' shards
+        self.in_any_order = False
         self.readings = AS_IT_IS
         #: what has to be taken for granted so that the numbers agree
         self.agreed_if = ""
@@ -281,6 +286,7 @@ class _Judged:
                 until = time.thread_time() + allowed
                 found = self._along_single_axes(found, until)
             else:
+                found = self._with_entries(found)
                 found = self._with_written_sizes(found)
         return replace(found, shapes=_shapes(self.call.arrays))
 
@@ -289,6 +295,25 @@ class _Judged:
         return _Judged(
             self.call, self.many, one, self.places, self.sizes, None, self.context
         )
+
+    def _with_entries(self, found: Proof) -> Proof:
+        """What is said where arguments with an entry for each device, which are all alike, have one on one device."""
+        program = self.many.program
+        places = entries(program, self.call.arrays, self.places)
+        if found.ok is not False or places == list(self.places):
+            return found
+        alone = _try_on_one(self.call, places, self.sizes, self.context)
+        if isinstance(alone, Exception):
+            return found
+        judged = self._like(alone)
+        judged.places = places
+        pairs = enumerate(zip(places, self.places, strict=True))
+        changed = [number for number, (now, before) in pairs if now != before]
+        judged.as_given = frozenset(changed)
+        numbers = judged._in_numbers()
+        if numbers is not None and numbers.agrees:
+            return numbers
+        return found
 
     def _with_guesses(self, until: float) -> Proof | None:
         """What is said if numbers that the program keeps were made of sizes of the mesh, where it agrees then. No more
@@ -530,7 +555,8 @@ class _Judged:
             return self.ran
         many, ones = self._draws()
         keep = _copied(self.many.program) | drawn_in(self.many.program)
-        self.ran = _Run(many, ones, run(self.many.program, many, keep))
+        found = run(self.many.program, many, keep)
+        self.ran = _Run(many, ones, found)
         return self.ran
 
     def with_state_as_shards(self) -> _Judged | None:
@@ -620,6 +646,10 @@ class _Judged:
         for reading in self.readings.found[1:]:
             if self._agrees_if(given, reading):
                 return self._agreeing()
+        free = free_signs(self.many.program)
+        if free is not None and self._agrees_in_absolute_values(given):
+            self.agreed_if = f", but for signs, which {free} leaves open"
+            return self._agreeing()
         return self._refuted(wrong, paths, found.results, wanted, given.many, ones)
 
     def _read(self, given: _Run) -> Readings:
@@ -634,7 +664,9 @@ class _Judged:
 
     def _with_written_sizes(self, found: Proof) -> Proof:
         """What is said where numbers that are written in the program may be the number of devices."""
-        if found.ok is not False or self.reference is not None or self.one is None:
+        if found.ok is not False:
+            return found
+        if self.reference is not None or self.one is None:
             return found
         given = self._on_devices()
         base = self.readings.in_order
@@ -671,6 +703,18 @@ class _Judged:
         self.agreed_if = reading.condition
         return True
 
+    def _agrees_in_absolute_values(self, given: _Run) -> bool:
+        """Whether the numbers agree but for signs, for arguments that are drawn: examples may be of no full rank."""
+        wanted = self._of_one(given.ones, self.readings.in_order)
+        absolute = [abs(one) for one in wanted]
+        found = []
+        for values, of_one in zip(given.found.results, absolute, strict=True):
+            array = abs(values.array)
+            if array.shape == of_one.shape:
+                array[:1] = of_one[:1]
+            found.append(Values(array, values.axes))
+        return not self._wrong(found, absolute, given.found.inside)
+
     def _with_whom(self) -> str:
         """With what the numbers agree, and for which."""
         return f"with {self.whom} for {_DRAWS} draws{self.agreed_if}"
@@ -691,8 +735,10 @@ class _Judged:
         assert self.reference is not None
         examples, named = self.call.rebuilt(self.call.arrays)
         call = Call.of(self.reference, examples, named, False)
-        program = traced(call.flat, (self.call.arrays,), {}, {}, self.context).program
-        return [without_axes(value) for value in run(program, ones, ()).results]
+        arrays = self.call.arrays
+        program = traced(call.flat, (arrays,), {}, {}, self.context).program
+        results = run(program, ones, ()).results
+        return [without_axes(value) for value in results]
 
     def _wrong(
         self, found: list[Values], wanted: list[Host], copies: Mapping[Name, Values]
@@ -711,7 +757,7 @@ class _Judged:
                 maker = makers.get(output)
             else:
                 maker = None
-            if self.as_given and in_another_order(values, whole):
+            if self.in_any_order and in_another_order(values, whole):
                 continue
             if not self._is_right(values, whole, maker, copies):
                 wrong.append(number)
@@ -725,10 +771,13 @@ class _Judged:
         copies: Mapping[Name, Values],
     ) -> bool:
         array = values.array
-        if maker is not None and set(maker.params["sizes"]) & self.many.mapped:
+        mapped = self.many.mapped
+        if maker is not None and not mapped.isdisjoint(maker.params["sizes"]):
             return self._mapped_right(maker, whole, copies)
         if array.shape != whole.shape:
-            return False
+            if maker is None or not self._has_entries(maker, whole):
+                return False
+            return self._mapped_right(maker, whole, copies)
         good = _finite_draws(whole)
         if not agree(array[good], whole[good]):
             return False
@@ -753,10 +802,19 @@ class _Judged:
         first = moved[(0,) * len(unnamed)]
         return agree(moved, np.broadcast_to(first, moved.shape))
 
+    def _has_entries(self, maker: Step, whole: Host) -> bool:
+        """Whether a result has one entry for each device, by its specs, and so for one device one."""
+        shape = shape_of(self.many.program, maker.operands[0])
+        if shape != whole.shape[1:]:
+            return False
+        dims = maker.params["dims"]
+        lengths = [shape[dim] for dim, axes in enumerate(dims) if axes]
+        return set(lengths) == {1}
+
     def _mapped_right(
         self, maker: Step, whole: Host, copies: Mapping[Name, Values]
     ) -> bool:
-        """A result of ``pmap``, of which each device has its own: a copy, or a shard."""
+        """A result of which each device has its own, as those of ``pmap``: a copy, a shard or a part."""
         operand = maker.operands[0]
         if isinstance(operand, Constant):
             return True
@@ -784,9 +842,9 @@ class _Judged:
         walk = self._walk(many, ones, self.readings.in_order)
         outputs = [self.many.program.outputs[number] for number in wrong]
         names = [output for output in outputs if isinstance(output, int)]
-        why = next(
-            (walk.on_purpose[name] for name in names if name in walk.on_purpose), None
-        )
+        purposes = self._purposes(walk)
+        reasons = [purposes.found[name] for name in names if name in purposes.found]
+        why = next(iter(reasons), None)
         if why is None:
             return Proof(
                 False,
@@ -798,10 +856,10 @@ class _Judged:
             )
         beside = self._beside_fewer(why)
         if beside is None:
-            beside = self._with_alike_state(walk)
+            beside = self._with_alike_state(purposes)
         if beside is not None:
             return beside
-        culprit = certainly_wrong(walk, self.readings.drawn, self.many.mapped)
+        culprit = certainly_wrong(purposes, self.readings.drawn, self.many.mapped)
         if culprit is None:
             return Proof(
                 None,
@@ -813,16 +871,25 @@ class _Judged:
             False, reason, self.sizes, culprit=culprit, numbers=numbers, agrees=False
         )
 
-    def _with_alike_state(self, walk: Walk) -> Proof | None:
+    def _purposes(self, walk: Walk) -> Purposes:
+        """What depends on the mesh on purpose."""
+        given = []
+        for name, place in zip(self.many.program.inputs, self.places, strict=True):
+            if place.how == "own":
+                given.append(name)
+        return Purposes(walk, given)
+
+    def _with_alike_state(self, purposes: Purposes) -> Proof | None:
         """What is said where flat arguments are as they are given, if their entries are all the same: then their order
         does not matter. None where it does, or where nothing is found so."""
-        inputs = list(walk.many.inputs)
-        numbers = {inputs.index(name) for name in walk.flattened}
+        inputs = list(self.many.program.inputs)
+        numbers = {inputs.index(name) for name in purposes.flattened}
         alike = all(_is_alike(self.call.arrays[number]) for number in numbers)
         if self.as_given or not numbers or not alike:
             return None
         judged = self._like(self.one)
         judged.as_given = frozenset(numbers)
+        judged.in_any_order = True
         return judged._in_numbers()
 
     def _where(self) -> str:
@@ -910,11 +977,7 @@ class _Judged:
         for axis, count in self.groups.items():
             on_many = in_groups(on_many, axis, count)
             on_one = in_groups(on_one, axis, count)
-        walk = Walk(self.many.program, names, steps, on_many, on_one, sizes)
-        for name, place in zip(self.many.program.inputs, self.places, strict=True):
-            if place.how == "own":
-                walk.mark(name)
-        return walk
+        return Walk(self.many.program, names, steps, on_many, on_one, sizes)
 
 
 def _is_alike(array: Any) -> bool:
@@ -993,7 +1056,8 @@ def _end(proved: Proved) -> Where | None:
 def _copied(program: Program) -> set[Name]:
     """What each device returns."""
     steps = [step for step in program.steps if step.primitive == "unshard"]
-    return {step.operands[0] for step in steps if isinstance(step.operands[0], int)}
+    returned = [step.operands[0] for step in steps]
+    return {operand for operand in returned if isinstance(operand, int)}
 
 
 def _finite_draws(whole: Host) -> list[int]:

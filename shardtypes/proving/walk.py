@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,13 +15,10 @@ from shardtypes.proving.evaluation import UNCHANGED
 from shardtypes.proving.numbers import (
     Numbers,
     Values,
-    in_another_order,
-    reordered,
     varying_axes,
     without_axes,
 )
 from shardtypes.proving.observed import Host, observed
-from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.relation import REPLICATED, Axes, Related, Sizes
 
@@ -30,15 +26,11 @@ Standing = Literal["right", "awaiting", "scaled", "none", "unpaired"]
 """``awaiting``: a part, which a collective completes. ``scaled``: complete, but off by a factor."""
 _Found: TypeAlias = tuple[Standing, Related | None]
 
-_RANDOM = frozenset(
-    "random_bits random_fold_in random_split random_seed rng_bit_generator random_gamma threefry2x32".split()
-)
 _OF_PLACES = frozenset(
     "add sub mul div rem neg sign max min clamp lt le gt ge eq ne and or not select_n convert_element_type"
     " broadcast_in_dim reshape squeeze expand_dims concatenate iota axis_index pvary stop_gradient floor".split()
 )
 _WHOLE = ("int", "uint", "bool")
-_COUNTS = frozenset({"cumsum"})
 _EXTREMES = frozenset(
     {
         "max",
@@ -69,46 +61,6 @@ _EXTREMES = frozenset(
     }
 )
 """Operations that take the largest or the least of something, or may do."""
-_PICKS = frozenset({"dynamic_slice", "gather"})
-_ENTRY_BY_ENTRY = frozenset({"add", "sub", "mul", "div", "max", "min", "select_n"})
-_KEEPS_ENTRIES = _ENTRY_BY_ENTRY | {"shard", "pvary", "convert_element_type", "copy"}
-_INDEXED = {
-    "gather": "start_index_map",
-    "scatter": "scatter_dims_to_operand_dims",
-    "scatter-add": "scatter_dims_to_operand_dims",
-    "scatter-max": "scatter_dims_to_operand_dims",
-    "scatter-min": "scatter_dims_to_operand_dims",
-    "scatter-mul": "scatter_dims_to_operand_dims",
-}
-"""Operations with indices as their second operand, and which parameter names the dimensions that these are into."""
-
-
-@dataclass(frozen=True)
-class Purpose:
-    """Why a value depends on the mesh by construction, and where that begins; ``axes`` are those along which devices
-    pick."""
-
-    kind: Literal["draws", "given", "entries", "indices", "order", "picks", "counts"]
-    place: Place | None = None
-    axes: Axes = ()
-
-    def __str__(self) -> str:
-        return _PURPOSES[self.kind].format(place=self.place)
-
-
-_PURPOSES = {
-    "draws": "each device draws random numbers of its own ({place})",
-    "given": "an argument is a number or a key of each device's own",
-    "entries": "each device takes the one entry that it has of a sharded array ({place}), and one device would take the"
-    " first of them all; a reference= says what it means there",
-    "indices": "each device has indices into what it holds itself ({place}), and one device would count from the start"
-    " of the whole; a reference= says what is meant there",
-    "order": "an argument has the entries of what each device flattens for itself ({place}), which on one device are in"
-    " another order",
-    "picks": "each device picks a piece of its own of a replicated array ({place})",
-    "counts": "each device counts its own rows ({place}), as for a capacity per device",
-}
-_KINDS = tuple(_PURPOSES)
 _TRIALS = (
     (True, True, False),
     (True, False, False),
@@ -152,16 +104,14 @@ class Walk:
         self.on_one = on_one
         self.others = dict(steps)
         self._found: dict[Name, _Found] = {}
-        self._producers: dict[Name, Step] = {}
-        self._sources: dict[Name, list[Operand]] = {}
+        self.producers: dict[Name, Step] = {}
+        self.sources: dict[Name, list[Operand]] = {}
         self._rounds: dict[Name, tuple[int, ...]] = {}
         self._first_rounds = False
         self._order: dict[Name, int] = {}
         self._benign: dict[Name, bool] = {}
         self._users: dict[Name, list[Name]] = {}
         self._counted: set[Operand] = set()
-        #: arguments that have the entries of what each device flattens for itself
-        self.flattened: set[Name] = set()
         for name in many.inputs:
             self._found[name] = "right", REPLICATED
         self._index(many, ())
@@ -169,9 +119,9 @@ class Walk:
     def _index(self, program: Program, rounds: tuple[int, ...]) -> None:
         for step in program.steps:
             for name in step.results:
-                self._producers[name] = step
+                self.producers[name] = step
                 self._rounds[name] = rounds
-                self._sources[name] = list(step.operands)
+                self.sources[name] = list(step.operands)
             if step.primitive == "scan":
                 self._index_scan(step, rounds)
             for name in step.results:
@@ -186,14 +136,14 @@ class Walk:
         for number, (name, operand) in enumerate(
             zip(body.inputs, step.operands, strict=True)
         ):
-            self._sources[name] = [operand]
+            self.sources[name] = [operand]
             if fixed <= number < fixed + carried:
-                self._sources[name].append(body.outputs[number - fixed])
+                self.sources[name].append(body.outputs[number - fixed])
             self._order[name] = len(self._order)
         last = -1 if step.params["reverse"] else 0
         self._index(body, (*rounds, last))
         for name, output in zip(step.results, body.outputs, strict=True):
-            self._sources[name] = [output]
+            self.sources[name] = [output]
 
     def standing(self, operand: Operand) -> _Found:
         """How a value stands to the one of one device."""
@@ -209,7 +159,7 @@ class Walk:
         _, relation = self.standing(operand)
         if relation is None or relation.monoid is None:
             return relation
-        if self._axes_of_place(operand):
+        if self.axes_of_place(operand):
             return relation.by_number()
         if relation.monoid not in ("min", "max"):
             return relation
@@ -220,8 +170,8 @@ class Walk:
 
     def _look(self, name: Name) -> _Found:
         # an argument of a loop's body: what comes in first
-        if name not in self._producers:
-            standing, relation = self.standing(self._sources[name][0])
+        if name not in self.producers:
+            standing, relation = self.standing(self.sources[name][0])
             if standing in ("none", "unpaired"):
                 return standing, None
             return "right", relation
@@ -240,7 +190,7 @@ class Walk:
                 whole = np.take(whole, number, axis=1)
             before = 1
         relation = observed(array, found.axes, whole, self.sizes, before)
-        step = self._producers[name]
+        step = self.producers[name]
         if (
             relation is None
             and step.primitive == "unshard"
@@ -268,222 +218,7 @@ class Walk:
             return None
         return without_axes(found)
 
-    # --- on purpose -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def on_purpose(self) -> dict[Name, Purpose]:
-        """Values that depend on the mesh by construction, with why: of several reasons the first kind."""
-        found: dict[Name, Purpose] = {}
-        for _ in range(2):  # what a loop carries comes back in
-            self._mark(self.many, found)
-        return found
-
-    def mark(self, name: Name) -> None:
-        """An argument that differs by device on purpose."""
-        self._given_purpose[name] = Purpose("given")
-
-    @cached_property
-    def _given_purpose(self) -> dict[Name, Purpose]:
-        return {}
-
-    def _mark(self, program: Program, found: dict[Name, Purpose]) -> None:
-        found.update(self._given_purpose)
-        for step in program.steps:
-            if step.primitive == "scan":
-                (body,) = step.inside
-                self._inherit(body.inputs, found)
-                self._mark(body, found)
-                self._inherit(step.results, found)
-                continue
-            why = self._why(step.operands, found) or self._own(step)
-            if why is None:
-                continue
-            # What leaves the devices is that of the first, which may happen to be right.
-            leaves = step.primitive == "unshard"
-            wrong = [
-                name
-                for name in step.results
-                if leaves or self.standing(name)[0] != "right"
-            ]
-            found.update(dict.fromkeys(wrong, why))
-
-    def _inherit(self, names: Iterable[Name], found: dict[Name, Purpose]) -> None:
-        """Mark what is handed into a loop, or out of it."""
-        for name in names:
-            why = self._why(self._sources[name], found)
-            if why is not None:
-                found[name] = why
-
-    def _why(
-        self, operands: Iterable[Operand], found: Mapping[Name, Purpose]
-    ) -> Purpose | None:
-        named = [one for one in operands if isinstance(one, int)]
-        reasons = [found[one] for one in named if one in found]
-        return min(reasons, key=lambda one: _KINDS.index(one.kind), default=None)
-
-    def _own(self, step: Step) -> Purpose | None:
-        """Why the step itself makes something that is each device's own."""
-        if not step.manual or all(
-            self.standing(name)[0] == "right" for name in step.results
-        ):
-            return None
-        if step.primitive in _RANDOM and self._draws_its_own(step):
-            return Purpose("draws", step.place)
-        if step.primitive in _COUNTS and self._counts(step):
-            return Purpose("counts", step.place)
-        if step.primitive in _ENTRY_BY_ENTRY and self._meets_flattened(step):
-            return Purpose("order", step.place)
-        if step.primitive == "squeeze" and self._takes_its_entry(step):
-            return Purpose("entries", step.place)
-        if step.primitive in _INDEXED and self._indexes_its_shard(step):
-            return Purpose("indices", step.place)
-        if step.primitive in _PICKS:
-            axes = self._picks(step)
-        else:
-            axes = ()
-        if axes:
-            return Purpose("picks", step.place, axes)
-        return None
-
-    def _draws_its_own(self, step: Step) -> bool:
-        """Whether devices draw other numbers than one device does."""
-        held = self.held(step.results[0])
-        whole = self.whole(step.results[0])
-        if held is not None and whole is not None and reordered(held, whole):
-            return False
-        return not self.draws_the_same(step)
-
-    def draws_the_same(self, step: Step) -> bool:
-        """Whether all devices draw the very same, with one key, where one device draws more."""
-        name = step.results[0]
-        key = step.operands[0]
-        if (
-            step.primitive != "random_bits"
-            or name not in self.on_many.inside
-            or name not in self.names
-        ):
-            return False
-        standing, relation = self.standing(key)
-        if (
-            self.standing(name)[0] != "none"
-            or standing != "right"
-            or relation is None
-            or relation.over
-        ):
-            return False
-        return not self.varying(name)
-
-    def _counts(self, step: Step) -> bool:
-        (operand,) = step.operands
-        held = self.held(operand)
-        _, relation = self.standing(operand)
-        # Choices of several kinds one after another are no shard of anything.
-        if relation is not None and not relation.sharding(step.params["axis"]):
-            return False
-        if held is None:
-            return False
-        is_choice = np.isin(held.array, (0, 1))
-        return bool(is_choice.all())
-
-    def _meets_flattened(self, step: Step) -> bool:
-        """Whether a flat argument meets what each device has flattened: moments of an optimizer, say, of which each
-        device has those of its own shard, one shard after another."""
-        flat = [
-            one
-            for one in step.operands
-            if isinstance(one, int) and len(self.many.types[one].shape) == 1
-        ]
-        arguments = [self._flat_argument(one) for one in flat]
-        found = {one for one in arguments if one is not None}
-        if not found:
-            return False
-        orders = {self._order_of_shards(one) for one in flat} - {()}
-        reordered_ones = [one for one in flat if self._is_in_another_order(one)]
-        if len(orders) > 1 or reordered_ones:
-            self.flattened |= found
-            return True
-        return False
-
-    def _order_of_shards(self, name: Name) -> Axes:
-        """The axes whose shards follow each other in a flat array, major to minor; empty if it is none of shards."""
-        standing, relation = self.standing(name)
-        if standing != "right" or relation is None:
-            return ()
-        return relation.sharding(0)
-
-    def _is_in_another_order(self, name: Name) -> bool:
-        """Whether the devices hold what one device holds, shard after shard, in another order than there."""
-        held = self.held(name)
-        whole = self.whole(name)
-        if held is None or whole is None:
-            return False
-        standing, _ = self.standing(name)
-        return standing == "none" and in_another_order(held, whole)
-
-    def _flat_argument(self, name: Name) -> Name | None:
-        """The argument of which a value is a shard, scaled or shifted perhaps."""
-        standing, relation = self.standing(name)
-        if standing != "right" or relation is None or not relation.sharding(0):
-            return None
-        while name in self._producers:
-            step = self._producers[name]
-            if step.primitive not in _KEEPS_ENTRIES:
-                return None
-            named = [one for one in step.operands if isinstance(one, int)]
-            long = [one for one in named if self.many.types[one].shape]
-            if len(long) != 1:
-                return None
-            (name,) = long
-        return name if name in self.many.inputs else None
-
-    def _takes_its_entry(self, step: Step) -> bool:
-        """Whether it drops a dimension of which each device has one entry, the shard of an array: ``w[0]``."""
-        (operand,) = step.operands
-        standing, relation = self.standing(operand)
-        if standing != "right" or relation is None:
-            return False
-        return any(relation.sharding(dim) for dim in step.params["dimensions"])
-
-    def _indexes_its_shard(self, step: Step) -> bool:
-        """Whether indices that are sharded lead into a dimension that is shorter than on one device, all of them to
-        entries that the device has: those of a graph whose parts were numbered each by itself."""
-        array, indices = step.operands[:2]
-        other = self.others.get(step)
-        standing, relation = self.standing(indices)
-        if other is None or standing != "right" or relation is None:
-            return False
-        held = self.held(indices)
-        if held is None or not relation.split or not isinstance(array, int):
-            return False
-        if isinstance(other.operands[0], Constant):
-            return False
-        mine = self.many.types[array].shape
-        his = self._one_shape(other.operands[0])
-        numbers = step.params["dimension_numbers"]
-        into = getattr(numbers, _INDEXED[step.primitive])
-        if len(his) != len(mine):
-            return False
-        lengths = [mine[dim] for dim in into]
-        lengths_of_one = [his[dim] for dim in into]
-        if lengths == lengths_of_one:
-            return False
-        return bool(np.all(held.array < np.array(lengths)))
-
-    def _picks(self, step: Step) -> Axes:
-        """Of a replicated array, indices that depend on the device alone, and a piece as large as on one device: the
-        axes along which devices are numbered. Empty for anything else."""
-        array, *indices = step.operands
-        other = self.others.get(step)
-        if other is None or self.standing(array) != ("right", REPLICATED):
-            return ()
-        pairs = zip(step.results, other.results, strict=True)
-        for mine, his in pairs:
-            if self.many.types[mine].shape != self._one_shape(his):
-                return ()
-        axes = [axis for index in indices for axis in self._axes_of_place(index)]
-        return tuple(dict.fromkeys(axes))
-
-    def _one_shape(self, name: Name) -> tuple[int, ...]:
+    def shape_of_one(self, name: Name) -> tuple[int, ...]:
         found = self.on_one.inside.get(name)
         if found is None:
             return ()
@@ -496,7 +231,7 @@ class Walk:
                 return len(self._rounds.get(many, ()))
         return 0
 
-    def _axes_of_place(self, operand: Operand) -> set[str]:
+    def axes_of_place(self, operand: Operand) -> set[str]:
         """Of a value that comes of the device's number and of constants alone, the axes along which it is numbered;
         empty for anything else."""
         seen: set[Name] = set()
@@ -507,12 +242,12 @@ class Walk:
             if isinstance(one, Constant) or one in seen:
                 continue
             seen.add(one)
-            step = self._producers.get(one)
+            step = self.producers.get(one)
             if step is None:
                 return set()
             if step.primitive == "axis_index":
                 axes.update(step.over)
-            left += self._sources[one]
+            left += self.sources[one]
         return axes
 
     # --- where it begins ----------------------------------------------------------------------------------------------
@@ -529,7 +264,7 @@ class Walk:
             ends = self._ends(wrong, spare_places, loops)
             if ends:
                 first = min(ends, key=lambda name: self._order[name])
-                step = self._producers[first]
+                step = self.producers[first]
                 relations = tuple(map(self.told, step.operands))
                 before = next(
                     (
@@ -569,17 +304,17 @@ class Walk:
             name = left.pop()
             if name in seen or (
                 name in self._found
-                and name not in self._producers
-                and name not in self._sources
+                and name not in self.producers
+                and name not in self.sources
             ):
                 continue
             seen.add(name)
             sources = [
-                one for one in self._sources.get(name, ()) if isinstance(one, int)
+                one for one in self.sources.get(name, ()) if isinstance(one, int)
             ]
             bad = [one for one in sources if self._is_bad(one, spare_places)]
             left += bad
-            step = self._producers.get(name)
+            step = self.producers.get(name)
             if step is None or self.standing(name)[0] == "unpaired":
                 continue
             if (loops and step.primitive == "scan") or (
@@ -595,7 +330,7 @@ class Walk:
         if name in self._counted:
             # as many entries as a loop has rounds, which are not as many on one device
             return False
-        if name not in self._producers:
+        if name not in self.producers:
             return True  # an argument of a loop's body
         return not (spare_places and self._is_benign(name))
 
@@ -603,7 +338,7 @@ class Walk:
         """Whether a value is a place, or a mask of places: these are a device's own while values are not."""
         if name not in self._benign:
             self._benign[name] = False  # what comes back to itself is not
-            step = self._producers.get(name)
+            step = self.producers.get(name)
             self._benign[name] = (
                 step is not None
                 and step.primitive in _OF_PLACES
@@ -623,12 +358,12 @@ class Walk:
             return None
         standing, relation = self.standing(operand)
         name = operand
-        step = self._producers.get(operand)
+        step = self.producers.get(operand)
         if relation is not None and relation.factor != 1:
             standing = "scaled"
         for _ in range(10_000):
             sources = [
-                one for one in self._sources.get(name, ()) if isinstance(one, int)
+                one for one in self.sources.get(name, ()) if isinstance(one, int)
             ]
             before = next(
                 (one for one in sources if self._like(one, standing, relation)), None
@@ -636,7 +371,7 @@ class Walk:
             if before is None:
                 return step
             name = before
-            step = self._producers.get(before) or step
+            step = self.producers.get(before) or step
         return step
 
     def _like(self, name: Name, standing: Standing, relation: Related | None) -> bool:
@@ -660,9 +395,9 @@ class Walk:
             if isinstance(one, Constant) or one in seen:
                 continue
             seen.add(one)
-            if one in self._producers:
-                yield self._producers[one]
-            left += self._sources.get(one, [])
+            if one in self.producers:
+                yield self.producers[one]
+            left += self.sources.get(one, [])
 
     def varying(self, name: Name) -> set[str]:
         """The axes along which devices do not all hold the same."""
@@ -672,12 +407,12 @@ class Walk:
     def users(self, name: Name) -> list[tuple[Name, Step | None]]:
         """What is made of a value, with the operations; those that hand it into a loop are None."""
         if not self._users:
-            for made, sources in self._sources.items():
+            for made, sources in self.sources.items():
                 for source in sources:
                     if isinstance(source, int):
                         self._users.setdefault(source, []).append(made)
         users = self._users.get(name, ())
-        return [(made, self._producers.get(made)) for made in users]
+        return [(made, self.producers.get(made)) for made in users]
 
     def collective_before(self, operand: Operand) -> Step | None:
         """The last collective on the way of a value."""
@@ -688,12 +423,12 @@ class Walk:
             if isinstance(one, Constant) or one in seen:
                 continue
             seen.add(one)
-            step = self._producers.get(one)
+            step = self.producers.get(one)
             if step is not None and step.primitive in COLLECTIVES:
                 return step
             if len(seen) > 50:
                 return None
-            left += self._sources.get(one, [])
+            left += self.sources.get(one, [])
         return None
 
 
