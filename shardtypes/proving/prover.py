@@ -307,8 +307,10 @@ class _Judged:
             return found
         judged = self._like(alone)
         judged.places = places
-        pairs = enumerate(zip(places, self.places, strict=True))
-        changed = [number for number, (now, before) in pairs if now != before]
+        changed = []
+        for number, place in enumerate(places):
+            if place != self.places[number]:
+                changed.append(number)
         judged.as_given = frozenset(changed)
         numbers = judged._in_numbers()
         if numbers is not None and numbers.agrees:
@@ -721,8 +723,9 @@ class _Judged:
 
     def _are_whole_groups(self) -> bool:
         """Whether along each axis there is one device beside all of them, or as many."""
-        groups = self.groups.items()
-        return all(count == self.sizes[axis] for axis, count in groups)
+        whole = [self.sizes[axis] for axis in self.groups]
+        counts = list(self.groups.values())
+        return counts == whole
 
     def _devices_of_one(self) -> dict[str, int]:
         """How many devices along each axis are compared with one device."""

@@ -161,7 +161,8 @@ def _device_of(mesh: Any) -> Any:
 
 def _substitute(mesh: Any, sizes: Sizes, device: Any) -> AbstractMesh:
     own = _own_sizes(mesh)
-    numbers = tuple(sizes.get(name, size) for name, size in own.items())
+    pairs = own.items()
+    numbers = tuple(sizes.get(name, size) for name, size in pairs)
     if device is None:
         about = {}
     else:

@@ -46,6 +46,7 @@ def traced(
     leaves = [in_sizes(leaf, sizes) for leaf in leaves]
     with sizes_in_force(sizes, context, over_rows) as seen, own_lines():
         closed = jax.make_jaxpr(flat)(*leaves)
-    met = {axis: sizes.get(axis, size) for axis, size in seen.sizes.items()}
+    every = seen.sizes.items()
+    met = {axis: sizes.get(axis, size) for axis, size in every}
     mapped = frozenset(seen.mapped)
     return Traced(read(closed), found[-1], met, mapped)
