@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import jax
@@ -52,7 +52,7 @@ from shardtypes.proving.program import Constant, Name, Program, Step, shape_of
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.purposes import Purpose, Purposes
 from shardtypes.proving.random_draws import drawn_in, related_draws
-from shardtypes.proving.readings import AS_IT_IS, Reading, Readings, readings
+from shardtypes.proving.readings import Reading, Readings
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.signs import free_signs
 from shardtypes.proving.state import State, same
@@ -264,7 +264,6 @@ class _Judged:
         self.as_given: frozenset[int] = frozenset()
         #: whether flat results may be in the order of the devices' shards
         self.in_any_order = False
-        self.readings = AS_IT_IS
         #: what has to be taken for granted so that the numbers agree
         self.agreed_if = ""
         #: how many groups of devices along each axis are compared with one device each
@@ -459,7 +458,6 @@ class _Judged:
         ):
             try:
                 given = self._on_devices()
-                self.readings = self._read(given)
                 walk = self._walk(given.many, given.ones, self.readings.in_order)
             except Unevaluated:
                 walk = None
@@ -634,9 +632,7 @@ class _Judged:
         if self.reference is not None:
             wanted = self._of_reference(ones)
         else:
-            assert self.one is not None
-            self.readings = self._read(given)
-            wanted = self._of_one(ones, self.readings.found[0])
+            wanted = self._of_one(ones, self.readings.first)
         paths = _paths(self.many.tree)
         if len(wanted) != len(found.results):
             raise ValueError(
@@ -645,24 +641,32 @@ class _Judged:
         wrong = self._wrong(found.results, wanted, found.inside)
         if not wrong:
             return self._agreeing()
-        for reading in self.readings.found[1:]:
-            if self._agrees_if(given, reading):
-                return self._agreeing()
-        free = free_signs(self.many.program)
-        if free is not None and self._agrees_in_absolute_values(given):
-            self.agreed_if = f", but for signs, which {free} leaves open"
+        if self.reference is None and self._agrees_otherwise(given):
             return self._agreeing()
         return self._refuted(wrong, paths, found.results, wanted, given.many, ones)
 
-    def _read(self, given: _Run) -> Readings:
+    @cached_property
+    def readings(self) -> Readings:
         """What one device may compute just as well."""
         assert self.one is not None
         counts = None
         if self._are_whole_groups():
             counts = self._devices_of_one()
-        many = self.many.program
-        one = self.one.program
-        return readings(many, one, given.found, given.ones, counts)
+        given = self._on_devices()
+        return Readings(
+            self.many.program, self.one.program, given.found, given.ones, counts
+        )
+
+    def _agrees_otherwise(self, given: _Run) -> bool:
+        """Whether the numbers agree if more is excused."""
+        for reading in self.readings.others():
+            if self._agrees_if(given, reading):
+                return True
+        free = free_signs(self.many.program)
+        if free is None or not self._agrees_in_absolute_values(given):
+            return False
+        self.agreed_if = f", but for signs, which {free} leaves open"
+        return True
 
     def _with_written_sizes(self, found: Proof) -> Proof:
         """What is said where numbers that are written in the program may be the number of devices."""
@@ -945,6 +949,10 @@ class _Judged:
         is_large = bytes_of(self.many.program, self.sizes) > MOST_BYTES
         if len(axes) < 2 or self.many.mapped or self.groups or is_large:
             return found
+        try:
+            given = self._on_devices()
+        except Unevaluated:
+            return found
         agreeing = []
         for axis in axes:
             if time.thread_time() > until:
@@ -955,7 +963,7 @@ class _Judged:
             if judged is None:
                 continue
             try:
-                beside = judged._compared(self._on_devices())
+                beside = judged._compared(given)
                 beside = judged._with_written_sizes(beside)
             except Unevaluated:
                 continue

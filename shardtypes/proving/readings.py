@@ -6,8 +6,9 @@ they did, and has to come to the same results then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from shardtypes.proving.arguments import Draws
 from shardtypes.proving.evaluation import Held, Instead
@@ -20,7 +21,7 @@ from shardtypes.proving.random_draws import (
     taken,
 )
 from shardtypes.proving.relation import Sizes
-from shardtypes.proving.row_order import orders
+from shardtypes.proving.row_order import Orders, orders
 from shardtypes.proving.written_sizes import Written
 
 _REGROUPED = ", if it takes the same rows together as the devices do"
@@ -47,55 +48,58 @@ class Reading:
         return Reading(condition, self.many, others)
 
 
-@dataclass(frozen=True)
 class Readings:
-    """What excuses least comes first. ``drawn``: what devices draw at random, each a part of what one device draws in
-    its place."""
-
-    found: list[Reading]
-    drawn: Mapping[Name, Name]
-
-    @property
-    def in_order(self) -> Reading:
-        """One device computes what it would with rows in the order of the devices, if that is another."""
-        own = [one for one in self.found if one.many is None]
-        return own[-1]
-
-
-AS_IT_IS = Readings([Reading()], {})
-
-
-def readings(
-    many: Program,
-    one: Program,
-    numbers: Numbers,
-    arguments: Draws,
-    counts: Sizes | None,
-) -> Readings:
     """What one device may compute just as well: as it would, but for random numbers that it takes from the devices;
     with rows in the order of the devices; with random numbers that are all alike.
 
     ``numbers`` are those of the devices, ``arguments`` those of one. ``counts`` say how many devices there are along
     each axis for one; with None it takes nothing from them."""
-    drawn: dict[Name, Name] = {}
-    values: list[dict[Name, Held]] = [{} for _ in arguments]
-    if counts is not None:
-        drawn = not_drawn_by_one(sources(many, one), numbers, one, arguments)
-    if counts is not None and drawn:
-        values = taken(drawn, numbers, many, one, counts, len(arguments))
-    as_drawn = [Instead(of_draw) for of_draw in values]
-    found = [Reading(one=as_drawn)]
-    other = orders(many, one)
-    results = {name: order.of for name, order in other.results.items()}
-    operands = {name: order.of for name, order in other.operands.items()}
-    if other:
-        in_order = [Instead(of_draw, results, operands) for of_draw in values]
-        reading = Reading(_REGROUPED, one=in_order)
-        found.append(reading)
-    own = [name for name in drawn if drawn[name] in values[0]]
-    if own:
-        mine = [Instead(same) for same in alike(many, own)]
-        partners = [drawn[name] for name in own]
-        his = [Instead(same, results, operands) for same in alike(one, partners)]
-        found.append(Reading(_ALIKE, mine, his))
-    return Readings(found, drawn)
+
+    def __init__(
+        self,
+        many: Program,
+        one: Program,
+        numbers: Numbers,
+        arguments: Draws,
+        counts: Sizes | None,
+    ) -> None:
+        self.many = many
+        self.one = one
+        #: what devices draw at random, each a part of what one device draws in its place
+        self.drawn: dict[Name, Name] = {}
+        self._values: list[dict[Name, Held]] = [{} for _ in arguments]
+        if counts is None:
+            return
+        self.drawn = not_drawn_by_one(sources(many, one), numbers, one, arguments)
+        if self.drawn:
+            count = len(arguments)
+            self._values = taken(self.drawn, numbers, many, one, counts, count)
+
+    @property
+    def first(self) -> Reading:
+        """As it is, but for random numbers."""
+        return Reading(one=[Instead(values) for values in self._values])
+
+    @cached_property
+    def _orders(self) -> Orders:
+        return orders(self.many, self.one)
+
+    @cached_property
+    def in_order(self) -> Reading:
+        """One device computes what it would with rows in the order of the devices, if that is another."""
+        found = self._orders
+        if not found:
+            return self.first
+        changed = [found.instead(values) for values in self._values]
+        return Reading(_REGROUPED, one=changed)
+
+    def others(self) -> Iterator[Reading]:
+        """Those that excuse more than the first."""
+        if self._orders:
+            yield self.in_order
+        own = [name for name in self.drawn if self.drawn[name] in self._values[0]]
+        if own:
+            mine = [Instead(same) for same in alike(self.many, own)]
+            partners = [self.drawn[name] for name in own]
+            his = [self._orders.instead(same) for same in alike(self.one, partners)]
+            yield Reading(_ALIKE, mine, his)

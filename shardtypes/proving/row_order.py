@@ -7,12 +7,12 @@ and is meant to be.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from shardtypes.prng_keys import functions_for
 from shardtypes.proving.alignment import aligned
-from shardtypes.proving.evaluation import Held
+from shardtypes.proving.evaluation import Held, Instead
 from shardtypes.proving.program import Name, Program, Step, shape_of
 
 Shape = Sequence[int]
@@ -51,6 +51,12 @@ class Orders:
 
     def __bool__(self) -> bool:
         return bool(self.results or self.operands)
+
+    def instead(self, values: Mapping[Name, Held]) -> Instead:
+        """These orders, and other values."""
+        results = {name: order.of for name, order in self.results.items()}
+        operands = {name: order.of for name, order in self.operands.items()}
+        return Instead(values, results, operands)
 
 
 def orders(many: Program, one: Program) -> Orders:
