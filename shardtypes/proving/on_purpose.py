@@ -85,7 +85,8 @@ def _unlike_its_specs(walk: Walk, maker: Step) -> Where | None:
         if len(axes) != 1:
             continue
         (axis,) = axes
-        if sizes[axis] > 1 and axis not in varying:
+        # beside as many devices along an axis, each is held against its like
+        if walk.sizes[axis] > 1 and axis not in varying:
             same.append((dim, axis))
     for dim, axis in same:
         if not _repeats(walk, maker, dim, sizes[axis]):

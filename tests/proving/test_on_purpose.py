@@ -161,3 +161,18 @@ def test_what_is_longer_on_more_devices_is_not_proved(
     """Its entries along that dimension are all the same, whatever its length."""
     found = prove(mapped(made, in_specs=P("t"), out_specs=specs), ROWS)
     assert bool(found.ok) is is_proved
+
+
+def test_beside_as_many_devices_shards_are_held_against_their_likes() -> None:
+    """Counts of each device's own rows tell nothing beside one device, nor beside one along the axis of rows."""
+
+    @partial(mapped, in_specs=(P("d"), P("t")), out_specs=P("t"))
+    def admitted(x: Any, w: Any) -> Any:
+        chosen = (x > 0).astype(jnp.int32)
+        is_kept = jnp.cumsum(chosen, 0) <= 3
+        total = lax.psum(jnp.where(is_kept, x, 0.0).sum(), "d")
+        return w * total
+
+    found = prove(admitted, ROWS, jnp.arange(8.0))
+    assert found.ok is None
+    assert "each device counts its own rows" in found.reason
