@@ -14,7 +14,7 @@ from shardtypes.semantics.array import Array, Arrays, Node, NoGradient
 from shardtypes.semantics.primitives.collectives import psum
 from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
-from shardtypes.semantics.simulated import Axes, is_of_examples
+from shardtypes.semantics.simulated import Axes, Axis, is_of_examples
 
 __all__ = ["NoGradient", "pulled_back", "watched"]
 
@@ -43,8 +43,9 @@ def pulled_back(
     cotangent, and gives the one to go on with. Raises NoGradient."""
     held: Held = {}
     values: dict[tuple[int, int], Array] = {}
+    around = _examples_of([*results, *cotangents])
     for result, cotangent in zip(results, cotangents, strict=True):
-        _add_to(held, result, cotangent)
+        _add_to(held, result, cotangent, around)
         values[id(result.node), result.output] = result
     ends = {id(array.node) for array in inputs}
     for node in _in_order(results, ends):
@@ -60,7 +61,7 @@ def pulled_back(
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
-                _add_to(held, operand, taken)
+                _add_to(held, operand, taken, around)
                 values[id(operand.node), operand.output] = operand
     found = [held.get((id(array.node), array.output)) for array in inputs]
     return [
@@ -69,18 +70,32 @@ def pulled_back(
     ]
 
 
-def _add_to(held: Held, array: Array, cotangent: Array) -> None:
+def _add_to(
+    held: Held, array: Array, cotangent: Array, around: Collection[Axis]
+) -> None:
     """Add a cotangent. One that varies over more mesh axes than the value did is added up over these: the value was
-    cast to vary where it met others (``pvary``), and that is what a cast's gradient is. The examples of ``vmap``, which
-    are on one device, are added up before."""
+    cast to vary where it met others (``pvary``), and that is what a cast's gradient is. The examples of a ``vmap`` that
+    is derived, which are on one device, are added up before; those of a ``vmap`` ``around`` the derivative have each
+    their own."""
     if array.node is None:
         return
-    for more in (_added_examples(array, cotangent), _added_axes(array, cotangent)):
+    examples = tuple(
+        axis for axis in _added_examples(array, cotangent) if axis not in around
+    )
+    for more in (examples, _added_axes(array, cotangent)):
         if more:
             cotangent = psum(cotangent, axes=more, groups=None)
     key = id(array.node), array.output
     before = held.get(key)
     held[key] = cotangent if before is None else add(before, cotangent)
+
+
+def _examples_of(arrays: Arrays) -> frozenset[Axis]:
+    """The axes of examples in which any of these differs."""
+    axes = (
+        axis for array in arrays if array.value is not None for axis in array.value.axes
+    )
+    return frozenset(filter(is_of_examples, axes))
 
 
 def _added_axes(array: Array, cotangent: Array) -> Axes:

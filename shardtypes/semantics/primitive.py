@@ -489,22 +489,42 @@ def _recorded(
     results: Arrays,
 ) -> list[Array]:
     """The results, which remember how they were computed."""
-
-    def pull(cotangents: Sequence[Array | None]) -> Sequence[Array | None]:
-        if primitive.pull is None:
-            raise NoGradient(primitive.name)
-        if primitive.several:
-            given: Any = cotangents
-        else:
-            given = cotangents[0]
-        return primitive.pull(given, operands, results, params)
-
-    node = Node(tuple(operands), pull, len(results))
+    node = _node(primitive, operands, params, results)
     _tell_node(node)
+    return _computed_by(node, results)
+
+
+def _node(
+    primitive: Primitive, operands: Arrays, params: Params, results: Arrays
+) -> Node:
+    back = partial(_taken_back, primitive, operands, params, results)
+    return Node(tuple(operands), back, len(results))
+
+
+def _computed_by(node: Node, results: Arrays) -> list[Array]:
     return [
         result.computed_by(node, i) if _is_smooth(result) else result
         for i, result in enumerate(results)
     ]
+
+
+def _taken_back(
+    primitive: Primitive,
+    operands: Arrays,
+    params: Params,
+    results: Arrays,
+    cotangents: Sequence[Array | None],
+) -> Sequence[Array | None]:
+    """The cotangents of the operands. A derivative of these goes on through the results as well (``exp`` is its own
+    slope), by a node like theirs: a node that held itself would not be freed when nobody asks for it any more."""
+    if primitive.pull is None:
+        raise NoGradient(primitive.name)
+    if primitive.several:
+        given: Any = cotangents
+    else:
+        given = cotangents[0]
+    again = _node(primitive, operands, params, results)
+    return primitive.pull(given, operands, _computed_by(again, results), params)
 
 
 def _is_smooth(array: Array) -> bool:

@@ -248,8 +248,10 @@ def var(
         middle = _mean(array, axis=axes, keepdims=True, where=where)
     else:
         middle = asarray(mean)
-    squares = e.square(e.abs_(subtract(array, middle)))
-    total = sum_(squares, axis=axes, keepdims=keepdims, where=where)
+    centered = subtract(array, middle)
+    if dtypes.is_kind(centered.dtype, "complex") is not False:
+        centered = e.abs_(centered)
+    total = sum_(e.square(centered), axis=axes, keepdims=keepdims, where=where)
     less = ddof if correction is None else correction
     if where is None:
         return divide(total, like(greatest(count(array, axes) - less, 0), total))

@@ -1,0 +1,92 @@
+"""A derivative goes back through another one: through what a slope is computed from, and for each example by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.evaluation.running import NUMBERS, assert_computes, in_jax
+
+pytestmark = pytest.mark.once  # derivatives do not change with JAX
+
+FUNCTIONS = """
+jnp.tanh(x)
+jnp.exp(x)
+jnp.sqrt(x)
+jnp.cbrt(x)
+jnp.reciprocal(x)
+jnp.prod(x)
+jnp.cumprod(x)
+jnp.var(x)
+jnp.std(x)
+jnp.hypot(x, x[::-1])
+jnp.logaddexp(x, x[::-1])
+x ** x[::-1]
+x / x[::-1]
+lax.rsqrt(x)
+lax.logistic(x)
+lax.erf_inv(x)
+jax.nn.softmax(x)
+jax.nn.log_softmax(x)
+jax.nn.logsumexp(x)
+jax.nn.gelu(x)
+jax.nn.silu(x)
+jax.nn.softplus(x)
+jnp.linalg.norm(x)
+jnp.linalg.det(jnp.outer(x, x) + jnp.eye(3))
+jnp.linalg.inv(jnp.outer(x, x) + jnp.eye(3))
+jnp.linalg.solve(jnp.outer(x, x) + jnp.eye(3), x)
+jnp.linalg.cholesky(jnp.outer(x, x) + jnp.eye(3))
+lax.scan(lambda c, s: (jnp.tanh(c * s), c), 1.0, x)[0]
+""".strip().splitlines()
+
+TWICE = {
+    text: f"""
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+x = jnp.array([0.3, 0.5, 0.7])
+v = jnp.array([1.0, 2.0, -1.0])
+
+
+def once(x):
+    return jnp.sum(({text}) ** 2)
+
+
+def main():
+    return jax.grad(lambda x: jnp.vdot(jax.grad(once)(x), v))(x)
+"""
+    for text in FUNCTIONS
+}
+
+
+def test_second_derivatives_of_functions_are_those_of_jax(tmp_path: Path) -> None:
+    wanted = in_jax(tmp_path, TWICE, NUMBERS)
+    for name, text in TWICE.items():
+        assert_computes(text, wanted[name], tolerance=1e-3)
+
+
+EXAMPLES = {
+    name: f"import jax\nimport jax.numpy as jnp\nx = jnp.arange(1.0, 4.0)\n\n\ndef main():\n    return {text}\n"
+    for name, text in {
+        "of each example by what all have": (
+            "jax.vmap(jax.grad(lambda w, x: jnp.sum(jnp.sin(w * x))), in_axes=(None, 0))(x, jnp.outer(x, x))"
+        ),
+        "of each example by what is closed over": (
+            "jax.vmap(lambda row: jax.grad(lambda w: jnp.sum(jnp.sin(w * row)))(x))(jnp.outer(x, x))"
+        ),
+        "of all examples of a derivative of each": (
+            "jax.grad(lambda w: jnp.sum(jax.vmap(lambda row: jax.grad(lambda w: jnp.sum(w**3 * row))(w))"
+            "(jnp.outer(x, x))))(x)"
+        ),
+        "a pullback of each row": "jax.vmap(jax.vjp(lambda x: x**2 * x[0], x)[1])(jnp.eye(3))",
+    }.items()
+}
+
+
+def test_derivatives_of_each_example_are_those_of_jax(tmp_path: Path) -> None:
+    wanted = in_jax(tmp_path, EXAMPLES, NUMBERS)
+    for name, text in EXAMPLES.items():
+        assert_computes(text, wanted[name])
