@@ -29,7 +29,7 @@ from shardtypes.semantics.primitives.structure import zeros_like
 from shardtypes.semantics.trees import Structure, flatten, map_leaves, unflatten
 
 
-def _is_float(leaf: Any) -> bool:
+def is_float(leaf: Any) -> bool:
     return isinstance(leaf, Array) and bool(
         dtypes.is_kind(leaf.dtype, "floating", "complex")
     )
@@ -50,7 +50,7 @@ _depth: ContextVar[int] = ContextVar("shardlint_derivatives", default=0)
 
 
 @contextmanager
-def _deriving() -> Iterator[None]:
+def deriving() -> Iterator[None]:
     """In the block, what is computed is derived by something."""
     token = _depth.set(_depth.get() + 1)
     try:
@@ -68,7 +68,7 @@ def _pulled_back(
         return gradient.pulled_back(results, cotangents, inputs, note_cotangent)
 
 
-def _ended(tree: Any) -> Any:
+def ended(tree: Any) -> Any:
     """What a derivative gives. If it is in no other one, nobody asks how that was computed: arrays that knew would keep
     all that they were computed from, for each step of a training."""
     return tree if _depth.get() else detached(tree)
@@ -88,12 +88,12 @@ def value_and_grad(
         structures: list[tuple[Structure, list[Any]]] = []
         for place in places:
             leaves, structure = flatten(map_leaves(asarray, args[place]))
-            made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
+            made = [watched(leaf) if is_float(leaf) else leaf for leaf in leaves]
             given[place] = unflatten(structure, made)
-            inputs.append([leaf for leaf in made if _is_float(leaf)])
+            inputs.append([leaf for leaf in made if is_float(leaf)])
             layouts().note_differentiated(inputs[-1])
             structures.append((structure, made))
-        with _deriving():
+        with deriving():
             found = fun(*given, **kwargs)
             result, aux = found if has_aux else (found, None)
             scalar = _one(result)
@@ -105,11 +105,11 @@ def value_and_grad(
             gradients.append(
                 unflatten(
                     structure,
-                    [next(taken) if _is_float(leaf) else leaf for leaf in made],
+                    [next(taken) if is_float(leaf) else leaf for leaf in made],
                 )
             )
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
-        return _ended((((result, aux) if has_aux else result), gradient))
+        return ended((((result, aux) if has_aux else result), gradient))
 
     run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
     run.__name__ = f"value_and_grad({getattr(fun, '__name__', 'a function')})"
@@ -153,22 +153,22 @@ provide("jax.grad")(decorating(grad))
 @provide("jax.vjp")
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     leaves, structure = flatten(map_leaves(asarray, primals))
-    made = [watched(leaf) if _is_float(leaf) else leaf for leaf in leaves]
+    made = [watched(leaf) if is_float(leaf) else leaf for leaf in leaves]
     layouts().note_differentiated(made)
-    with _deriving():
+    with deriving():
         found = fun(*unflatten(structure, made))
     result, aux = found if has_aux else (found, None)
     outputs, shape = flatten(map_leaves(asarray, result))
 
     def pull(cotangents: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
-        inputs = [leaf for leaf in made if _is_float(leaf)]
+        inputs = [leaf for leaf in made if is_float(leaf)]
         taken = iter(_pulled_back(outputs, given, inputs))
-        made_of = [next(taken) if _is_float(leaf) else leaf for leaf in made]
-        return _ended(unflatten(structure, made_of))
+        made_of = [next(taken) if is_float(leaf) else leaf for leaf in made]
+        return ended(unflatten(structure, made_of))
 
-    answer = _ended(unflatten(shape, outputs))
-    return (answer, pull, _ended(aux)) if has_aux else (answer, pull)
+    answer = ended(unflatten(shape, outputs))
+    return (answer, pull, ended(aux)) if has_aux else (answer, pull)
 
 
 # --- custom derivatives -----------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _attached(
     results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequence[Any]]
 ) -> Any:
     """Results that go back to the arguments by a rule of the program."""
-    operands = [leaf for leaf in flatten(args)[0] if _is_float(leaf)]
+    operands = [leaf for leaf in flatten(args)[0] if is_float(leaf)]
     leaves, structure = flatten(map_leaves(asarray, results))
     if not any(operand.node is not None for operand in operands):
         return unflatten(structure, leaves)
@@ -209,11 +209,11 @@ def _for_operands(taken: Sequence[Any], args: Sequence[Any]) -> list[Array | Non
     for one, arg in zip(taken, args, strict=True):
         leaves = flatten(arg)[0]
         if one is None:
-            found.extend(None for leaf in leaves if _is_float(leaf))
+            found.extend(None for leaf in leaves if is_float(leaf))
             continue
         given = flatten(one, lambda leaf: leaf is None)[0]
         for leaf, cotangent in zip(leaves, given, strict=True):
-            if _is_float(leaf):
+            if is_float(leaf):
                 found.append(None if cotangent is None else asarray(cotangent))
     return found
 
@@ -247,7 +247,7 @@ class CustomVjp:
         given = [args[i] if i in self.static else one for i, one in enumerate(given)]
         moving = [one for i, one in enumerate(given) if i not in self.static]
         if not any(
-            _is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
+            is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
         ):
             return self.fun(*args)
         if self.rules is None:
@@ -301,7 +301,7 @@ class CustomJvp:
         ]
         moving = [one for i, one in enumerate(given) if i not in self.static]
         if not any(
-            _is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
+            is_float(leaf) and leaf.node is not None for leaf in flatten(moving)[0]
         ):
             return self.fun(*args, **kwargs)
         if self.rule is None:

@@ -18,6 +18,7 @@ from shardlint.evaluation import (
     grids,  # noqa: F401
     guarded_code,
     guards,
+    jacobians,  # noqa: F401
     mapping,  # noqa: F401
     meshes,  # noqa: F401
     namespace,
