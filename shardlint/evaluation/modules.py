@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from shardlint.evaluation import (
     array_annotations,  # noqa: F401 - this and the others that are not used register what they provide
     arrays,
+    callbacks,  # noqa: F401
     command_lines,
     control,  # noqa: F401
     derivatives,  # noqa: F401
@@ -29,6 +30,7 @@ from shardlint.evaluation import (
     placing,
     processes,  # noqa: F401
     python,
+    ragged,  # noqa: F401
     replication,  # noqa: F401
     rings,  # noqa: F401
     schedules,  # noqa: F401

@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import itertools
+import json
 import math
 import operator
 import re
@@ -284,6 +285,7 @@ _MODULES: dict[Any, tuple[str, str]] = {
     contextlib: ("contextlib", "contextmanager nullcontext suppress ExitStack"),
     copy: ("copy", "copy deepcopy"),
     re: ("re", "search match fullmatch findall sub split compile escape I IGNORECASE"),
+    json: ("json", "dumps loads JSONDecodeError"),
     string: ("string", "ascii_letters ascii_lowercase ascii_uppercase digits"),
     typing: (
         "typing",
@@ -344,7 +346,8 @@ class Nothing:
 for _name in """logging warnings absl.logging jax.debug.print jax.debug.callback jax.debug.visualize_array_sharding
                 jax.debug.inspect_array_sharding jax.config jax.named_scope jax.profiler jax.distributed tqdm.write
                 jax.multihost_utils.sync_global_devices jax.multihost_utils.assert_equal wandb mlflow tensorboardX
-                torch.utils.tensorboard clu.metric_writers""".split():
+                torch.utils.tensorboard clu.metric_writers
+                jax.checkpoint_policies jax.effects_barrier pprint.pprint""".split():
     provide(_name)(Nothing())
 
 
