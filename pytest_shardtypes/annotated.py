@@ -58,13 +58,17 @@ def _holds(function: Any, result: bool) -> bool:
     except UNREADABLE:
         # Annotations of names that exist for type checkers only.
         return any(
-            "['" in str(text) or '["' in str(text)
-            for name, text in texts.items()
-            if name in parameters
+            _has_string(str(text)) for name, text in texts.items() if name in parameters
         )
     if switches.jaxtyping_too:
         hints = {name: translated(hint) for name, hint in hints.items()}
     return any(_arrays_in(hint) for name, hint in hints.items() if name in parameters)
+
+
+def _has_string(text: str) -> bool:
+    """Whether a string follows a bracket: ``f32['B']``, ``f32[Array, "B"]``."""
+    inside = text.partition("[")[2]
+    return "'" in inside or '"' in inside
 
 
 def _arrays_in(hint: Any) -> bool:

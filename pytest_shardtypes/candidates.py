@@ -9,11 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shardtypes.lang.array_names import SHARDTYPES_DTYPES
+
 NOT_THE_PROJECT = frozenset(
     {"test", "tests", "testing", "docs", "doc", "examples", "benchmarks"}
 )
 
-_BRACKETED = re.compile(rb"\[\s*b?['\"]")
+_NAMES = "|".join(SHARDTYPES_DTYPES)
+#: jaxtyping's ``Float[Array, 'b']`` is none of ours.
+_BRACKETED_TEXT = re.compile(rf"\[\s*b?['\"]|\b(?:{_NAMES})\s*\[[\w\s.]+,\s*b?['\"]")
+_BRACKETED = re.compile(_BRACKETED_TEXT.pattern.encode() + rb"|\bshardtypes\b")
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def _has_shape_strings(source: bytes) -> bool:
         or (
             isinstance(part, ast.Constant)
             and isinstance(part.value, str)
-            and "['" in part.value
+            and _BRACKETED_TEXT.search(part.value)
         )
         for node in ast.walk(tree)
         for annotation in _annotations(node)

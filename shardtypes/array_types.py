@@ -185,7 +185,7 @@ def _holds(
     if isinstance(annotation, list):  # the parameters of a Callable
         return any(_holds(part, seen, aliases) for part in annotation)
     if isinstance(annotation, str):  # not evaluated yet, or naming nothing
-        return "['" in annotation or '["' in annotation
+        return "[" in annotation and ("'" in annotation or '"' in annotation)
     annotation = without_qualifiers(annotation)
     if array_annotation(annotation) is not None:
         return True

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shardtypes.accepted_dtypes import DTypeClass
-from shardtypes.errors import ShardTypeError
+from shardtypes.errors import ShapeStringError, ShardTypeError
 from shardtypes.lang import Shape
 from shardtypes.spec import ShapeSpec, Text, parse_text
 
@@ -49,9 +49,14 @@ class ArrayDType(metaclass=DTypeClass):
 
     family: ClassVar[bool] = False
 
-    def __class_getitem__(cls, shape: Text | ShapeSpec | tuple[Text]) -> ArrayType:
+    def __class_getitem__(
+        cls, shape: Text | ShapeSpec | tuple[Text] | tuple[type, Text]
+    ) -> ArrayType:
         if type(shape) is bytes or type(shape) is str:
             return _array_type(cls, shape)
+        if isinstance(shape, tuple) and len(shape) == 2:
+            _require_array(cls, shape[0])
+            return cls.__class_getitem__(shape[1])
         # typing rebuilds aliases from their argument tuple
         if isinstance(shape, tuple) and len(shape) == 1:
             shape = shape[0]
@@ -62,6 +67,20 @@ class ArrayDType(metaclass=DTypeClass):
         except TypeError:
             parse_text(shape)  # an unhashable argument: says what is wrong with it
             raise
+
+
+def _require_array(dtype: type[ArrayDType], given: object) -> None:
+    """Of ``f32[Array, 'batch']`` the first part says what checkers without a plugin take the value for."""
+    import jax
+    import numpy as np
+
+    if given in (jax.Array, np.ndarray):
+        return
+    name = dtype.__name__
+    raise ShapeStringError(
+        f"{name}[…] takes a shape string, alone or after jax.Array, got {given!r} in front of it: "
+        f"write {name}['batch/d embed'] or {name}[Array, 'batch/d embed']"
+    )
 
 
 @cache

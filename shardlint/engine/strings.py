@@ -152,11 +152,19 @@ def _spoken_of(it: Interpreter, module: str) -> frozenset[str]:
     source = it.project.module(module)
     found = it.axes_spoken_of.get(module)
     if found is None and source is not None:
-        nodes = (node for node in nodes_of(source.body, ir.Subscript))
-        texts = (node.index.value for node in nodes if isinstance(node.index, ir.Const))
+        last = (_last_item(node) for node in nodes_of(source.body, ir.Subscript))
+        texts = (item.value for item in last if isinstance(item, ir.Const))
         found = frozenset(axis for text in texts for axis in _axes_of(text))
         it.axes_spoken_of[module] = found
     return found or frozenset()
+
+
+def _last_item(node: ir.Subscript) -> ir.Expr | None:
+    """Where an array annotation has its string: ``f32['B']`` and ``f32[Array, 'B']``."""
+    index = node.index
+    if not isinstance(index, ir.Sequence):
+        return index
+    return index.items[-1] if index.items else None
 
 
 def _axes_of(text: object) -> tuple[str, ...]:

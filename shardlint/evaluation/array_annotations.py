@@ -71,10 +71,12 @@ def _text(given: Any) -> str:
 
 
 def _array_type(name: str, dtype: str | None) -> None:
-    """Provide ``f32[…]`` under a name of ours."""
+    """Provide ``f32[…]`` and ``f32[Array, …]`` under a name of ours."""
 
     @provide(f"shardtypes.{name}[]")
-    def made(text: Any) -> ArrayType:
+    @provide(f"shardtypes.annotated.{name}[]")
+    def made(item: Any) -> ArrayType:
+        text = item[-1] if isinstance(item, tuple) else item
         return ArrayType(_text(text), dtype)
 
 

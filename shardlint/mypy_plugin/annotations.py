@@ -32,13 +32,19 @@ class Annotations:
         self._settings = settings
 
     def array(self, ctx: AnalyzeTypeContext, dtype: str) -> Type:
-        """``f32['B/d M']``, or ``f32`` alone."""
+        """``f32['B/d M']``, ``f32[Array, 'B/d M']``, or ``f32`` alone."""
         given = ctx.type.args
-        if len(given) > 1:
+        if len(given) == 2 and not is_array(ctx.api.analyze_type(given[0])):
+            self._report(
+                ctx,
+                f"{dtype} takes one shape string, such as {dtype}['batch/d embed'], "
+                f"or an array and one: {dtype}[Array, 'batch/d embed']",
+            )
+        elif len(given) > 2:
             self._report(
                 ctx, f"{dtype} takes one shape string, such as {dtype}['batch/d embed']"
             )
-        text = self._text(ctx, given[0]) if len(given) == 1 else None
+        text = self._text(ctx, given[-1]) if len(given) in (1, 2) else None
         return self._forms.array(dtype, text, ctx.type)
 
     def stacked(self, ctx: AnalyzeTypeContext) -> Type:
@@ -62,6 +68,8 @@ class Annotations:
         name = ctx.type.name.rpartition(".")[2]
         if name in JAXTYPING_DTYPES:
             return self._jaxtyping(ctx, CLASS_OF_DTYPE.get(JAXTYPING_DTYPES[name]))
+        if name in SHARDTYPES_DTYPES:
+            return self.array(ctx, name)
         for metadata in ctx.type.args[1:]:
             if isinstance(metadata, UnboundType) and _is_dtype(ctx, metadata):
                 return ctx.api.analyze_type(metadata)

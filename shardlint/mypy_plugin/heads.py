@@ -17,14 +17,14 @@ _NAMES = b"|".join(_WORDS)
 # in parentheses, after other names at the beginning of a line. Prose like "the key as it is" makes no import.
 _MENTION = re.compile(
     rb"\b(?:shardtypes|jaxtyping)\b"
-    rb"|\b(?:" + _NAMES + rb")\s*\[\s*[rbRB]{0,2}['\"]"
+    rb"|\b(?:" + _NAMES + rb")\s*\[\s*(?:[\w.]+\s*,\s*)?[rbRB]{0,2}['\"]"
     rb"|^(?:[^\n#'\"]*\bimport\b[^\n#'\"]*|(?:[\w \t]+,)*[ \t]*)\b(?:"
     + _NAMES
     + rb")[\s\\]+as[\s\\]+\w+\s*(?:[,);#\\]|$)",
     re.MULTILINE,
 )
 # What follows a name in all but the first of these: quick to find, where most files have none.
-_FOLLOWS = re.compile(rb"\[\s*[rbRB]{0,2}['\"]|as[\s\\]")
+_FOLLOWS = re.compile(rb"\[\s*(?:[\w.]+\s*,\s*)?[rbRB]{0,2}['\"]|as[\s\\]")
 _BETWEEN = b" \t\r\n\f\v\\"
 _FAR = 200
 

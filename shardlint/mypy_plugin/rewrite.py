@@ -175,10 +175,12 @@ class _Walk:
                     if isinstance(node.index, TupleExpr)
                     else [node.index]
                 )
-                if isinstance(items[0], StrExpr):
-                    text = _bytes_expression(items[0])
+                at = 0 if kind == STACKING else len(items) - 1
+                written = items[at]
+                if isinstance(written, StrExpr):
+                    text = _bytes_expression(written)
                     if isinstance(node.index, TupleExpr):
-                        node.index.items[0] = text
+                        node.index.items[at] = text
                     else:
                         node.index = text
             return self.expression(node.index) or kind is not None
@@ -307,6 +309,9 @@ class _Walk:
         return kind is not None and (kind in SHARDTYPES_DTYPES or kind == STACKING)
 
     def annotation(self, node: Expression, items: list[Expression]) -> Expression:
+        base = node.base if isinstance(node, IndexExpr) else node
+        if self.heads.kind(_dotted(base)) != STACKING:
+            items = items[-1:]  # what stands before the string is for other checkers
         return self.stub_call(node, ANNOTATION, items[:2])
 
     def constructor(self, node: Expression, items: list[Expression]) -> Expression:

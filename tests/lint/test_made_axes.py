@@ -130,3 +130,20 @@ def test_a_mesh_in_force_that_is_not_known_says_nothing(tmp_path: Path) -> None:
     )
     (tmp_path / "model.py").write_text(text)
     assert check([str(tmp_path)], find(tmp_path)).diagnostics == []
+
+
+@pytest.mark.parametrize("form", ["f32['{}']", "f32[Array, '{}']"])
+def test_axes_of_made_meshes_are_held_against_either_form(
+    tmp_path: Path, form: str
+) -> None:
+    known, unknown = form.format("B/d M"), form.format("B/dd M")
+    (tmp_path / "pyproject.toml").write_text("[tool.shardlint]\n")
+    (tmp_path / "model.py").write_text(
+        "import jax\n"
+        "from jax import Array\n"
+        "from shardtypes.annotated import f32\n"
+        "mesh = jax.make_mesh((8,), ('d',))\n"
+        f"def loss(x: {known}, y: {unknown}) -> None: ...\n"
+    )
+    report = check([str(tmp_path)], find(tmp_path))
+    assert [(one.code, one.place.line) for one in report.diagnostics] == [("ST103", 5)]

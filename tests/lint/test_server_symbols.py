@@ -176,6 +176,7 @@ def test_completion_where_names_are_typed(tmp_path: Path) -> None:
     """While the text does not parse."""
     cases = {
         "    z: f32['": ["B", "M", "F", "width"],
+        "    z: f32[jax.Array, '": ["B", "M", "F", "width"],
         "    z: f32['B/": ["d", "t"],
         "    z: f32['B {U:": ["d", "t"],
         "    z = P('": ["d", "t"],

@@ -19,6 +19,9 @@ def root(tmp_path: Path) -> Path:
         "pkg/layers.py": ANNOTATED,
         "pkg/fields.py": "class C:\n    w: f32[b'B']",
         "pkg/quoted.py": "def f(*, x: \"f32['B']\"): ...",
+        "pkg/long.py": "def f(x: f32[jax.Array, 'B']): ...",
+        "pkg/long_quoted.py": "def f(x: 'f32[Array, \"B\"]'): ...",
+        "pkg/renamed.py": "from shardtypes.annotated import f32 as F\ndef f(x: F[Array, 'B']): ...",
         "pkg/plain.py": "def f(x: int) -> dict[str, int]: return {}['a']",
         "pkg/literal.py": "x = y['B']",
         "pkg/broken.py": "def f(x: f32['B']",
@@ -47,7 +50,10 @@ def test_files(root: Path) -> None:
         "pkg.deep.inner",
         "pkg.fields",
         "pkg.layers",
+        "pkg.long",
+        "pkg.long_quoted",
         "pkg.quoted",
+        "pkg.renamed",
     ]
     assert found["flat"] == root / "src" / "flat.py"
 

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import shardtypes as st
-from shardtypes import Array, f32, pytree_dataclass, u32
+from shardtypes import Array, annotated, f32, pytree_dataclass, u32
 
 
 @pytree_dataclass
@@ -42,6 +43,32 @@ def test_annotations_are_values() -> None:
     with pytest.raises(st.ShapeStringError) as caught:
         f32["B/d //"]
     assert isinstance(caught.value, ValueError) and caught.value.column >= 4
+
+
+def test_an_array_may_stand_before_the_string() -> None:
+    """``f32[Array, 'B']``, which checkers without a plugin read, is the same type."""
+    assert f32[jax.Array, "B/d M"] is f32["B/d M"]
+    assert f32[np.ndarray, b"B"] is f32["B"]
+    for name in annotated.__all__:
+        assert getattr(annotated, name) is getattr(st, name)
+    with pytest.raises(st.ShapeStringError) as caught:
+        f32["B", "M"]
+    assert str(caught.value) == (
+        "f32[…] takes a shape string, alone or after jax.Array, got 'B' in front of it: "
+        "write f32['batch/d embed'] or f32[Array, 'batch/d embed']"
+    )
+
+
+def test_annotations_with_an_array_are_checked() -> None:
+    @st.typechecked
+    def total(
+        x: f32[jax.Array, "B M"], y: "f32[jax.Array, 'M']"
+    ) -> f32[jax.Array, "B"]:
+        return x @ y
+
+    assert total(jnp.ones((2, 3)), jnp.ones(3)).shape == (2,)
+    with pytest.raises(st.ShapeError, match="expected M = 3"):
+        total(jnp.ones((2, 3)), jnp.ones(4))
 
 
 def test_every_name_is_there() -> None:
