@@ -14,6 +14,7 @@ from shardlint.fixing import chosen
 from shardlint.rules import rule
 from shardlint.server.device_arrays import picture, sizes
 from shardlint.server.documents import Document
+from shardlint.server.hints import hint_text
 from shardlint.server.known_names import expression_at, known_at
 from shardlint.server.serving import Server
 from shardlint.syntax import UnparsableFile
@@ -54,8 +55,11 @@ def register(server: Server) -> None:
         found = []
         for shown in document.types(first, last):
             at = server.range(document.lines, shown.place).end
-            if shown.is_array and first <= at.line <= last:
-                hint = lsp.InlayHint(at, f": {shown.text}", lsp.InlayHintKind.Type)
+            if not shown.is_array or not first <= at.line <= last:
+                continue
+            text = hint_text(shown.text, server.preferences)
+            if text is not None:
+                hint = lsp.InlayHint(at, f": {text}", lsp.InlayHintKind.Type)
                 found.append(hint)
         return found
 

@@ -14,10 +14,13 @@ SECTION = "shardlint"
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
-    """``inlay_hints``: whether types are shown as hints; ``hover_pictures``: whether hover draws sharded arrays, for
-    editors that show images in Markdown; ``workspace_findings``: whether those of files that are not open are told."""
+    """``inlay_hints``: whether types are shown as hints; ``shape_hints`` and ``sharding_hints``: what of them is shown;
+    ``hover_pictures``: whether hover draws sharded arrays, for editors that show images in Markdown;
+    ``workspace_findings``: whether those of files that are not open are told."""
 
     inlay_hints: bool = True
+    shape_hints: bool = True
+    sharding_hints: bool = True
     hover_pictures: bool = False
     workspace_findings: bool = False
 
@@ -25,6 +28,8 @@ class Preferences:
 #: The names that editors use, and the fields that they set.
 KEYS = {
     "inlayHints": "inlay_hints",
+    "shapeHints": "shape_hints",
+    "shardingHints": "sharding_hints",
     "hoverPictures": "hover_pictures",
     "workspaceFindings": "workspace_findings",
 }

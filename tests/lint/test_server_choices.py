@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as lsp
 
+from shardlint.server.hints import hint_text
+from shardlint.server.preferences import Preferences
 from tests.lint.editor import Editor, drive
 from tests.support import run_python
 
@@ -124,6 +126,55 @@ def test_hints_are_switched_off_and_on(tmp_path: Path) -> None:
         assert editor.messages.empty()
 
     drive(tmp_path, script, preferences={"inlayHints": False})
+
+
+def test_hints_of_shapes_and_of_shardings_are_switched_by_themselves(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "model.py"
+    text = TEXT.replace("    return x / mean", "    z = x + 1\n    return x / mean")
+
+    async def hints(editor: Editor) -> list[object]:
+        found = await editor.text_document_inlay_hint_async(
+            lsp.InlayHintParams(_document(path), WHOLE)
+        )
+        return [one.label for one in found or ()]
+
+    async def script(editor: Editor) -> None:
+        editor.open(path, text)
+        await editor.until(lambda p: bool(p.diagnostics))
+        both = [": float32['B/d L']", ": float32['B/d L M']", ": float32['B M']"]
+        shapes = [": float32['B L']", ": float32['B L M']", ": float32['B M']"]
+        shardings = [": P('d', None)", ": P('d', None, None)"]
+        assert await hints(editor) == both
+        for shape, sharding, want in (
+            (True, False, shapes),
+            (False, True, shardings),
+            (False, False, []),
+            (True, True, both),
+        ):
+            chosen = {"shapeHints": shape, "shardingHints": sharding}
+            changed = lsp.DidChangeConfigurationParams({"shardlint": chosen})
+            editor.workspace_did_change_configuration(changed)
+            assert await hints(editor) == want
+
+    drive(tmp_path, script)
+
+
+@pytest.mark.parametrize(
+    ("shown", "shape", "sharding"),
+    [
+        (
+            "f32['B//2/d/t M {U:x}']",
+            "f32['B//2 M']",
+            "P(('d', 't'), None, unreduced={'x'})",
+        ),
+        ("f32['B M']", "f32['B M']", None),
+    ],
+)
+def test_parts_of_a_hint(shown: str, shape: str, sharding: str | None) -> None:
+    assert hint_text(shown, Preferences(sharding_hints=False)) == shape
+    assert hint_text(shown, Preferences(shape_hints=False)) == sharding
 
 
 def test_preferences_that_are_not_known_are_told(tmp_path: Path) -> None:

@@ -8,12 +8,17 @@ export interface Settings {
   interpreter: string;
   args: string[];
   inlayHints: boolean;
+  shapeHints: boolean;
+  shardingHints: boolean;
   hoverPictures: boolean;
   workspaceFindings: boolean;
 }
 
 /** What the server reads of the settings, under the same names. */
-export type ServerSettings = Pick<Settings, "inlayHints" | "hoverPictures" | "workspaceFindings">;
+export type ServerSettings = Pick<
+  Settings,
+  "inlayHints" | "shapeHints" | "shardingHints" | "hoverPictures" | "workspaceFindings"
+>;
 
 /** What variables in settings stand for. */
 export interface Variables {
@@ -31,7 +36,7 @@ export interface Read {
 /** Settings that need another start of the server when they change. */
 export const STARTING = ["enable", "path", "interpreter", "args"] as const;
 /** Settings that a running server takes over. */
-export const RUNNING = ["inlayHints", "hoverPictures", "workspaceFindings"] as const;
+export const RUNNING = ["inlayHints", "shapeHints", "shardingHints", "hoverPictures", "workspaceFindings"] as const;
 
 /** Read the settings; `get` gives the value of one, undefined where there is none. */
 export function readSettings(get: (name: string) => unknown, variables: Variables): Read {
@@ -66,6 +71,8 @@ export function readSettings(get: (name: string) => unknown, variables: Variable
     interpreter: replaced("interpreter", valueOf("interpreter", "a path", isString, "")),
     args: args.map((each) => replaced("args", each)),
     inlayHints: valueOf("inlayHints", "true or false", isBoolean, true),
+    shapeHints: valueOf("shapeHints", "true or false", isBoolean, true),
+    shardingHints: valueOf("shardingHints", "true or false", isBoolean, true),
     hoverPictures: valueOf("hoverPictures", "true or false", isBoolean, true),
     workspaceFindings: valueOf("workspaceFindings", "true or false", isBoolean, false),
   };
@@ -74,8 +81,8 @@ export function readSettings(get: (name: string) => unknown, variables: Variable
 
 /** What the server is told when it starts, and when it changes. */
 export function forServer(settings: Settings): ServerSettings {
-  const { inlayHints, hoverPictures, workspaceFindings } = settings;
-  return { inlayHints, hoverPictures, workspaceFindings };
+  const { inlayHints, shapeHints, shardingHints, hoverPictures, workspaceFindings } = settings;
+  return { inlayHints, shapeHints, shardingHints, hoverPictures, workspaceFindings };
 }
 
 function valueOfVariable(name: string, variables: Variables): string | undefined {

@@ -20,9 +20,9 @@ test("versions are compared number by number", () => {
 
 test("settings that are not set have their defaults", () => {
   const { settings, problems } = readSettings(() => undefined, VARIABLES);
-  assert.deepEqual(settings, { enable: true, path: "", interpreter: "", args: [], inlayHints: true, hoverPictures: true, workspaceFindings: false });
+  assert.deepEqual(settings, { enable: true, path: "", interpreter: "", args: [], inlayHints: true, shapeHints: true, shardingHints: true, hoverPictures: true, workspaceFindings: false });
   assert.deepEqual(problems, []);
-  assert.deepEqual(forServer(settings), { inlayHints: true, hoverPictures: true, workspaceFindings: false });
+  assert.deepEqual(forServer(settings), { inlayHints: true, shapeHints: true, shardingHints: true, hoverPictures: true, workspaceFindings: false });
 });
 
 test("variables in settings are replaced", () => {
