@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -74,8 +75,14 @@ def _factors(step: Step, counts: set[float]) -> Iterator[Written]:
         number = _number(operand)
         if not number:
             continue
-        if number in counts or 1 / number in counts:
+        if any(_is_made_of(number, count) for count in counts):
             yield Written(name, number, divides, step.place)
+
+
+def _is_made_of(number: float, count: float) -> bool:
+    """Whether it is the count or one by it, as far as single precision goes."""
+    near = partial(math.isclose, rel_tol=1e-6)
+    return near(number, count) or near(number * count, 1.0)
 
 
 def _number(operand: Operand) -> float:

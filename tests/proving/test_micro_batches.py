@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
+from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from shardtypes import prove
@@ -200,6 +201,20 @@ def test_a_number_that_is_written_may_be_the_number_of_devices(
     assert found.ok is None and found.agrees
     assert f"if {number} (test_micro_batches.py:" in found.reason
     assert "depends on the number of devices" in found.reason
+
+
+def test_a_number_in_single_precision_may_be_one_by_the_number_of_devices() -> None:
+    mesh = AbstractMesh((3,), ("t",))
+
+    def thirds(x: Any) -> Any:
+        return lax.psum(jnp.tanh(x).mean() * np.float32(1 / 3), "t")
+
+    program = jax.shard_map(
+        thirds, mesh=mesh, in_specs=P("t"), out_specs=P(), check_vma=False
+    )
+    found = prove(program, x, mesh=mesh)
+    assert found.ok is None and found.agrees
+    assert "if 0.333333 (test_micro_batches.py:" in found.reason
 
 
 def test_a_factor_that_explains_nothing_excuses_nothing() -> None:
