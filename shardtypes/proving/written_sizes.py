@@ -15,6 +15,8 @@ from shardtypes.proving.places import Place
 from shardtypes.proving.program import Constant, Name, Operand, Program, Step
 from shardtypes.proving.relation import Sizes
 
+_LEAST = 3
+"""Two and one half are written for all kinds of reasons."""
 _MOST = 4
 """Numbers that are tried one by one."""
 
@@ -59,7 +61,8 @@ def _counts(sizes: Sizes) -> set[float]:
     for several in range(1, len(counts) + 1):
         for chosen in itertools.combinations(counts, several):
             count = math.prod(chosen)
-            found.add(float(count))
+            if count >= _LEAST:
+                found.add(float(count))
     return found
 
 

@@ -166,6 +166,11 @@ def two_derivatives(x: f32["B/d M"], w: f32["M"]) -> f32["M"]:
 
 
 @typed_shard_map
+def forwards(x: f32["B/d M"], w: f32["M F"]) -> f32["B/d F"]:
+    return jax.jvp(lambda w: lax.pmean(x @ w, "d"), (w,), (w,))[1]
+
+
+@typed_shard_map
 def remat(x: f32["B/d M"], w: f32["M/d M"]) -> f32["M/d M"]:
     @jax.checkpoint
     def layer(w, x):

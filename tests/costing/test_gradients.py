@@ -136,11 +136,6 @@ def shifted(x: f32["B/d M"], w: f32["M/d N"]) -> f32["M/d N"]:
         return lax.pmean(jnp.mean(y**2) + jnp.mean(x), "d")
 
     return jax.grad(loss)(w)
-
-
-@typed_shard_map
-def forwards(x: f32["B/d M"], w: f32["M N"]) -> f32["B/d N"]:
-    return jax.jvp(lambda w: lax.pmean(x @ w, "d"), (w,), (w,))[1]
 """
 
 
@@ -157,7 +152,6 @@ def _why(tmp_path: Path, name: str) -> Iterator[str]:
     [
         ("unknown", "grad: what gradients send (elsewhere"),
         ("shifted", "grad: what gradients send (their bytes are no product of sizes)"),
-        ("forwards", "jvp: what gradients send (jax.jvp"),
     ],
 )
 def test_what_is_not_counted_has_a_reason(
