@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 from shardtypes import prove
@@ -204,7 +204,7 @@ def test_a_number_that_is_written_may_be_the_number_of_devices(
 
 
 def test_a_number_in_single_precision_may_be_one_by_the_number_of_devices() -> None:
-    mesh = AbstractMesh((3,), ("t",))
+    mesh = AbstractMesh((3,), ("t",), axis_types=(AxisType.Auto,))
 
     def thirds(x: Any) -> Any:
         return lax.psum(jnp.tanh(x).mean() * np.float32(1 / 3), "t")
