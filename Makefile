@@ -68,6 +68,8 @@ test-all: env
 
 # Of each test a few cases, and none of the tests that take long.
 test: export FEW := --cases 4
+# More workers than processors are sooner done, but each reads JAX and the stubs of mypy once more.
+test: export WORKERS := 2
 test: test-all
 
 $(addprefix test-,$(AREAS)): test-%: env
