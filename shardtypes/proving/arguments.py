@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ import numpy as np
 from jax.tree_util import KeyPath, SequenceKey
 
 from shardtypes.prng_keys import functions_for, is_key
-from shardtypes.proving.program import Name, Program
+from shardtypes.proving.program import Name, Program, Step
 from shardtypes.proving.relation import Axes
 from shardtypes.proving.state import State
 
@@ -68,18 +68,22 @@ def layouts(
 ) -> list[Layout]:
     """Of each argument: those that ``pmap`` or ``vmap`` takes apart are copies if they are equal, shards otherwise."""
     found = [Layout()] * len(examples)
-    places = {name: number for number, name in enumerate(program.inputs)}
-    for step in program.taken_apart:
-        (operand,) = step.operands
-        if not isinstance(operand, int) or operand not in places:
-            continue
+    for place, step in _taken_apart(program):
         for dim, axes in enumerate(step.params["dims"]):
             if len(axes) == 1 and axes[0] in mapped:
-                place = places[operand]
                 how = _how(examples[place], dim)
                 count = step.params["sizes"][axes[0]]
                 found[place] = Layout(how, dim, count)
     return found
+
+
+def _taken_apart(program: Program) -> Iterator[tuple[int, Step]]:
+    """Which arguments devices have shards of, with the steps that give them these."""
+    numbers = {name: number for number, name in enumerate(program.inputs)}
+    for step in program.taken_apart:
+        (operand,) = step.operands
+        if isinstance(operand, int) and operand in numbers:
+            yield numbers[operand], step
 
 
 def entries(
@@ -87,12 +91,7 @@ def entries(
 ) -> list[Layout]:
     """Where arguments have one entry for each device, all of them alike: one device has one of them."""
     found = list(places)
-    numbers = {name: number for number, name in enumerate(program.inputs)}
-    for step in program.taken_apart:
-        operand = step.operands[0]
-        if not isinstance(operand, int) or operand not in numbers:
-            continue
-        number = numbers[operand]
+    for number, step in _taken_apart(program):
         example = examples[number]
         if isinstance(example, jax.ShapeDtypeStruct) or found[number].how != "same":
             continue
@@ -260,21 +259,16 @@ def states(
     program: Program, places: Sequence[Layout], ones: Sequence[Any]
 ) -> dict[Name, State | None]:
     """Of what ``pmap`` and ``vmap`` hand to each device: how it is related to what one device gets."""
-    numbers = {name: number for number, name in enumerate(program.inputs)}
     found: dict[Name, State | None] = {}
-    for step in program.taken_apart:
-        (operand,) = step.operands
-        if (
-            not isinstance(operand, int)
-            or operand not in numbers
-            or places[numbers[operand]].how == "same"
-        ):
+    for number, step in _taken_apart(program):
+        place = places[number]
+        if place.how == "same":
             continue
-        place = places[numbers[operand]]
-        if is_key(ones[numbers[operand]]) and place.how != "shards":
+        one = ones[number]
+        if is_key(one) and place.how != "shards":
             whole = ()
         else:
-            whole = tuple(np.shape(ones[numbers[operand]]))
+            whole = tuple(np.shape(one))
         dims: list[Axes] = [()] * len(whole)
         if place.how == "shards":
             beside = 1 if place.dim == 0 else 0

@@ -69,8 +69,16 @@ class Instead:
         """Those of the values that a loop computes."""
         if not self.values:
             return {}
-        made = [name for step in body.all_steps() for name in step.results]
-        return {name: self.values[name] for name in made if name in self.values}
+        values = self.values
+        return {name: values[name] for name in body.made() if name in values}
+
+    def handed(self, step: Step, operands: Arrays) -> Arrays:
+        """The operands that a step is given."""
+        for name in step.results[:1]:
+            if name in self.operands:
+                first, *others = operands
+                return [self.operands[name](first), *others]
+        return operands
 
 
 Arrays: TypeAlias = list[Held]
@@ -146,9 +154,7 @@ class _Run:
 
         for step in program.steps:
             operands = [value(operand) for operand in step.operands]
-            for name in step.results[:1]:
-                if name in self.instead.operands:
-                    operands[0] = self.instead.operands[name](operands[0])
+            operands = self.instead.handed(step, operands)
             results = self.step(step, operands, program)
             for name, result in zip(step.results, results, strict=True):
                 result = self.instead.of(name, result)

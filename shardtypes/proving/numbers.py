@@ -46,15 +46,9 @@ def bytes_of(program: Program, sizes: Sizes) -> int:
             times = step.params["length"]
         else:
             times = 1
-        names = [
-            *step.results,
-            *(
-                name
-                for inner in step.inside
-                for one in inner.all_steps()
-                for name in one.results
-            ),
-        ]
+        names = list(step.results)
+        for inner in step.inside:
+            names += inner.made()
         each = 0
         for name in names:
             shape = getattr(program.types[name], "shape", ())

@@ -110,6 +110,11 @@ class Program:
     taken_apart: list[Step] = field(default_factory=list)
     placed: dict[Name, Any] = field(default_factory=dict)
 
+    def made(self) -> Iterator[Name]:
+        """What its steps make, inside loops and branches too."""
+        for step in self.all_steps():
+            yield from step.results
+
     def all_steps(self) -> Iterator[Step]:
         """Those inside loops and branches included, each after what it stands in."""
         for step in self.steps:

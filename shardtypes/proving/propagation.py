@@ -30,7 +30,7 @@ from shardtypes.proving.one_device import (
     name_of,
     number_in,
 )
-from shardtypes.proving.program import Constant, Name, Operand, Program, Step
+from shardtypes.proving.program import Constant, Name, Operand, Program, Step, shape_of
 from shardtypes.proving.random_draws import Drawn
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.rules import RULES, Case
@@ -97,7 +97,7 @@ def propagated(
     for number, (output, result) in enumerate(results):
         if isinstance(output, int) and output in run.returned:
             outputs[number] = run.returned[output]
-        elif _shape(output, many) != _shape(result, one):
+        elif shape_of(many, output) != shape_of(one, result):
             # constants of any length are alike, but not the same
             outputs[number] = None
     ends = [
@@ -341,7 +341,7 @@ class _Propagation:
         fact = facts.get(name, _NOTHING)
         if fact.state is None or fact.partner is None:
             raise NotExact("nothing is known of an operand")
-        region.known(name, fact.state, fact.partner, _shape(name, many))
+        region.known(name, fact.state, fact.partner, shape_of(many, name))
 
     def _follow(self, name: Name, many: Program, facts: _Facts, region: Region) -> None:
         """A part, or what has no relation, is computed from what it is made of, if that is near: parts of one value
@@ -389,7 +389,7 @@ class _Propagation:
         held = self.computed.get(operand)
         if held is None and operand in self.repeated:
             held = self.repeated[operand]
-            shape = _shape(operand, many)
+            shape = shape_of(many, operand)
             array = np.asarray(held.array)
             ones = (1,) * len(shape)
             apart = array.reshape(*array.shape, *ones)
@@ -458,7 +458,7 @@ class _Propagation:
         if not is_small(step, many, math.prod(self.sizes.values()) if own else 1):
             if (
                 step.primitive == "broadcast_in_dim"
-                and _shape(step.operands[0], many) == ()
+                and shape_of(many, step.operands[0]) == ()
             ):
                 self.repeated[step.results[0]] = given[0]
             return
@@ -513,8 +513,8 @@ class _Propagation:
                 self._looked_at(a, single.resolved(b), many, facts, single)
                 for a, b in zip(step.operands, other.operands, strict=True)
             ]
-            local = _shape(step.results[0], many)
-            whole = _shape(other.results[0], one)
+            local = shape_of(many, step.results[0])
+            whole = shape_of(one, other.results[0])
             site = lookups.Site(
                 step.primitive,
                 step.params,
@@ -576,7 +576,7 @@ class _Propagation:
         facts: _Facts,
         single: OneDevice,
     ) -> lookups.Operand:
-        shape = _shape(operand, many)
+        shape = shape_of(many, operand)
         state = self._fact(operand, other, facts, single)
         name = operand if isinstance(operand, int) else None
         if isinstance(operand, int) and facts[operand].partner == other:
@@ -644,19 +644,19 @@ class _Propagation:
             if step.primitive in ("mul", "div"):
                 state = _scaled(state, step)
             else:
-                shapes = [_shape(step.results[0], many)]
+                shapes = [shape_of(many, step.results[0])]
                 case = Case(
                     step.primitive,
                     params,
                     params,
                     [state],
-                    [_shape(step.operands[0], many)],
+                    [shape_of(many, step.operands[0])],
                     shapes,
                     [state.whole],
                     self.sizes,
                 )
                 (state,) = RULES[step.primitive](case)
-            state = checked(state, _shape(step.results[0], many), self.sizes)
+            state = checked(state, shape_of(many, step.results[0]), self.sizes)
         except Unknown:
             return False
         facts[step.results[0]] = _Fact(state, fact.partner)
@@ -764,7 +764,7 @@ class _Propagation:
     def _ruled(
         self, step: Step, other: Step, states: list[State], many: Program, one: Program
     ) -> list[State]:
-        shapes = [_shape(operand, many) for operand in step.operands]
+        shapes = [shape_of(many, operand) for operand in step.operands]
         results = [tuple(many.types[name].shape) for name in step.results]
         wholes = [tuple(one.types[name].shape) for name in other.results]
         case = Case(
@@ -848,7 +848,7 @@ class _Propagation:
             (*mine, *more)
             for mine, more in zip(state.dims, step.params["dims"], strict=True)
         )
-        whole = _shape(other.results[0], one)
+        whole = shape_of(one, other.results[0])
         found = State(whole, dims, state.parts, state.factor, state.uniform, state.zero)
         return checked(found, tuple(many.types[name].shape), self.sizes)
 
@@ -885,11 +885,11 @@ class _Propagation:
         if len(set(named)) != len(named):
             raise Unknown("sharded, but returned as replicated")
         parts = tuple(pair for pair in state.parts if pair[0] not in own)
-        whole = _shape(other.results[0], one)
+        whole = shape_of(one, other.results[0])
         found = State(
             whole, tuple(dims), parts, state.factor, state.uniform, state.zero
         )
-        local = _shape(step.results[0], many)
+        local = shape_of(many, step.results[0])
         return checked(settled(found, local), local, self.sizes)
 
     # --- loops and branches --------------------------------------------------------------------------------------
@@ -1045,12 +1045,6 @@ def _is_plain(case: Case) -> bool:
         "axes" in case.params and case.primitive.startswith("p")
     ) or "axis_name" in case.params
     return operands and not collective and list(case.results) == list(case.wholes)
-
-
-def _shape(operand: Operand, program: Any) -> tuple[int, ...]:
-    if isinstance(operand, Constant):
-        return tuple(np.shape(operand.value))
-    return tuple(program.types[operand].shape)
 
 
 def _floats(step: Step, program: Program) -> bool:

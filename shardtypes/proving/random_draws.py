@@ -34,7 +34,7 @@ Drawn = Mapping[Name, tuple[State, Name]]
 
 _MOST_BYTES = 10_000_000
 _DRAWS = frozenset({"random_bits"})
-ALIKE = (0.3, 0.55, 0.85)
+_ALIKE = (0.3, 0.55, 0.85)
 """Shares of the largest number: one for each draw of the arguments."""
 
 
@@ -95,8 +95,7 @@ def _made_by(step: Step) -> Iterator[Name]:
     """What a step makes, and what is made inside of it."""
     yield from step.results
     for program in step.inside:
-        for inner in program.all_steps():
-            yield from inner.results
+        yield from program.made()
 
 
 def taken(
@@ -131,7 +130,7 @@ def alike(program: Program, names: Collection[Name]) -> list[dict[Name, Held]]:
     """For each draw of the arguments, random numbers that are all the same: in whatever order, for whichever row."""
     rounds = _rounds(program)
     found = []
-    for share in ALIKE:
+    for share in _ALIKE:
         bits: dict[Name, Held] = {}
         for name in names:
             aval = program.types[name]

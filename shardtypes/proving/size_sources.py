@@ -12,17 +12,13 @@ _DEEPEST = 6
 """Names that stand for names that stand for names."""
 _COUNTS = frozenset({"device_count", "local_device_count"})
 _DEVICES = frozenset({"devices", "local_devices"})
-_MESHES = frozenset(
-    {
-        "Mesh",
-        "AbstractMesh",
-        "make_mesh",
-        "get_mesh",
-        "get_abstract_mesh",
-        "get_concrete_mesh",
-    }
-)
 _MESH_TYPES = frozenset({"Mesh", "AbstractMesh"})
+_MESHES = _MESH_TYPES | {
+    "make_mesh",
+    "get_mesh",
+    "get_abstract_mesh",
+    "get_concrete_mesh",
+}
 _UNREAD = ast.Constant(None)
 
 
