@@ -170,10 +170,13 @@ def together(results: Results) -> str:
     by_linter, by_test = results.catches[LINTER], results.catches[TEST_RUN]
     linted = {key for key, one in by_linter.items() if one.anywhere}
     tested = {key for key, one in by_test.items() if one.anywhere}
-    near = {key for key, one in (by_linter | by_test).items() if one.near}
+    caught = by_linter | by_test
+    place = {key for key, one in caught.items() if one.place}
+    near = {key for key, one in caught.items() if one.near}
     rows = [
-        "| silent mistakes | | the linter | a test run, of the others | together | in place, near, or named |",
-        "|---|---|---|---|---|---|",
+        "| silent mistakes | | the linter | a test run, of the others | together"
+        " | in the changed statement | there, near, or named |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, mistakes in groups.items():
         others = [one for one in mistakes if one.key not in linted]
@@ -181,6 +184,7 @@ def together(results: Results) -> str:
             _share(mistakes, linted),
             _share(others, tested),
             _share(mistakes, linted | tested),
+            _share(mistakes, place),
             _share(mistakes, near),
         ]
         rows.append(f"| {name} | {len(mistakes)} | {' | '.join(shares)} |")

@@ -96,6 +96,7 @@ NESTED = {
 }
 
 
+@pytest.mark.long
 def test_derivatives_of_derivatives_are_those_of_jax(tmp_path: Path) -> None:
     wanted = in_jax(tmp_path, NESTED, NUMBERS)
     for name, text in NESTED.items():

@@ -203,6 +203,7 @@ def test_that_all_begin_together():
 
 
 @pytest.mark.once
+@pytest.mark.long
 def test_all_processes_begin_each_test_together(
     pytester: pytest.Pytester, run_anew: Run
 ) -> None:
