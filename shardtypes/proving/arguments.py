@@ -20,6 +20,9 @@ from shardtypes.proving.state import State
 Draws: TypeAlias = list[list[Any]]
 """Arguments that are drawn, several times."""
 
+LARGEST_DRAWN = 3
+"""Of integers of which nothing is known but their dtype."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -84,6 +87,17 @@ def _taken_apart(program: Program) -> Iterator[tuple[int, Step]]:
         (operand,) = step.operands
         if isinstance(operand, int) and operand in numbers:
             yield numbers[operand], step
+
+
+def parts_of(program: Program) -> dict[int, int]:
+    """Into how many parts devices divide dimensions of arguments, by their sizes."""
+    found: dict[int, int] = {}
+    for number, step in _taken_apart(program):
+        shape = program.types[program.inputs[number]].shape
+        for size, axes in zip(shape, step.params["dims"], strict=True):
+            parts = math.prod(step.params["sizes"][axis] for axis in axes)
+            found[size] = math.lcm(found.get(size, 1), parts)
+    return found
 
 
 def entries(
@@ -225,7 +239,7 @@ def _drawn(example: Any, rng: np.random.Generator) -> Any:
             if values.size:
                 return rng.choice(values, shape).astype(dtype)
             return np.asarray(example)
-        return rng.integers(0, 4, shape).astype(dtype)
+        return rng.integers(0, LARGEST_DRAWN + 1, shape).astype(dtype)
     if known:
         values = np.asarray(example, np.float64).ravel()
     else:
@@ -253,6 +267,28 @@ def _keys(example: Any, rng: np.random.Generator) -> Any:
     flat = jnp.asarray(seeds.ravel(), jnp.uint32)
     keys = jax.vmap(jax.random.key)(flat)
     return jnp.reshape(keys, example.shape)
+
+
+def cut(arrays: Sequence[Any], shapes: Sequence[Sequence[int]]) -> list[Any]:
+    """The first entries of arguments, as many as other shapes have."""
+    found = []
+    for array, shape in zip(arrays, shapes, strict=True):
+        if isinstance(array, jax.ShapeDtypeStruct):
+            found.append(jax.ShapeDtypeStruct(shape, array.dtype))
+        else:
+            corner = tuple(slice(size) for size in shape)
+            found.append(array[corner])
+    return found
+
+
+def largest_index(array: Any) -> int:
+    """The largest entry of an argument that may be an index, -1 of others."""
+    if not jnp.issubdtype(array.dtype, jnp.signedinteger):
+        return -1
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return LARGEST_DRAWN
+    entries = np.asarray(array)
+    return int(entries.max(initial=-1))
 
 
 def states(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from shardtypes.proving.relation import Sizes
@@ -13,6 +14,8 @@ PRIME = 3
 """By which sizes grow: no power of two, as sizes in programs are."""
 _MOST = 8
 """Sizes that are tried one by one."""
+_LEAST = 4
+"""No size becomes smaller than this, so that each device has several of what is sharded."""
 
 
 def other_meshes(sizes: Sizes) -> list[dict[str, int]]:
@@ -42,23 +45,86 @@ def larger(
 ) -> Shapes | None:
     """Shapes in which as many sizes as the program bears are ``factor`` times as large, those that are equal together;
     None where it bears no other. ``can_be`` says whether the program takes arguments of some shapes."""
-    sizes = {size for shape in shapes for size in shape if size > 1}
-    together = _grown(shapes, sizes, factor)
-    if not sizes or can_be(together):
-        return together if sizes else None
-    free: set[int] = set()
-    for size in sorted(sizes, reverse=True)[:_MOST]:
-        if can_be(_grown(shapes, free | {size}, factor)):
-            free.add(size)
-    if free:
-        return _grown(shapes, free, factor)
+    grown = {size: [size * factor] for size in _sizes(shapes)}
+    return _changed(shapes, grown, can_be)
+
+
+def smaller(
+    shapes: Shapes,
+    parts: Mapping[int, int],
+    unit: int,
+    indices: Iterable[int],
+    can_be: Callable[[Shapes], bool],
+) -> Shapes | None:
+    """Shapes in which as many sizes as the program bears are small, those that are equal together; None where it bears
+    no other.
+
+    Args:
+        shapes: Those of the arguments.
+        parts: Into how many parts sizes are divided among devices.
+        unit: The number of devices: what sizes share with it is kept where the program bears nothing less.
+        indices: The largest entries of arguments that may be indices, which must not leave a dimension.
+        can_be: As above.
+    """
+    sizes = sorted(_sizes(shapes))
+    few = _shrunk(sizes, indices, lambda size: parts.get(size, 1))
+    more = _shrunk(sizes, indices, lambda size: math.gcd(size, unit))
+    options = {}
+    for size in sizes:
+        both = []
+        for shrunk in (few, more):
+            if size in shrunk:
+                both.append(shrunk[size])
+        if both:
+            options[size] = both
+    return _changed(shapes, options, can_be)
+
+
+def _shrunk(
+    sizes: Sequence[int], indices: Iterable[int], step_of: Callable[[int], int]
+) -> dict[int, int]:
+    """Small sizes for larger ones, all of them different, and multiples of their steps."""
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for size in sizes:
+        step = step_of(size)
+        small = 2 * step
+        while small < _LEAST or small in taken:
+            small += step
+        cuts = any(small <= index < size for index in indices)
+        if small < size and not cuts:
+            found[size] = small
+        taken.add(found.get(size, size))
+    return found
+
+
+def _sizes(shapes: Shapes) -> set[int]:
+    return {size for shape in shapes for size in shape if size > 1}
+
+
+def _changed(
+    shapes: Shapes,
+    options: Mapping[int, Sequence[int]],
+    can_be: Callable[[Shapes], bool],
+) -> Shapes | None:
+    """Shapes with as many other sizes as the program bears: the first options of all, or one after the other."""
+    if not options:
+        return None
+    firsts = {size: others[0] for size, others in options.items()}
+    together = _with_sizes(shapes, firsts)
+    if can_be(together):
+        return together
+    chosen: dict[int, int] = {}
+    for size in sorted(options, reverse=True)[:_MOST]:
+        for other in options[size]:
+            more = {**chosen, size: other}
+            if can_be(_with_sizes(shapes, more)):
+                chosen = more
+                break
+    if chosen:
+        return _with_sizes(shapes, chosen)
     return None
 
 
-def _grown(
-    shapes: Sequence[Sequence[int]], chosen: Collection[int], factor: int
-) -> Shapes:
-    return tuple(
-        tuple(size * factor if size in chosen else size for size in shape)
-        for shape in shapes
-    )
+def _with_sizes(shapes: Sequence[Sequence[int]], others: Mapping[int, int]) -> Shapes:
+    return tuple(tuple(others.get(size, size) for size in shape) for shape in shapes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,22 +15,26 @@ from jax.tree_util import KeyPath
 
 from shardtypes.lang.messages import axes_text
 from shardtypes.mesh_dependence import dependence_of
+from shardtypes.messages import array_text
 from shardtypes.proving.alignment import aligned
 from shardtypes.proving.arguments import (
     Draws,
     Layout,
     as_shards,
     carried,
+    cut,
     draws,
     entries,
+    largest_index,
     layouts,
+    parts_of,
     rows_of,
     states,
 )
 from shardtypes.proving.blame import blamed
 from shardtypes.proving.calls import Call
 from shardtypes.proving.difference import difference
-from shardtypes.proving.elsewhere import PRIME, Shapes, larger, other_meshes
+from shardtypes.proving.elsewhere import PRIME, Shapes, larger, other_meshes, smaller
 from shardtypes.proving.evaluation import Unevaluated
 from shardtypes.proving.fewer_devices import fewer, in_groups
 from shardtypes.proving.garbage import rarely_collected
@@ -50,7 +55,7 @@ from shardtypes.proving.observed import Host, observed
 from shardtypes.proving.on_purpose import certainly_wrong
 from shardtypes.proving.program import Constant, Name, Program, Step, shape_of
 from shardtypes.proving.propagation import Proved, propagated
-from shardtypes.proving.purposes import Purpose, Purposes
+from shardtypes.proving.purposes import MEANT_BY_REFERENCE, Purpose, Purposes
 from shardtypes.proving.random_draws import drawn_in, related_draws
 from shardtypes.proving.readings import Reading, Readings
 from shardtypes.proving.relation import Sizes
@@ -110,7 +115,10 @@ def prove(
 
 
 def prove_call(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mesh: Any
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    mesh: Any,
 ) -> Proof:
     """The same of a call, where parameters may have any names."""
     return _proved(f, Call.of(f, args, kwargs, False), mesh)
@@ -136,7 +144,10 @@ def _proved(
 
 
 def follow(
-    f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], mesh: Any
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    mesh: Any,
 ) -> Intermediates:
     """How the arrays of a call that maps over devices move over the mesh, as far as it is proved; empty where nothing
     is mapped. Nothing is run. Raises what the function raises on the mesh."""
@@ -275,6 +286,8 @@ class _Judged:
         began = time.thread_time()
         found = self._verdict(mesh_dependent)
         took = time.thread_time() - began
+        if found.ok is None and self.is_large and not mesh_dependent:
+            return self._with_smaller(found)
         is_open = not found.ok and not found.agrees
         if is_open and self.reference is None and not mesh_dependent:
             allowed = max(_SECONDS, 2 * took)
@@ -287,7 +300,26 @@ class _Judged:
             else:
                 found = self._with_entries(found)
                 found = self._with_written_sizes(found)
-        return replace(found, shapes=_shapes(self.call.arrays))
+        found = replace(found, shapes=_shapes(self.call.arrays))
+        if found.ok is None and self.is_large and not mesh_dependent:
+            return self._with_smaller(found)
+        return found
+
+    def _with_smaller(self, found: Proof) -> Proof:
+        """What is said of a program that is too large to be run in numbers, where it can be run for smaller arguments:
+        what is refuted for those is refuted."""
+        judged = self._for_smaller()
+        if judged is None:
+            return found
+        small = judged.verdict(None)
+        whom = f"for smaller arguments, {_some_of(judged.call.arrays)}"
+        if small.ok is False:
+            return replace(small, reason=f"{small.reason}, {whom}")
+        if not small.ok and not small.agrees:
+            return found
+        with_whom = judged._with_whom()
+        reason = f"{found.reason}; {whom}, the numbers agree {with_whom}"
+        return replace(found, reason=reason, agrees=True, shapes=small.shapes)
 
     def _like(self, one: Traced | None) -> _Judged:
         """The same question beside another program."""
@@ -362,25 +394,60 @@ class _Judged:
     def _for_larger(self) -> _Judged | None:
         """The question for larger arguments, on a mesh on which these sizes are no others' multiples."""
         mesh = dict.fromkeys(self.sizes, PRIME)
-        traces: dict[Shapes, tuple[Call, Traced]] = {}
+        least = PRIME ** len(mesh)
+        return self._for_shapes(
+            mesh, lambda own, can_be: larger(own, least, can_be), _of_shapes
+        )
+
+    def _for_smaller(self) -> _Judged | None:
+        """The question for arguments that are so much smaller that they can be run in numbers."""
+        if self.groups:
+            return None
+        unit = math.prod(self.sizes.values())
+        indices = [largest_index(array) for array in self.call.arrays]
+        parts = parts_of(self.many.program)
+        judged = self._for_shapes(
+            self.sizes,
+            lambda own, can_be: smaller(own, parts, unit, indices, can_be),
+            cut,
+        )
+        if judged is None or judged.is_large:
+            return None
+        return judged
+
+    def _for_shapes(
+        self,
+        mesh: Sizes,
+        choose: Callable[[Shapes, Callable[[Shapes], bool]], Shapes | None],
+        made: Callable[[Sequence[Any], Shapes], list[Any]],
+    ) -> _Judged | None:
+        """The question on a mesh for arguments of other shapes, of those that the program bears; None where it bears
+        none."""
+        found: dict[Shapes, _Judged] = {}
 
         def can_be(shapes: Shapes) -> bool:
-            call = replace(self.call, arrays=_of_shapes(self.call.arrays, shapes))
-            try:
-                traces[shapes] = (
-                    call,
-                    _on_one(call, self.places, self.sizes, self.context),
-                )
-            except Exception:  # noqa: BLE001 - the user's program, for sizes that it may not be for
-                return False
-            return self._on(mesh, *traces[shapes]) is not None
+            arrays = made(self.call.arrays, shapes)
+            call = replace(self.call, arrays=arrays)
+            one = None
+            if self.one is not None:
+                alone = _try_on_one(call, self.places, self.sizes, self.context)
+                if isinstance(alone, Exception):
+                    return False
+                one = alone
+            judged = self._on(mesh, call, one)
+            if judged is not None:
+                found[shapes] = judged
+            return judged is not None
 
-        own = _shapes(self.call.arrays)
-        least = PRIME ** len(mesh)
-        shapes = larger(own, least, can_be)
+        shapes = choose(_shapes(self.call.arrays), can_be)
         if shapes is None:
             return None
-        return self._on(mesh, *traces[shapes])
+        return found[shapes]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the program is too large to be run in numbers."""
+        return bytes_of(self.many.program, self.sizes) > MOST_BYTES
 
     def _verdict(self, mesh_dependent: str | None) -> Proof:
         on = mesh_text(self.sizes)
@@ -398,7 +465,7 @@ class _Judged:
         proved = self._proved()
         if proved is not None and self.reference is None:
             found = self._told(proved)
-            if found.ok or bytes_of(self.many.program, self.sizes) > MOST_BYTES:
+            if found.ok or self.is_large:
                 return found
         apart = self.many.mapped - _crossed(self.many.program)
         if apart and self.reference is None:
@@ -408,7 +475,7 @@ class _Judged:
                 f"nothing crosses devices along {axes}: each computes on its own rows",
                 self.sizes,
             )
-        if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
+        if self.is_large:
             return Proof(
                 None,
                 f"too large to be run in numbers on {on}: give smaller examples",
@@ -451,11 +518,7 @@ class _Judged:
         proved = self._proved()
         claims = {} if proved is None else proved.claims
         walk = None
-        if (
-            with_numbers
-            and self.one is not None
-            and bytes_of(self.many.program, self.sizes) <= MOST_BYTES
-        ):
+        if with_numbers and self.one is not None and not self.is_large:
             try:
                 given = self._on_devices()
                 walk = self._walk(given.many, given.ones, self.readings.in_order)
@@ -561,7 +624,7 @@ class _Judged:
 
     def with_state_as_shards(self) -> _Judged | None:
         """The same, if it can be run on simulated devices."""
-        if bytes_of(self.many.program, self.sizes) > MOST_BYTES:
+        if self.is_large:
             return None
         try:
             return self._state_as_shards(self._on_devices().found)
@@ -851,6 +914,8 @@ class _Judged:
         names = [output for output in outputs if isinstance(output, int)]
         purposes = self._purposes(walk)
         reasons = [purposes.found[name] for name in names if name in purposes.found]
+        if self.reference is not None:
+            reasons = [one for one in reasons if one.kind not in MEANT_BY_REFERENCE]
         why = next(iter(reasons), None)
         if why is None:
             return Proof(
@@ -946,8 +1011,7 @@ class _Judged:
         """What is said where one device tells nothing: beside meshes with one device along one axis and all along the
         others, where that tells more. No more is tried when the thread has run for so long."""
         axes = [axis for axis, size in self.sizes.items() if size > 1]
-        is_large = bytes_of(self.many.program, self.sizes) > MOST_BYTES
-        if len(axes) < 2 or self.many.mapped or self.groups or is_large:
+        if len(axes) < 2 or self.many.mapped or self.groups or self.is_large:
             return found
         try:
             given = self._on_devices()
@@ -1047,6 +1111,17 @@ def _of_shapes(arrays: Sequence[Any], shapes: Shapes) -> list[Any]:
         jax.ShapeDtypeStruct(shape, array.dtype)
         for array, shape in zip(arrays, shapes, strict=True)
     ]
+
+
+def _some_of(arrays: Sequence[Any]) -> str:
+    """``f32[4, 5], i32[4] and 20 more``."""
+    shown = []
+    for array in arrays[:4]:
+        dtype = str(array.dtype)
+        shown.append(array_text(dtype, array.shape))
+    text = ", ".join(shown)
+    left = len(arrays) - len(shown)
+    return f"{text} and {left} more" if left else text
 
 
 def _is_right(state: State | None) -> bool:

@@ -66,6 +66,8 @@ _PURPOSES = {
     "rounded": "each device rounds a part of its own ({place}), as a reduction of small integers does",
 }
 _KINDS = tuple(_PURPOSES)
+MEANT_BY_REFERENCE = ("entries", "indices", "picks")
+"""Kinds that are no excuse beside a reference, which has what devices should take."""
 
 
 class Purposes:
