@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_shardtypes.mapped_calls import Call, MappedCalls
+from pytest_shardtypes.dependences import files_behind
+from pytest_shardtypes.mapped_calls import Call, MappedCalls, unwrapped
 from pytest_shardtypes.summary import COULD_NOT_TELL, NOT_COMPARED
+from shardtypes import kept_verdicts
 from shardtypes._stats import uncounted
+from shardtypes.kept_verdicts import KeptVerdict
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.switches import enabled
 
@@ -32,6 +36,7 @@ class Proving:
         self.intermediates: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._follows = follows
         self._root = root
+        self._kept: list[KeptVerdict] = []
         self._made: Counter[str] = Counter()
         self._compared_before: set[str] = set()
 
@@ -88,9 +93,39 @@ class Proving:
             verdict if longrepr is None else f"{verdict}: {text}"
         )
         vars(report)["shardtypes_call"] = name if number == 1 else f"{name}[{number}]"
+        vars(report)["shardtypes_kept"] = self._to_keep(
+            call, shown, line, verdict, proof
+        )
         if proof is not None and self._follows:
             vars(report)["shardtypes_intermediates"] = self._rows(proof)
         return report
+
+    def _to_keep(
+        self, call: Call, file: str, line: int, verdict: str, proof: Proof | None
+    ) -> dict[str, Any]:
+        """What editors may show above the function."""
+        function = unwrapped(call.function)
+        culprit = ""
+        if proof is not None and proof.ok is False and proof.culprit is not None:
+            culprit = str(proof.culprit.place)
+        kept = KeptVerdict(
+            Path(file).as_posix(),
+            getattr(function, "__qualname__", "").replace("<locals>.", ""),
+            line,
+            verdict,
+            culprit=culprit,
+            read=files_behind(function, self._root),
+        )
+        return asdict(kept)
+
+    def keep(self, folder: Path) -> None:
+        """Keep what was said of functions in a folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self._kept:
+            kept_verdicts.write(folder, self._kept, self._root)
 
     def _rows(self, proof: Proof) -> list[list[str]]:
         with self.calls.paused(), enabled(False), uncounted():
@@ -117,6 +152,9 @@ class Proving:
             rows = getattr(report, "shardtypes_intermediates", ())
             if rows:
                 self.intermediates[name] = tuple(tuple(row) for row in rows)
+        kept = getattr(report, "shardtypes_kept", None)
+        if kept is not None and kept["function"]:
+            self._kept.append(KeptVerdict(**kept))
 
     def pytest_report_teststatus(
         self, report: pytest.TestReport

@@ -244,6 +244,19 @@ class Run:
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
             output[_WORKER_KEY] = self._counted().to_json()
+        elif self.proving is not None:
+            self._keep_verdicts(self.proving)
+
+    def _keep_verdicts(self, proving: Proving) -> None:
+        """Keep what was proved or refuted in pytest's cache, for editors to show."""
+        cache = getattr(self.config, "cache", None)  # none with -p no:cacheprovider
+        if cache is None:
+            return
+        try:
+            proving.keep(cache.mkdir("shardtypes"))
+        except OSError as error:
+            warning = pytest.PytestCacheWarning(f"verdicts are not kept: {error}")
+            self.config.issue_config_time_warning(warning, stacklevel=2)
 
     def _counted(self) -> Coverage:
         """What this process and those that it started have counted, and the workers of xdist."""

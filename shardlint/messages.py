@@ -362,11 +362,23 @@ def worker_died() -> str:
     return "a worker process died before it had finished; run again with --jobs 1 to see where"
 
 
-def lens(collectives: Iterable[str], amount: str, wrong: Iterable[str]) -> str:
-    """``psum, all_gather: 4*B*M bytes from each device; found wrong: ST301``."""
+def sends(collectives: Iterable[str], amount: str) -> str:
+    """``psum, all_gather: 4*B*M bytes from each device``."""
     sent = f"{amount} bytes from each device" if amount else "bytes are not known"
-    found = f"; found wrong: {', '.join(wrong)}" if wrong else ""
-    return f"{', '.join(collectives)}: {sent}{found}"
+    return f"{', '.join(collectives)}: {sent}"
+
+
+def found_wrong(codes: Iterable[str]) -> str:
+    return f"found wrong: {', '.join(codes)}"
+
+
+def verdict_of_tests(verdict: str, culprit: str, is_current: bool) -> str:
+    """``refuted by the last test run, at model.py:14``."""
+    at = f", at {culprit}" if culprit else ""
+    when = "the last test run" if is_current else "a test run before the last change"
+    said = verdict if verdict in ("proved", "refuted") else f"{verdict},"
+    by = "by" if verdict in ("proved", "refuted") else "in"
+    return f"{said} {by} {when}{at}"
 
 
 def not_written(path: str, reason: str) -> str:

@@ -15,9 +15,13 @@ from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
 from shardlint.server.workspace import register_workspace
+from shardtypes.kept_verdicts import FOLDER, NAME
 
 #: Files whose changes outside of the editor matter.
-_WATCHED = ("**/*.py", "**/pyproject.toml", "**/shardlint.toml")
+_WATCHED = (
+    *("**/*.py", "**/pyproject.toml", "**/shardlint.toml"),
+    f"**/{(FOLDER / NAME).as_posix()}",
+)
 
 
 async def watch(server: Server) -> None:

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from shardtypes.kept_verdicts import FOLDER, read
+
 from .conftest import Run
 
 MODEL = """
@@ -100,6 +102,32 @@ def test_each_call_has_a_verdict(
             "*test_declared*: not compared: each device has units of its own",
         ]
     )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_verdicts_are_kept_for_editors(
+    project: None, run: Run, pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    """The worst of several calls; a run of a part leaves those of other functions."""
+    options = "--shardtypes", "--shardtypes-prove", "--no-shardtypes-trace"
+    run(*options, *workers)
+
+    def kept() -> dict[str, tuple[str, int, str]]:
+        found = {}
+        for one in read(pytester.path / FOLDER):
+            behind = {"model.py"} if one.file == "model.py" else {"model.py", one.file}
+            assert {*one.read} == behind
+            found[one.function] = one.verdict, one.calls, one.culprit
+        return found
+
+    first = kept()
+    assert first["right"] == ("proved", 1, "")
+    assert first["wrong"] == ("refuted", 1, "model.py:12")
+    assert first["mlp.body"] == ("refuted", 1, "model.py:12")
+    assert first["dropping"] == ("not compared", 1, "")
+    run(*options, "-k", "test_right or test_declared")
+    assert kept() == first
 
 
 @pytest.mark.once
