@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from shardtypes.kept_verdicts import digest
+from shardtypes.lang.kept_verdicts import digest
 
 _INSTALLED = {"site-packages", "dist-packages"}
 

@@ -13,9 +13,9 @@ import pytest
 from pytest_shardtypes.dependences import files_behind
 from pytest_shardtypes.mapped_calls import Call, MappedCalls, unwrapped
 from pytest_shardtypes.summary import COULD_NOT_TELL, NOT_COMPARED
-from shardtypes import kept_verdicts
 from shardtypes._stats import uncounted
-from shardtypes.kept_verdicts import KeptVerdict
+from shardtypes.lang import kept_verdicts
+from shardtypes.lang.kept_verdicts import KeptVerdict
 from shardtypes.mesh_dependence import dependence_of
 from shardtypes.switches import enabled
 

@@ -15,7 +15,7 @@ from shardlint.server.serving import Server
 from shardlint.server.shapes import register_shapes
 from shardlint.server.symbols import register_symbols
 from shardlint.server.workspace import register_workspace
-from shardtypes.kept_verdicts import FOLDER, NAME
+from shardtypes.lang.kept_verdicts import FOLDER, NAME
 
 #: Files whose changes outside of the editor matter.
 _WATCHED = (

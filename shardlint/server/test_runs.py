@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shardlint import messages
 from shardlint.server.documents import Document
-from shardtypes.kept_verdicts import FOLDER, digest, read
+from shardtypes.lang.kept_verdicts import FOLDER, digest, read
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from shardtypes.kept_verdicts import FOLDER, read
+from shardtypes.lang.kept_verdicts import FOLDER, read
 
 from .conftest import Run
 

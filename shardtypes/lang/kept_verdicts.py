@@ -41,7 +41,10 @@ class KeptVerdict:
 
     def still_holds(self, digest_of: Callable[[str], str]) -> bool:
         """Whether all files that it may depend on are as they were."""
-        return all(digest_of(file) == then for file, then in self.read.items())
+        for file, then in self.read.items():
+            if digest_of(file) != then:
+                return False
+        return True
 
 
 def digest(data: bytes) -> str:
@@ -62,17 +65,22 @@ def write(folder: Path, found: Iterable[KeptVerdict], root: Path) -> None:
     fresh: dict[tuple[str, str], KeptVerdict] = {}
     for one in found:
         key = one.file, one.function
-        fresh[key] = fresh[key].with_call(one) if key in fresh else one
+        if key in fresh:
+            fresh[key] = fresh[key].with_call(one)
+        else:
+            fresh[key] = one
     kept.update(fresh)
     rows = [asdict(one) for one in kept.values()]
-    text = json.dumps({"version": _VERSION, "functions": rows}, indent=1)
+    document = {"version": _VERSION, "functions": rows}
+    text = json.dumps(document, indent=1)
     (folder / NAME).write_text(text, "utf-8")
 
 
 def read(folder: Path) -> list[KeptVerdict]:
     """The verdicts that are kept in a folder; none where there is no file of ours."""
     try:
-        found = json.loads((folder / NAME).read_text("utf-8"))
+        text = (folder / NAME).read_text("utf-8")
+        found = json.loads(text)
         if found["version"] != _VERSION:
             return []
         return [KeptVerdict(**row) for row in found["functions"]]
