@@ -118,6 +118,13 @@ def size_in(value: Value | None) -> Size | None:
     return value.size if isinstance(value, IntValue) else None
 
 
+def is_unranked(value: Value) -> bool:
+    """Whether a value may be an array whose rank is not known."""
+    if isinstance(value, ArrayValue):
+        return value.dims is None
+    return isinstance(value, Unknown)
+
+
 def number_in(value: Value | None) -> int | None:
     """The number that a Python int is, where it is the same for all sizes; else None."""
     size = size_in(value)

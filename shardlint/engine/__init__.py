@@ -16,6 +16,7 @@ from shardlint.engine import (
     declared,
     enforcement,
     expected_errors,
+    learned_ranks,
     mutation,
     stale_states,
     statements,
@@ -57,6 +58,7 @@ from shardlint.values import (
     InstanceValue,
     Unknown,
     Value,
+    is_unranked,
     number_in,
 )
 from shardtypes.lang import Bindings, Facts, Size
@@ -413,6 +415,8 @@ class run:
             if it.view is not None:
                 value = change(entered(frame, it.view, value, region, param.name))
             frame.variables[param.name] = value
+        if any(map(is_unranked, frame.variables.values())):
+            learned_ranks.tell(it, frame, func)
         _speak_of_fields(frame)
         frame.facts = _constants(
             frame.facts,

@@ -9,6 +9,7 @@ from shardlint import ir, ops
 from shardlint.engine import (
     array_methods,
     classes,
+    learned_ranks,
     libraries,
     lists,
     matching,
@@ -136,16 +137,11 @@ def _call_expression(it: Interpreter, frame: Frame, expr: ir.Call) -> Value:
     name = _called(func)
     if name in traced_sizes.SIZED:
         traced_sizes.check(it, frame, expr, name)
-    return call(
-        it,
-        frame,
-        func,
-        args,
-        kwargs,
-        expr.at,
-        tuple(o.at for o in operands),
-        tuple(operands),
-    )
+    places = tuple(one.at for one in operands)
+    result = call(it, frame, func, args, kwargs, expr.at, places, tuple(operands))
+    if isinstance(func, FunctionValue):
+        learned_ranks.tell_caller(it, frame, func, (args, kwargs), operands)
+    return result
 
 
 def _called(func: Value) -> str:

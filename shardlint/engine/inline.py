@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shardlint import ir
-from shardlint.engine import containers, matching, mutation, objects
+from shardlint.engine import (
+    containers,
+    learned_ranks,
+    matching,
+    mutation,
+    objects,
+)
 from shardlint.engine.annotations import resolve
 from shardlint.engine.class_index import CONSTRUCTORS
 from shardlint.engine.frames import HELD, Frame
@@ -28,6 +34,7 @@ from shardlint.values import (
     StringValue,
     Unknown,
     Value,
+    is_unranked,
     number_in,
 )
 from shardlint.walking import nodes_of
@@ -226,6 +233,8 @@ def _bounded(
                 given = inner.variables.get(param.name, Unknown())
                 if matching.check(it, type_, given, inner.bindings, inner.facts, ""):
                     inner.bindings.rollback(mark)
+        if any(map(is_unranked, inner.variables.values())):
+            learned_ranks.tell(it, inner, func)
         ended = it.block(inner, node.body)
         results = inner.returned if ended else [*inner.returned, constant(None)]
         if not ended:

@@ -64,3 +64,110 @@ def test_what_is_learned_is_held_against_what_follows() -> None:
 def test_sizes_of_dimensions_that_were_not_known_get_names() -> None:
     body = "q, k = jnp.split(jnp.einsum('bi,ij->bj', x, y), 2, -1)\nb, d = q.shape\nreturn q.reshape(b, d, 2)"
     assert [event.code for event in analysed(body).found()] == ["ST206"]
+
+
+TOLD = {
+    "b, t, d = x.shape": 3,
+    "b, t, d = jnp.shape(x)": 3,
+    "y = x.transpose(0, 2, 1)": 3,
+    "y = x.transpose((1, 0))": 2,
+    "y = jnp.transpose(x, axes=(1, 0))": 2,
+    "y = jnp.einsum('ij,jk->ik', x, jnp.ones((2, 3))).sum(1)": 2,
+    "y = (x.transpose(1, 0) + 1, 2)": 2,
+    "assert x.ndim == 2": 2,
+    "assert len(x.shape) == 2 and x.ndim == 2": 2,
+    "assert not x.ndim != 2": 2,
+    "if x.ndim != 3:\n    raise ValueError": 3,
+    "if len(x.shape) != 3 or x.dtype == int:\n    raise ValueError": 3,
+    "assert x.shape == (2, 2)": 2,
+    "x = x.transpose(1, 0)": 2,
+    "if c:\n    y = x\nb, d = x.shape": 2,
+    "return x.transpose(1, 0)": 2,
+    "z = flipped(x)": 2,
+    "z = flipped(array=x)": 2,
+    "z = over(c, x)": 2,
+}
+
+
+@pytest.mark.parametrize("body", TOLD)
+def test_a_body_tells_the_ranks_of_its_parameters_from_the_first_line_on(
+    body: str,
+) -> None:
+    """JAX holds it: with any other rank the function fails."""
+    rank = TOLD[body]
+    helpers = (
+        "def flipped(array):\n    return array.transpose(1, 0)\n\n"
+        "def over(c, array):\n    return flipped(array) if array.ndim else flipped(array)\n\n"
+    )
+    if "over(" in body:
+        helpers = helpers.replace("flipped(array) if array.ndim else ", "")
+    lines = "".join(f"    {line}\n" for line in f"z = x * 2\n{body}".splitlines())
+    text = f"{HEADER}{helpers}def f(x, y, c):\n{lines}"
+    module = lower(text.encode(), "example", "example.py").module
+    seen = run(Project({"example": module}), module).it.seen
+    first = next(shown(value)[0] for found, value in seen.values() if found == "z")
+    assert first == f"array['{' '.join('_' * rank)}']"
+    names: dict[str, object] = {}
+    exec(compile(text, "example", "exec", dont_inherit=True), names)
+    for other in range(1, 5):
+        given = jnp.ones((2,) * other)
+        if other == rank:
+            names["f"](given, given, False)  # type: ignore[operator]
+            continue
+        with pytest.raises((TypeError, ValueError, AssertionError)):
+            names["f"](given, given, False)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if c:\n    return z\nb, t = x.shape",
+        "if c:\n    x = y\nb, t = x.shape",
+        "x = x[None]\nb, t = x.shape",
+        "for i in range(c):\n    b, t = x.shape",
+        "for i in range(c):\n    x.transpose(1, 0)",
+        "while c:\n    b, t = x.shape",
+        "w = x.transpose(1, 0) if c else x",
+        "w = c and x.transpose(1, 0)",
+        "w = c < 2 < x.transpose(1, 0)",
+        "w = [x.transpose(1, 0) for _ in y]",
+        "w = lambda: x.transpose(1, 0)",
+        "def g():\n    return x.transpose(1, 0)",
+        "class C:\n    w = x.transpose(1, 0)",
+        "try:\n    b, t = x.shape\nexcept ValueError:\n    pass",
+        "with c:\n    b, t = x.shape",
+        "match c:\n    case 1:\n        b, t = x.shape",
+        "*b, t = x.shape",
+        "b, t = x.shape[:2]",
+        "w = x.transpose(*y)",
+        "w = x.transpose(c)",
+        "w = x.transpose()",
+        "jnp = y\nw = jnp.transpose(x, (1, 0))",
+        "w = (x := y).transpose(1, 0)\nb, t = x.shape",
+        "if x.ndim == 2:\n    raise ValueError",
+        "if x.ndim != 2 and c:\n    raise ValueError",
+        "assert x.ndim == 2 or c",
+        "w = einops.rearrange(x, 'a b -> b a')",
+    ],
+)
+def test_nothing_is_told_by_what_not_every_call_does(body: str) -> None:
+    assert type_of(f"z = x * 2\n{body}") == "unknown"
+
+
+def test_what_a_function_wants_is_told_to_its_caller() -> None:
+    text = (
+        f"{HEADER}def heads(q):\n    b, t, h, d = q.shape\n    return q.reshape(b, t, h * d)\n\n"
+        "def f(make, x):\n    q = make(x)\n    heads(q)\n    z = q + 1\n    return z.sum(axis=4)\n"
+    )
+    module = lower(text.encode(), "example", "example.py").module
+    found = run(Project({"example": module}), module)
+    shapes = [shown(value)[0] for name, value in found.it.seen.values() if name == "z"]
+    assert shapes == ["array['_ _ _ _']"]
+    assert [event.code for event in found.found()] == ["ST208"]
+
+
+def test_an_axis_that_an_earlier_line_cannot_have() -> None:
+    """What a later line says of a parameter is held against the lines before it."""
+    body = "y = jnp.swapaxes(x, 1, 3)\nb, t, d = x.shape\nreturn y, b"
+    assert [event.code for event in analysed(body).found()] == ["ST208"]
+    assert analysed(body.replace("3", "2")).found() == []
