@@ -844,3 +844,36 @@ def annotated(count: int, files: int, is_difference: bool) -> str:
 
 def found_by_annotations(count: int) -> str:
     return f"{count} finding{'s' * (count != 1)} that the annotations make: each is a mistake, or an annotation to mend"
+
+
+def place_of_word(path: str, cell: int, line: int) -> str:
+    return f"{path}, cell {cell}, line {line}" if cell else f"{path}:{line}"
+
+
+def name_taken(name: str, new: str, place: str) -> str:
+    return (
+        f"{name!r} cannot be called {new!r}: that is another dimension at {place}, and both would be one size; "
+        "choose a name that is not used there, or rename the other one first"
+    )
+
+
+def name_of_number(name: str, new: str, place: str) -> str:
+    return (
+        f"{name!r} cannot be called {new!r}: that is a number at {place}, which would become its size; "
+        "choose another name"
+    )
+
+
+def name_in_other_string(name: str, place: str) -> str:
+    return (
+        f"{name!r} is also in the annotation at {place}, which is not one plain string on one line: "
+        "write it as one there, then rename"
+    )
+
+
+def name_in_damaged(name: str, place: str) -> str:
+    return f"{name!r} is also in the annotation at {place}, in code that does not parse: repair it, then rename"
+
+
+def name_in_closed_notebook(name: str, place: str) -> str:
+    return f"{name!r} is also in a notebook, at {place}: open that in the editor, then rename"

@@ -201,6 +201,27 @@ def opened(path: str, settings: Settings) -> Opened:
     return run.opened(source)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadProject:
+    """The files that were read, by module, in their project."""
+
+    project: Project
+    sources: Mapping[str, Source]
+
+
+def read_project(
+    path: Path, config: Config, overlay: Mapping[Path, bytes]
+) -> ReadProject:
+    """Read the whole project of a file, with the texts of ``overlay`` in place of its files, and check nothing."""
+    module_names.forget()
+    cache = Cache(config.root / config.cache_dir)
+    run = _Run(config, cache, overlay, Report())
+    beside = None
+    if config.project or config.source is not None:
+        beside = _walk(config.root, lambda folder: config)
+    return run.read_with([path, *overlay], beside)
+
+
 def _order(found: Diagnostic) -> tuple[object, str, str]:
     return notebooks.order(found.place), found.code, found.message
 
@@ -597,6 +618,21 @@ class _Run:
         if source.failure is None and source.summary is None:
             self._lower([source])  # it says nothing of arrays
         return source
+
+    def read_with(
+        self, paths: Iterable[Path], beside: Iterable[Path] | None
+    ) -> ReadProject:
+        """Read and lower files, and what matters of those beside."""
+        requested = []
+        for path in dict.fromkeys(paths):
+            source = self._read(path, required=False)
+            if source is not None:
+                requested.append(source)
+        self.lower_all(requested, self._read_around(beside))
+        sources = {
+            name: s for name, s in sorted(self.sources.items()) if s.summary is not None
+        }
+        return ReadProject(self._project(sources), sources)
 
     def opened(self, source: Source) -> Opened:
         """A file that was read, in its project."""

@@ -86,6 +86,9 @@ class Results:
 class Document:
     """One open document. All of its findings have places in the text as it is at present."""
 
+    #: The number of a cell among those of its notebook, from 1; 0 for a file.
+    cell: int = 0
+
     def __init__(self, path: Path, text: str, version: int | None) -> None:
         self.path = path
         self.shown = shown(path)
@@ -103,6 +106,16 @@ class Document:
         self.units = edited(self.units, self.lines)
         self._index()
         return [unit for unit in self.units if id(unit) not in before]
+
+    @property
+    def uri(self) -> str:
+        """What editors call it."""
+        return self.path.as_uri()
+
+    @property
+    def program(self) -> Sequence[Unit]:
+        """The units of the module that it is, or is a part of."""
+        return self.units
 
     def repair(self) -> None:
         """Look at the text as a whole, where parts do not parse by themselves."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from shardlint import messages
+from shardlint import decoding, messages
 from shardlint.addresses import rule_page
 from shardlint.config import ConfigError
 from shardlint.discovery import Discovery
@@ -21,6 +22,7 @@ from shardlint.rules import RuleError
 from shardlint.selection import UNPARSABLE, Selection
 from shardlint.server.checking import Answer, Request, settings_of
 from shardlint.server.documents import Document, Results, Snapshot
+from shardlint.server.named import Text
 from shardlint.server.preferences import Preferences, read
 from shardlint.server.quick import Fresh, Session
 from shardlint.server.worker import Worker
@@ -29,6 +31,8 @@ from shardtypes.lang.diagnostics import Diagnostic, Place
 
 #: Seconds of quiet before everything is checked anew, which a keystroke would end.
 _QUIET = 0.3
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -236,6 +240,30 @@ class Server(LanguageServer):
 
         task = asyncio.get_running_loop().create_task(begin())
         self._beginning[path] = task
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do some work beside what editors ask, and one at a time."""
+
+        def alone() -> T:
+            with self._at_work:
+                return work()
+
+        return await asyncio.to_thread(alone)
+
+    def texts(self, root: Path) -> dict[Path, list[Text]]:
+        """The documents of a project as they are now."""
+        found = {}
+        for path, document in self.documents.items():
+            if settings_of(path.parent).root == root:
+                found[path] = [Text.of(document)]
+        return found
+
+    def overlay(self, texts: Mapping[Path, Sequence[Text]]) -> dict[Path, bytes]:
+        """What these documents are for the linter."""
+        found = {}
+        for path, (text, *_) in texts.items():
+            found[path] = decoding.encoded(text.good)
+        return found
 
     # --- what is told ---------------------------------------------------------------------------------------------
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcContentModified, JsonRpcException
 
 from shardlint import decoding
 from shardlint.config import ConfigError
@@ -16,9 +16,11 @@ from shardlint.discovery import Discovery
 from shardlint.made_axes import MAX_FILES, made_axes
 from shardlint.server.checking import settings_of
 from shardlint.server.documents import Document
+from shardlint.server.named import At, words_at
 from shardlint.server.serving import Server
+from shardlint.server.sharing import Refused, Sharing
 from shardlint.server.units import Unit
-from shardlint.server.words import Word, dtypes_in, names_axes, words_of
+from shardlint.server.words import dtypes_in, names_axes, words_of
 
 #: The types of tokens, as editors know them: a dimension, a mesh axis, an axis that a partial sum is over.
 TOKENS = ("typeParameter", "enumMember", "event")
@@ -34,20 +36,6 @@ _ANNOTATION = re.compile(r"\w\[(?:[^\[\]]*,)?\s*[rbRB]?$")
 #: A call, or an argument, that may take the names of axes.
 _CALL = re.compile(r"([\w.]+)\(")
 _KEYWORD = re.compile(r"\b(?:spmd_)?axis_names?\s*=")
-
-
-@dataclass(frozen=True, slots=True)
-class At:
-    """A word of a document."""
-
-    document: Document
-    unit: Unit
-    word: Word
-
-    @property
-    def line(self) -> int:
-        """From 0, in the document."""
-        return self.document.start(self.unit) + self.word.line
 
 
 def register_symbols(server: Server) -> None:
@@ -73,21 +61,25 @@ def register_symbols(server: Server) -> None:
         return _location(server, (made or same)[0])
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
+    async def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
         found = _word_at(server, params.text_document.uri, params.position)
         if found is None:
             return []
-        return [_location(server, one) for one in _same(server, found)]
+        words = await _shared(server, found)
+        return [_location(server, one) for one in words]
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+    async def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         found = _word_at(server, params.text_document.uri, params.position)
-        if found is None or _IDENTIFIER.fullmatch(params.new_name) is None:
+        new = params.new_name
+        if found is None or _IDENTIFIER.fullmatch(new) is None:
             return None
+        if new == found.word.name:
+            return lsp.WorkspaceEdit(changes={})
         edits: dict[str, list[lsp.TextEdit]] = {}
-        for one in _same(server, found):
+        for one in await _shared(server, found, new):
             place = _location(server, one)
-            edit = lsp.TextEdit(place.range, params.new_name)
+            edit = lsp.TextEdit(place.range, new)
             own = edits.setdefault(place.uri, [])
             own.append(edit)
         return lsp.WorkspaceEdit(changes=edits)
@@ -108,17 +100,12 @@ def register_symbols(server: Server) -> None:
         return lsp.SemanticTokens(list(_tokens(server, document)))
 
 
-def _words(document: Document) -> Iterator[At]:
-    for unit, word in words_of(document.units):
-        yield At(document, unit, word)
-
-
 def _word_at(server: Server, uri: str, position: lsp.Position) -> At | None:
     document = server.of(uri)
     if document is None:
         return None
     column = server.column(document.lines, position)
-    for one in _words(document):
+    for one in words_at(document):
         word = one.word
         if one.line == position.line and word.column <= column <= word.end:
             return one
@@ -137,8 +124,37 @@ def _same(server: Server, found: At) -> Iterator[At]:
         yield from _named(document, wanted.name, is_axis=True)
 
 
+async def _shared(server: Server, found: At, new: str | None = None) -> Sequence[At]:
+    """Every word that means the same, in all scopes that share its name; those that become ``new`` with it."""
+    if found.word.is_axis:
+        return list(_same(server, found))
+    path = found.document.path
+    try:
+        config = settings_of(path.parent)
+        texts = server.texts(config.root)
+    except ConfigError:  # which the server tells
+        return list(_same(server, found))
+    overlay = server.overlay(texts)
+
+    def work() -> Sequence[At]:
+        sharing = Sharing(path, config, texts, overlay)
+        if new is None:
+            return sharing.words(found)
+        return sharing.renamed(found, new)
+
+    try:
+        words = await server.in_thread(work)
+    except Refused as error:
+        raise JsonRpcException(str(error), lsp.LSPErrorCodes.RequestFailed) from None
+    for each in texts.values():
+        if not all(text.is_current for text in each):
+            raise JsonRpcContentModified
+    # the linter does not analyse every file
+    return words or list(_same(server, found))
+
+
 def _named(document: Document, name: str, is_axis: bool) -> Iterator[At]:
-    for one in _words(document):
+    for one in words_at(document):
         word = one.word
         if word.name == name and word.is_axis == is_axis:
             yield one
@@ -183,14 +199,13 @@ def _location(server: Server, one: At) -> lsp.Location:
     word = one.word
     start = server.position(lines, line, word.column + 1)
     end = server.position(lines, line, word.end + 1)
-    uri = one.document.path.as_uri()
-    return lsp.Location(uri, lsp.Range(start, end))
+    return lsp.Location(one.document.uri, lsp.Range(start, end))
 
 
 def _tokens(server: Server, document: Document) -> Iterator[int]:
     """Five numbers a token: lines and characters after the one before, length, type, modifiers."""
     line = character = 0
-    for one in _words(document):
+    for one in words_at(document):
         place = _location(server, one).range
         start, end = place.start, place.end
         if start.line != line:
@@ -251,7 +266,7 @@ def _dimensions(document: Document, line: int) -> list[str]:
     for one in document.units:
         parsed = Unit(one.good, one.good, None, one.number)
         units.append(parsed)
-    for other, word in words_of(units):
+    for other, word in words_of(units, units):
         if word.kind != "dimension":
             continue
         everywhere[word.name] = None
@@ -272,7 +287,7 @@ def _axes(document: Document) -> Iterator[lsp.CompletionItem]:
     for other in made.meshes:
         for name, size in other.items():
             mesh.setdefault(name, size)
-    for _, word in words_of(document.units):
+    for _, word in words_of(document.program, document.program):
         if word.is_axis:
             mesh.setdefault(word.name, None)
     for name, size in mesh.items():

@@ -66,14 +66,27 @@ class Word:
         """Of a mesh, or a logical one."""
         return self.kind != "dimension"
 
+    def is_dimension(self, name: str) -> bool:
+        """Whether it is the dimension of that name."""
+        return self.name == name and not self.is_axis
 
-def words_of(units: Sequence[Unit]) -> Iterator[tuple[Unit, Word]]:
-    """All words of a document, with the units that they are in; of damaged units none."""
-    names = tuple(sorted(_imported(units).items()))
+
+def words_of(
+    units: Sequence[Unit], program: Sequence[Unit]
+) -> Iterator[tuple[Unit, Word]]:
+    """All words of a document, with the units that they are in; of damaged units none. What its names stand for is what
+    the ``program`` imports that it is a part of."""
+    names = tuple(sorted(_imported(program).items()))
     for unit in units:
         if unit.failure is None:
             for word in _words(unit.lines, names):
                 yield unit, word
+
+
+def is_stack(qualname: str) -> bool:
+    """Whether a name is that of ``Array``, which has dimensions in front of a type: ``Array["layers", T]``."""
+    home, _, last = qualname.partition(".")
+    return home in _OURS and last.rpartition(".")[2] == "Array"
 
 
 def dtypes_in(units: Sequence[Unit], module: str) -> list[str]:
@@ -177,12 +190,12 @@ class _Reading(ast.NodeVisitor):
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         written = _dotted(node.value)
-        form = array_form(_resolved(written, self._imported))
-        if form is not None:
-            shape = node.slice
-            if isinstance(shape, ast.Tuple) and shape.elts:
-                shape = shape.elts[-1]
-            self._read(shape)
+        qualname = _resolved(written, self._imported)
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if array_form(qualname) is not None and items:
+            self._read(items[-1])
+        if is_stack(qualname) and items:
+            self._read(items[0])
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
