@@ -124,9 +124,8 @@ def read(source: bytes, path: str) -> Notebook:
     for number, cell in enumerate(_cells(document), 1):
         if cell.get("cell_type") != "code":
             continue
-        text, removed = _without_margins(_source(cell))
+        bridged, removed = as_python(_source(cell))
         margins |= {line + index: width for index, width in removed.items()}
-        bridged = bridge(text)
         error = _error(bridged)
         if error is not None:
             message = messages.syntax(error.msg)
@@ -187,6 +186,12 @@ def _language(document: Mapping[str, Any]) -> str:
 def _source(cell: Mapping[str, Any]) -> str:
     text = cell.get("source", cell.get("input", ""))
     return "".join(map(str, text)) if isinstance(text, list) else str(text)
+
+
+def as_python(cell: str) -> tuple[str, dict[int, int]]:
+    """A cell as Python, line by line, and how many columns were taken away from which lines, from 0."""
+    text, removed = _without_margins(cell)
+    return bridge(text), removed
 
 
 def _without_margins(cell: str) -> tuple[str, dict[int, int]]:

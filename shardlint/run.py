@@ -43,7 +43,7 @@ from shardlint.sources import Modules, Source
 from shardlint.suppress import MARK
 from shardlint.syntax import UnparsableFile, check_syntax
 from shardlint.workers import State, analyse_one, each, lower_one
-from shardtypes.lang.diagnostics import Diagnostic, Place, Related
+from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
 
 Settings: TypeAlias = Callable[[Path], Config]
 """The settings in force in a folder."""
@@ -116,11 +116,13 @@ def check(
     dependents: bool = False,
     arrays: bool = False,
     progress: Tell | None = None,
+    cell_fixes: bool = False,
 ) -> Report:
     """Check every Python file and notebook under ``paths``. ``settings`` are those of all files, or what gives those of
     a folder. ``overlay`` gives the text of files that are not saved yet. Without ``around`` the project is not read
     beyond what the files import. With ``dependents`` the files of the project that use these are checked, too.
-    With ``arrays`` what expressions are that give some is told, too. ``progress`` is told how far the run is.
+    With ``arrays`` what expressions are that give some is told, too. ``progress`` is told how far the run is. With
+    ``cell_fixes`` findings in notebooks keep fixes that change their own cell.
 
     Raises:
         ConfigError: settings that cannot be used.
@@ -152,6 +154,7 @@ def check(
             report,
             progress,
             arrays,
+            cell_fixes,
         )
         beside: Iterable[Path] | None = None
         if any(path in (config.root, *config.root.parents) for path in whole):
@@ -246,8 +249,10 @@ class _Run:
         report: Report,
         progress: Tell | None = None,
         arrays: bool = False,
+        cell_fixes: bool = False,
     ) -> None:
         self.config = config
+        self.cell_fixes = cell_fixes
         self.progress = progress or _no_progress
         self.cache = cache
         self.overlay = overlay
@@ -427,13 +432,24 @@ class _Run:
         related = tuple(
             Related(in_cells(one.place, known), one.message) for one in found.related
         )
+        place = in_cells(found.place, known)
         fix = found.fix
-        if fix is not None and found.place.path in known:
-            self.report.fixable_notebooks.add(found.place.path)
-            fix = None
-        return replace(
-            found, place=in_cells(found.place, known), related=related, fix=fix
-        )
+        if fix is not None and place.cell:
+            self.report.fixable_notebooks.add(place.path)
+            fix = self._cell_fix(fix, place)
+        return replace(found, place=place, related=related, fix=fix)
+
+    def _cell_fix(self, fix: Fix, place: Place) -> Fix | None:
+        """A fix in a notebook, if it is wanted and changes nothing but the cell."""
+        if not self.cell_fixes:
+            return None
+        edits = []
+        for edit in fix.edits:
+            there = in_cells(edit.place, self.report.notebooks)
+            if (there.path, there.cell) != (place.path, place.cell):
+                return None
+            edits.append(Edit(there, edit.replacement))
+        return replace(fix, edits=tuple(edits))
 
     def _moved(self, one: ShownType) -> ShownType:
         return replace(one, place=in_cells(one.place, self.report.notebooks))

@@ -73,6 +73,7 @@ def answer(request: Request) -> Answer:
             overlay=overlay,
             show_types=not request.evaluate,
             around=False,
+            cell_fixes=True,
         )
     except (ConfigError, RuleError) as error:
         return Answer(problems=[str(error)], failed=True)

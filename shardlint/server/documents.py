@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 from shardlint import decoding
@@ -29,14 +30,16 @@ _Moving: TypeAlias = Callable[[Place], Place | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The lines of a document that were analysed, by unit: where each begins (from 0), its number, and its lines."""
+    """The lines of a document that were analysed, by unit: where each begins (from 0), its number, and its lines.
+    ``cell`` is the number of the cell that it was."""
 
     starts: tuple[int, ...]
     numbers: tuple[int, ...]
     lines: tuple[Lines, ...]
+    cell: int = 0
 
     @classmethod
-    def of(cls, units: Sequence[Unit]) -> Snapshot:
+    def of(cls, units: Sequence[Unit], cell: int = 0) -> Snapshot:
         """What is analysed of these units."""
         starts = []
         numbers = []
@@ -47,7 +50,7 @@ class Snapshot:
             numbers.append(unit.number)
             lines.append(unit.good)
             line += len(unit.good)
-        return cls(tuple(starts), tuple(numbers), tuple(lines))
+        return cls(tuple(starts), tuple(numbers), tuple(lines), cell)
 
     @property
     def text(self) -> str:
@@ -88,13 +91,15 @@ class Document:
 
     #: The number of a cell among those of its notebook, from 1; 0 for a file.
     cell: int = 0
+    #: The columns that lines (from 0) have in front of their Python, where they have any.
+    margins: Mapping[int, int] = MappingProxyType({})
 
     def __init__(self, path: Path, text: str, version: int | None) -> None:
         self.path = path
         self.shown = shown(path)
         self.version = version
         self.lines: list[str] = decoding.lines(text, keepends=True)
-        self.units = numbered(split(self.lines))
+        self.units = numbered(split(self._python()))
         self.known: dict[int, Known] = {}
         self._index()
 
@@ -103,9 +108,13 @@ class Document:
         before = set(map(id, self.units))
         self.lines = decoding.lines(text, keepends=True)
         self.version = version
-        self.units = edited(self.units, self.lines)
+        self.units = edited(self.units, self._python())
         self._index()
         return [unit for unit in self.units if id(unit) not in before]
+
+    def _python(self) -> list[str]:
+        """Its lines as Python."""
+        return self.lines
 
     @property
     def uri(self) -> str:
@@ -206,7 +215,9 @@ class Document:
         """A finding of an earlier snapshot in places of another one."""
 
         def place(at: Place) -> Place | None:
-            return _between(before.snapshot, now.snapshot, at, self.shown)
+            if not self._has(at, before.snapshot):
+                return at
+            return _between(before.snapshot, now.snapshot, at)
 
         return _with_places(found, place)
 
@@ -258,20 +269,24 @@ class Document:
 
     def now(self, known: Known, at: Place) -> Place | None:
         """Where a place of a snapshot is now; None where its lines were changed since. Other files' stay."""
-        if at.path != self.shown:
-            return at
         snapshot = known.snapshot
+        if not self._has(at, snapshot):
+            return at
         index = snapshot.unit_of(at.line)
         unit = self._units.get(snapshot.numbers[index])
         if unit is None:
             return None
         return _shifted(
-            at,
+            replace(at, cell=self.cell),
             snapshot.starts[index],
             snapshot.lines[index],
             self.start(unit),
             unit.lines,
         )
+
+    def _has(self, at: Place, snapshot: Snapshot) -> bool:
+        """Whether a place is one of this document, as it was called in a snapshot."""
+        return at.path == self.shown and at.cell == snapshot.cell
 
     def _index(self) -> None:
         self._starts: dict[int, int] = {}
@@ -288,16 +303,14 @@ def _said(found: Diagnostic) -> tuple[str, Place, str]:
     return found.code, found.place, found.message
 
 
-def _between(before: Snapshot, after: Snapshot, at: Place, path: str) -> Place | None:
-    if at.path != path:
-        return at
+def _between(before: Snapshot, after: Snapshot, at: Place) -> Place | None:
     index = before.unit_of(at.line)
     number = before.numbers[index]
     if number not in after.numbers:
         return None
     there = after.numbers.index(number)
     return _shifted(
-        at,
+        replace(at, cell=after.cell),
         before.starts[index],
         before.lines[index],
         after.starts[there],

@@ -66,7 +66,9 @@ class Lenses:
             self._server.workspace_code_lens_refresh(None)
 
     async def of(self, document: Document) -> list[lsp.CodeLens]:
-        """Those of one document."""
+        """Those of one document; of cells, which are no files, none."""
+        if document.cell:
+            return []
         texts: dict[int, list[str]] = {}
         for one in await self._sending(document.path):
             line = _line(document, one.function, one.line)

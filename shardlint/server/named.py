@@ -12,20 +12,34 @@ from shardlint.server.words import Word, words_of
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A word of a document: its ``line`` (from 0) there, and in what is analysed of it."""
+    """A word of a document: its ``line`` (from 0) there, and in what is analysed of it; ``margin`` is the number of
+    columns that what is analysed lacks in front."""
 
     document: Document
     unit: Unit
     word: Word
     line: int
     analysed: int
+    margin: int
+
+    @property
+    def column(self) -> int:
+        """From 0, in the document."""
+        return self.word.column + self.margin
+
+    @property
+    def end(self) -> int:
+        """The column behind it."""
+        return self.word.end + self.margin
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document as it was at one time: its units, and those of the whole program that it is a part of."""
+    """A document as it was at one time: its number as a cell, its units, and those of the whole program that it is a
+    part of."""
 
     document: Document
+    cell: int
     version: int | None
     units: Sequence[Unit]
     program: Sequence[Unit]
@@ -33,17 +47,19 @@ class Text:
     @classmethod
     def of(cls, document: Document) -> Text:
         """As it is now."""
-        return cls(document, document.version, document.units, document.program)
+        return cls(
+            document,
+            document.cell,
+            document.version,
+            document.units,
+            document.program,
+        )
 
     @property
     def is_current(self) -> bool:
         """Whether the document was not changed since."""
-        return self.document.version == self.version
-
-    @property
-    def good(self) -> str:
-        """What is analysed of it."""
-        return "".join(line for unit in self.units for line in unit.good)
+        document = self.document
+        return (document.version, document.cell) == (self.version, self.cell)
 
     def words(self) -> Iterator[At]:
         """All words, in order; of damaged units none."""
@@ -55,7 +71,10 @@ class Text:
             analysed += len(unit.good)
         for unit, word in words_of(self.units, self.program):
             line, analysed = starts[unit.number]
-            yield At(self.document, unit, word, line + word.line, analysed + word.line)
+            line += word.line
+            analysed += word.line
+            margin = self.document.margins.get(line, 0)
+            yield At(self.document, unit, word, line, analysed, margin)
 
     def is_damaged(self, line: int) -> bool:
         """Whether a line (from 0) of what is analysed is of a unit that does not parse now."""

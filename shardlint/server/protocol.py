@@ -19,7 +19,7 @@ from shardtypes.lang.kept_verdicts import FOLDER, NAME
 
 #: Files whose changes outside of the editor matter.
 _WATCHED = (
-    *("**/*.py", "**/pyproject.toml", "**/shardlint.toml"),
+    *("**/*.py", "**/*.ipynb", "**/pyproject.toml", "**/shardlint.toml"),
     f"**/{(FOLDER / NAME).as_posix()}",
 )
 
@@ -64,6 +64,18 @@ def serve(arguments: Sequence[str]) -> None:
     async def typing(params: lsp.DidChangeTextDocumentParams) -> None:
         await server.changed(params.text_document.uri)
 
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
+    async def notebook_opened(params: lsp.DidOpenNotebookDocumentParams) -> None:
+        server.arranged(params.notebook_document.uri)
+
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    async def notebook_changed(params: lsp.DidChangeNotebookDocumentParams) -> None:
+        server.arranged(params.notebook_document.uri)
+
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    async def notebook_closed(params: lsp.DidCloseNotebookDocumentParams) -> None:
+        server.put_away(params.notebook_document.uri)
+
     @server.feature(lsp.INITIALIZED)
     async def ready(_: lsp.InitializedParams) -> None:
         await watch(server)
@@ -83,6 +95,7 @@ def serve(arguments: Sequence[str]) -> None:
 
     for name in (
         lsp.TEXT_DOCUMENT_DID_SAVE,
+        lsp.NOTEBOOK_DOCUMENT_DID_SAVE,
         lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES,
     ):
         server.feature(name)(others)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from shardlint import decoding, messages
+from shardlint import messages
 from shardlint.addresses import rule_page
 from shardlint.config import ConfigError
 from shardlint.discovery import Discovery
 from shardlint.rules import RuleError
 from shardlint.selection import UNPARSABLE, Selection
+from shardlint.server.cells import Cell, Notebook, tags_of
 from shardlint.server.checking import Answer, Request, settings_of
 from shardlint.server.documents import Document, Results, Snapshot
 from shardlint.server.named import Text
@@ -34,6 +35,19 @@ _QUIET = 0.3
 
 T = TypeVar("T")
 
+
+class _Placed(Protocol):
+    @property
+    def place(self) -> Place: ...
+
+
+P = TypeVar("P", bound=_Placed)
+
+#: The documents that are cells.
+_NOTEBOOKS = lsp.NotebookDocumentFilterWithNotebook(
+    "jupyter-notebook", [lsp.NotebookCellLanguage("python")]
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,8 +55,16 @@ class Server(LanguageServer):
     """Tells at once what a change does to its own function, and after a pause what it does to everything else."""
 
     def __init__(self) -> None:
-        super().__init__("shardlint", version("shardtypes"))
+        super().__init__(
+            "shardlint",
+            version("shardtypes"),
+            notebook_document_sync=lsp.NotebookDocumentSyncOptions(
+                [_NOTEBOOKS], save=True
+            ),
+        )
         self.documents: dict[Path, Document] = {}
+        self.notebooks: dict[Path, Notebook] = {}
+        self._cells: dict[str, Cell] = {}
         self.preferences = Preferences()
         self._said: set[str] = set()
         self._worker = Worker()
@@ -58,7 +80,10 @@ class Server(LanguageServer):
     # --- changes --------------------------------------------------------------------------------------------------
 
     def of(self, uri: str) -> Document | None:
-        """The open document with a name, if it is one of Python."""
+        """The open document with a name, if it is one of Python: a file, or a cell of a notebook."""
+        cell = self._cells.get(uri)
+        if cell is not None:
+            return cell
         path = to_fs_path(uri)
         return self.documents.get(Path(path)) if path else None
 
@@ -85,6 +110,53 @@ class Server(LanguageServer):
             self.settle()
             for do in self._following:
                 do()
+
+    def arranged(self, uri: str) -> None:
+        """A notebook was opened, or it has other cells, or other text in them."""
+        path = to_fs_path(uri)
+        notebook = self.workspace.get_notebook_document(notebook_uri=uri)
+        if notebook is None or path is None or not path.endswith(".ipynb"):
+            return
+        own = self.notebooks.setdefault(Path(path), Notebook(Path(path)))
+        cells = []
+        for one in notebook.cells:
+            cell = self._cell(own, one)
+            if cell is not None:
+                cells.append(cell)
+        self._forget_cells(own.arrange(cells))
+        self.settle(_QUIET if own.is_known else 0.0)
+        own.is_known = True
+
+    def _cell(self, notebook: Notebook, about: lsp.NotebookCell) -> Cell | None:
+        """A cell as it is now, if it is one of Python."""
+        uri = about.document
+        text = self.workspace.get_text_document(uri)
+        if about.kind != lsp.NotebookCellKind.Code or text.language_id != "python":
+            return None
+        cell = self._cells.get(uri)
+        if cell is None:
+            cell = Cell(notebook, uri, text.source, text.version)
+            self._cells[uri] = cell
+        elif cell.version != text.version:
+            cell.change(text.source, text.version)
+        cell.tags = tags_of(about)
+        return cell
+
+    def put_away(self, uri: str) -> None:
+        """A notebook was closed: nothing is told of its cells any more."""
+        path = Path(to_fs_path(uri) or "")
+        notebook = self.notebooks.pop(path, None)
+        if notebook is not None:
+            self._forget_cells(notebook.cells)
+            self.settle()
+            for do in self._following:
+                do()
+
+    def _forget_cells(self, cells: Iterable[Cell]) -> None:
+        for cell in cells:
+            self._cells.pop(cell.uri, None)
+            gone = lsp.PublishDiagnosticsParams(cell.uri, [])
+            self.text_document_publish_diagnostics(gone)
 
     async def changed(self, uri: str) -> None:
         """A document has another text: its own function is checked at once, everything after a pause."""
@@ -171,13 +243,11 @@ class Server(LanguageServer):
 
     async def _settle(self, quiet: float) -> None:
         await asyncio.sleep(quiet)
-        for document in self.documents.values():
+        snapshots: dict[Document, Snapshot] = {}
+        for document in self.all_documents():
             document.repair()
-        snapshots = {
-            path: Snapshot.of(document.units)
-            for path, document in self.documents.items()
-        }
-        texts = {path: snapshot.text for path, snapshot in snapshots.items()}
+            snapshots[document] = Snapshot.of(document.units, document.cell)
+        texts = self.unsaved()
         for evaluate in (False, True):
             request = Request(texts, evaluate)
             try:
@@ -188,27 +258,27 @@ class Server(LanguageServer):
             self._take(snapshots, found, evaluate)
             if found.failed:
                 return
-            for path, snapshot in snapshots.items():
-                self._begin(path, snapshot, texts)
+            for document, snapshot in snapshots.items():
+                if not document.cell:
+                    self._begin(document.path, snapshot, texts)
 
     def _take(
-        self, snapshots: dict[Path, Snapshot], found: Answer, evaluated: bool
+        self, snapshots: dict[Document, Snapshot], found: Answer, evaluated: bool
     ) -> None:
         for problem in found.problems:
             self.say(problem)
         if found.failed:
             return
-        for path, snapshot in snapshots.items():
-            document = self.documents.get(path)
-            if document is None:
+        for document, snapshot in snapshots.items():
+            if self.of(document.uri) is not document:
                 continue
-            own = document.shown
+            own = document.shown, snapshot.cell
             before = self._diagnostics(document)
             results = Results(
-                [one for one in found.diagnostics if one.place.path == own],
-                [one for one in found.types if one.place.path == own],
-                [one for one in found.uses if one.place.path == own],
-                [one for one in found.proposals if one.place.path == own],
+                _placed(found.diagnostics, own),
+                _placed(found.types, own),
+                _placed(found.uses, own),
+                _placed(found.proposals, own),
                 evaluated,
             )
             document.take(snapshot, results)
@@ -253,17 +323,34 @@ class Server(LanguageServer):
     def texts(self, root: Path) -> dict[Path, list[Text]]:
         """The documents of a project as they are now."""
         found = {}
-        for path, document in self.documents.items():
+        for path in self.unsaved():
             if settings_of(path.parent).root == root:
-                found[path] = [Text.of(document)]
+                documents = self.documents_of(path)
+                found[path] = [Text.of(document) for document in documents]
         return found
 
-    def overlay(self, texts: Mapping[Path, Sequence[Text]]) -> dict[Path, bytes]:
-        """What these documents are for the linter."""
+    def unsaved(self) -> dict[Path, str]:
+        """What the files that are open are for the linter."""
         found = {}
-        for path, (text, *_) in texts.items():
-            found[path] = decoding.encoded(text.good)
+        for path, document in self.documents.items():
+            found[path] = Snapshot.of(document.units).text
+        for path, notebook in self.notebooks.items():
+            found[path] = notebook.source
         return found
+
+    def documents_of(self, path: Path) -> Sequence[Document]:
+        """The document that a file is open as, or the cells of a notebook, in order."""
+        notebook = self.notebooks.get(path)
+        if notebook is not None:
+            return notebook.cells
+        document = self.documents.get(path)
+        return [] if document is None else [document]
+
+    def all_documents(self) -> Iterator[Document]:
+        """All that is open."""
+        yield from self.documents.values()
+        for notebook in self.notebooks.values():
+            yield from notebook.cells
 
     # --- what is told ---------------------------------------------------------------------------------------------
 
@@ -274,7 +361,7 @@ class Server(LanguageServer):
         else:
             self.text_document_publish_diagnostics(
                 lsp.PublishDiagnosticsParams(
-                    document.path.as_uri(),
+                    document.uri,
                     self.diagnostics(document),
                     version=document.version,
                 )
@@ -308,7 +395,7 @@ class Server(LanguageServer):
     def _diagnostics(self, document: Document) -> list[Diagnostic]:
         found = list(document.findings())
         for line, column, message in document.failures:
-            place = Place(document.shown, line, column, line, column + 1)
+            place = Place(document.shown, line, column, line, column + 1, document.cell)
             found.append(Diagnostic(UNPARSABLE, "unparsable-file", message, place))
         if not document.failures or not _reports_unparsable(document.path):
             found = [one for one in found if one.code != UNPARSABLE]
@@ -318,14 +405,8 @@ class Server(LanguageServer):
         """A finding as the protocol has it."""
         related = []
         for other in found.related:
-            path = Path(other.place.path).absolute()
-            there = self.documents.get(path)
-            at = self.range(there.lines if there is not None else [], other.place)
-            related.append(
-                lsp.DiagnosticRelatedInformation(
-                    lsp.Location(path.as_uri(), at), other.message
-                )
-            )
+            place = self._location(other.place)
+            related.append(lsp.DiagnosticRelatedInformation(place, other.message))
         return lsp.Diagnostic(
             range=self.range(document.lines, found.place),
             message=found.message,
@@ -337,6 +418,15 @@ class Server(LanguageServer):
             source="shardlint",
             related_information=related or None,
         )
+
+    def _location(self, place: Place) -> lsp.Location:
+        """A place of any file."""
+        path = Path(place.path).absolute()
+        for document in self.documents_of(path):
+            if document.cell == place.cell:
+                at = self.range(document.lines, place)
+                return lsp.Location(document.uri, at)
+        return lsp.Location(path.as_uri(), self.range([], place))
 
     def range(self, lines: list[str], place: Place) -> lsp.Range:
         """A place in the editor's units: lines from 0, columns in the code units that were agreed on."""
@@ -375,6 +465,16 @@ class Server(LanguageServer):
             self.window_show_message(
                 lsp.ShowMessageParams(lsp.MessageType.Error, f"shardlint: {problem}")
             )
+
+
+def _placed(found: Sequence[P], own: tuple[str, int]) -> list[P]:
+    """What is in one document: a file, or a cell by its number."""
+    kept = []
+    for one in found:
+        place = one.place
+        if (place.path, place.cell) == own:
+            kept.append(one)
+    return kept
 
 
 def _reports_unparsable(path: Path) -> bool:

@@ -103,7 +103,7 @@ def _called(text: str) -> str | None:
 
 def _definition(document: Document, name: str) -> ast.FunctionDef | None:
     """The function of the document with a name, as it parsed last."""
-    for unit in document.units:
+    for unit in document.program:
         if unit.name == name:
             for node in _statements(unit.good):
                 if isinstance(node, ast.FunctionDef) and node.name == name:

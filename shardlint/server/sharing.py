@@ -189,16 +189,17 @@ class _File:
             self._nodes = []
         self._words: list[tuple[int, At]] = []
         for one in self._texts:
-            below = self._first_line(one.document)
+            below = self._first_line(one)
             for word in one.words():
                 self._words.append((below + word.analysed, word))
 
-    def _first_line(self, document: Document) -> int:
+    def _first_line(self, text: Text) -> int:
         """The line (from 1) of the program where a document begins."""
         notebook = self._source.notebook
-        if notebook is None or document.cell not in notebook.cells:
+        if notebook is None:
             return 1
-        return notebook.starts[notebook.cells.index(document.cell)]
+        index = notebook.cells.index(text.cell)
+        return notebook.starts[index]
 
     def hand_out(self, scopes: Sequence[Scope]) -> list[Scope]:
         """Give each scope of the file the words that are written in it, and in no scope inside of it. What is outside
@@ -251,7 +252,7 @@ class _File:
         if node is None:
             return False
         for text in self._texts:
-            line = node.lineno - self._first_line(text.document)
+            line = node.lineno - self._first_line(text)
             if text.is_damaged(line):
                 return True
         return False

@@ -106,8 +106,7 @@ def _word_at(server: Server, uri: str, position: lsp.Position) -> At | None:
         return None
     column = server.column(document.lines, position)
     for one in words_at(document):
-        word = one.word
-        if one.line == position.line and word.column <= column <= word.end:
+        if one.line == position.line and one.column <= column <= one.end:
             return one
     return None
 
@@ -134,7 +133,8 @@ async def _shared(server: Server, found: At, new: str | None = None) -> Sequence
         texts = server.texts(config.root)
     except ConfigError:  # which the server tells
         return list(_same(server, found))
-    overlay = server.overlay(texts)
+    unsaved = server.unsaved()
+    overlay = {path: decoding.encoded(unsaved[path]) for path in texts}
 
     def work() -> Sequence[At]:
         sharing = Sharing(path, config, texts, overlay)
@@ -162,14 +162,14 @@ def _named(document: Document, name: str, is_axis: bool) -> Iterator[At]:
 
 def _project(server: Server, found: At) -> Iterator[Document]:
     """The document, then the other files of its project that have the name in them."""
-    yield found.document
-    seen = {found.document.path}
-    for path in islice(_files(found.document.path), MAX_FILES):
-        if path in seen:
+    own = found.document.path
+    yield from server.documents_of(own)
+    for path in islice(_files(own), MAX_FILES):
+        if path == own:
             continue
-        document = server.documents.get(path)
-        if document is None:
-            document = _read(path, found.word.name)
+        opened = server.documents_of(path)
+        yield from opened
+        document = None if opened else _read(path, found.word.name)
         if document is not None:
             yield document
 
@@ -196,9 +196,8 @@ def _read(path: Path, name: str) -> Document | None:
 def _location(server: Server, one: At) -> lsp.Location:
     lines = one.document.lines
     line = one.line + 1
-    word = one.word
-    start = server.position(lines, line, word.column + 1)
-    end = server.position(lines, line, word.end + 1)
+    start = server.position(lines, line, one.column + 1)
+    end = server.position(lines, line, one.end + 1)
     return lsp.Location(one.document.uri, lsp.Range(start, end))
 
 
@@ -229,7 +228,7 @@ def _completions(
     line = document.lines[at.line][:column]
     typed = _ANNOTATING.search(line)
     if typed is not None:
-        for name in dtypes_in(document.units, typed["module"] or ""):
+        for name in dtypes_in(document.program, typed["module"] or ""):
             yield lsp.CompletionItem(name, kind=lsp.CompletionItemKind.Class)
         return
     found = _OPEN.match(line)
@@ -253,26 +252,24 @@ def _takes_axes(document: Document, before: str) -> bool:
     if _KEYWORD.search(before) is not None:
         return True
     called = _CALL.findall(before)
-    return any(names_axes(document.units, name) for name in called)
+    return any(names_axes(document.program, name) for name in called)
 
 
 def _dimensions(document: Document, line: int) -> list[str]:
     """The dimensions of the function or class around, then those of the file."""
-    unit = document.unit_at(line)
-    names: dict[str, None] = {}
-    everywhere: dict[str, None] = {}
+    program = list(document.program)
+    own = document.unit_at(line)
+    if own is not None:
+        program.insert(0, own)
     # of what does not parse now that which parsed last
     units = []
-    for one in document.units:
+    for one in program:
         parsed = Unit(one.good, one.good, None, one.number)
         units.append(parsed)
-    for other, word in words_of(units, units):
-        if word.kind != "dimension":
-            continue
-        everywhere[word.name] = None
-        if unit is not None and other.number == unit.number:
+    names: dict[str, None] = {}
+    for _, word in words_of(units, units):
+        if not word.is_axis:
             names[word.name] = None
-    names.update(everywhere)
     return list(names)
 
 

@@ -17,7 +17,7 @@ from pygls.uris import to_fs_path
 from shardlint import decoding, messages
 from shardlint.cache import digest
 from shardlint.server.checking import Answer, Request
-from shardlint.server.documents import Document, Snapshot
+from shardlint.server.documents import Document
 from shardlint.server.serving import Server
 from shardlint.server.worker import Worker
 from shardtypes.lang.diagnostics import Diagnostic
@@ -90,8 +90,7 @@ class WorkspaceFindings:
         self._found_any = False
         if not self._server.preferences.workspace_findings:
             return {}
-        documents = self._server.documents.items()
-        texts = {path: Snapshot.of(one.units).text for path, one in documents}
+        texts = self._server.unsaved()
         try:
             request = Request(texts, evaluate=True, folders=self._folders())
             answer = await self._worker.answer(request)
@@ -131,6 +130,6 @@ class WorkspaceFindings:
             document = Document(path, text, None)
             items = [self._server.diagnostic(document, one) for one in diagnostics]
             yield lsp.WorkspaceFullDocumentDiagnosticReport(uri, items, result_id=name)
-        opened = {path.as_uri() for path in self._server.documents}
+        opened = {path.as_uri() for path in self._server.unsaved()}
         for uri in known.keys() - told - opened:
             yield lsp.WorkspaceFullDocumentDiagnosticReport(uri, [])
