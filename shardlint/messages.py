@@ -847,7 +847,7 @@ def found_by_annotations(count: int) -> str:
 
 
 def place_of_word(path: str, cell: int, line: int) -> str:
-    return f"{path}, cell {cell}, line {line}" if cell else f"{path}:{line}"
+    return f"{path}:cell {cell}:{line}" if cell else f"{path}:{line}"
 
 
 def name_taken(name: str, new: str, place: str) -> str:

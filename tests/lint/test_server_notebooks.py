@@ -389,7 +389,7 @@ def test_definition_references_and_rename_across_cells(tmp_path: Path) -> None:
                 lsp.RenameParams(document, at, "width")
             )
         assert refused.value.message == (
-            "'M' is also in a notebook, at b.ipynb, cell 2, line 5: open that in the editor, then rename"
+            "'M' is also in a notebook, at b.ipynb:cell 2:5: open that in the editor, then rename"
         )
 
     _session(tmp_path, script)

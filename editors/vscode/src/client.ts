@@ -10,8 +10,12 @@ import {
 } from "vscode-languageclient/node";
 import type { ServerSettings } from "./settings";
 
-/** Files whose analysis the server offers: those on disk. Cells of notebooks and unsaved new files have no path. */
-export const DOCUMENTS = [{ scheme: "file", language: "python" }];
+/** What the server analyses: files on disk, and cells of notebooks. Unsaved new files have no path. */
+const FILES = { scheme: "file", language: "python" };
+const NOTEBOOKS = "jupyter-notebook";
+
+/** The same for the editor. */
+export const DOCUMENTS: vscode.DocumentSelector = [FILES, { notebookType: NOTEBOOKS, language: "python" }];
 
 /** What is started. */
 export interface Start {
@@ -35,7 +39,7 @@ export function clientFor(start: Start): LanguageClient {
     },
   };
   return new LanguageClient("shardlint", "shardlint", serverOptions, {
-    documentSelector: DOCUMENTS,
+    documentSelector: [FILES, { notebook: NOTEBOOKS, language: "python" }],
     initializationOptions: start.settings,
     outputChannel: start.output,
     traceOutputChannel: start.output,
