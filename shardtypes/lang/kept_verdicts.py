@@ -41,10 +41,8 @@ class KeptVerdict:
 
     def still_holds(self, digest_of: Callable[[str], str]) -> bool:
         """Whether all files that it may depend on are as they were."""
-        for file, then in self.read.items():
-            if digest_of(file) != then:
-                return False
-        return True
+        found = {file: digest_of(file) for file in self.read}
+        return found == self.read
 
 
 def digest(data: bytes) -> str:
