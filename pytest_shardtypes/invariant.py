@@ -22,7 +22,7 @@ from shardtypes.kept_meshes import forgetting_meshes
 from shardtypes.lang.messages import axes_text
 from shardtypes.partition_specs import make_shardings
 from shardtypes.proving import Proof, prove
-from shardtypes.proving.prover import DRAWN_AS_ON_ONE
+from shardtypes.proving.question import DRAWN_AS_ON_ONE
 from shardtypes.switches import enabled
 from shardtypes.trace_untracked import equations
 
