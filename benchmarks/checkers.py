@@ -4,23 +4,36 @@
     others/bin/pip install pyright basedpyright ty pyrefly
     python -m benchmarks.checkers --others others
 
-prints a table: the errors of each checker in ``fixtures/checkers/model.py``, and what it takes an array for. mypy is
-that of the environment which runs this, without the plugin.
+prints two tables: the errors of each checker in ``fixtures/checkers/model.py``, and what it takes an array for; and its
+errors in the example models of ``fixtures/models``, converted into each form, beyond those that it has where each
+annotation is a plain ``jax.Array``. mypy is that of the environment which runs this, without the plugin.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from shardlint.converting.files import convert
+from shardlint.converting.finding import Finder
+from shardlint.converting.names import Names
+from shardlint.converting.texts import Spans
+from shardlint.edits import replaced
+
 ROOT = Path(__file__).resolve().parents[1]
+MODELS = ROOT / "fixtures" / "models"
+#: The packages of the example models. The last one is annotated with jaxtyping, which is converted into no form.
+PACKAGES = ("transformer", "flax_logical", "pmap_classifier", "equinox_jaxtyping")
 PROGRAM = ROOT / "fixtures" / "checkers" / "model.py"
 
 _LONG = re.compile(r"(\w+)\[(?:jax\.)?Array, ((?P<quote>['\"]).*?(?P=quote))\]")
@@ -56,6 +69,39 @@ FORMS: dict[str, Callable[[str], str]] = {
     "Annotated[Array, f32['B/d M']]": annotated_form,
     "f32['B/d M']": short_form,
 }
+#: The same forms, as ``shardlint convert --to`` calls them.
+_CONVERTED = ("array", "annotated", "short")
+
+#: Where in a file an error is, which depends on the form.
+_POSITION = re.compile(r":\d+(:\d+)?(-\d+(:\d+)?)?")
+_JAXTYPING = re.compile(r"(?:Float|Bool|Int|Key|UInt32)\[(Array), \"[^\"]*\"\]")
+
+
+def plain_arrays(text: str) -> str:
+    """A program in which each annotation of an array is ``jax.Array``."""
+    program = convert(text, "array").text
+    tree = ast.parse(program)
+    spans = Spans(program)
+    finder = Finder(Names.of(tree), spans, "array")
+    finder.visit(tree)
+    changes = []
+    for one in finder.found:
+        assert one.array is not None
+        start, end = one.spans.of(one.array)
+        changes.append((*one.spans.of(one.node), program[start:end]))
+    return _JAXTYPING.sub(r"\1", replaced(program, changes))
+
+
+def converted(form: str) -> Callable[[str], str]:
+    """What writes a program in a form."""
+
+    def change(text: str) -> str:
+        made = convert(text, form)
+        if made.refusals:
+            raise RuntimeError(f"cannot convert to {form}: {made.refusals}")
+        return made.text
+
+    return change
 
 
 @dataclass(frozen=True)
@@ -72,15 +118,7 @@ class Checker:
 
     def check(self, file: Path) -> tuple[list[str], str]:
         """The errors in a file, and what the checker reveals there."""
-        told = subprocess.run(
-            [*self.command, file.name],
-            cwd=file.parent,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        told = self._run(file)
         lines = told.stdout.splitlines()
         shown = [
             found[1] for found in map(_REVEALED.search, lines) if found is not None
@@ -92,6 +130,25 @@ class Checker:
             )
         errors = [line for line in lines if self.error in line and file.name in line]
         return errors, shown[-1]
+
+    def errors_in(self, package: Path) -> Counter[str]:
+        """The errors in the files of a folder, without their places."""
+        told = self._run(package)
+        if told.returncode not in (0, 1):
+            raise RuntimeError(f"{self.name} failed: {told.stdout}{told.stderr}")
+        found = [line for line in told.stdout.splitlines() if self.error in line]
+        return Counter(_POSITION.sub("", line.strip()) for line in found)
+
+    def _run(self, path: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.command, path.name],
+            cwd=path.parent,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
 
 def checkers(others: Path) -> list[Checker]:
@@ -142,8 +199,43 @@ def table(found: list[Checker]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def table_of_models(found: list[Checker], shows_errors: bool = False) -> str:
+    """Errors in the example models beyond those with plain arrays, by checker and form."""
+    heads = [f"`{form}`" for form in FORMS]
+    rows = [["checker", *heads], ["---"] * (len(heads) + 1)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plain = _packages(folder / "plain", plain_arrays)
+        forms = [_packages(folder / form, converted(form)) for form in _CONVERTED]
+        for checker in found:
+            known = [checker.errors_in(one) for one in plain]
+            cells = []
+            for packages in forms:
+                more: Counter[str] = Counter()
+                for package, before in zip(packages, known, strict=True):
+                    more += checker.errors_in(package) - before
+                if shows_errors:
+                    print(checker.name, packages[0].parent.name, *more, sep="\n  ")
+                cells.append(str(more.total()))
+            rows.append([checker.name, *cells])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _packages(folder: Path, change: Callable[[str], str]) -> list[Path]:
+    """Copies of the models' packages, changed."""
+    made = []
+    for name in PACKAGES:
+        package = folder / name
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(MODELS / name / name, package, ignore=ignore)
+        for file in package.rglob("*.py"):
+            file.write_text(change(file.read_text()))
+        made.append(package)
+    return made
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description="errors of type checkers by form of the annotations"
     )
@@ -153,6 +245,9 @@ def main() -> None:
         required=True,
         help="an environment with the other checkers",
     )
+    parser.add_argument(
+        "--show", action="store_true", help="print the errors in the models"
+    )
     options = parser.parse_args()
     found = checkers((options.others / "bin").resolve())
     missing = [checker.name for checker in found if not checker.is_installed]
@@ -161,6 +256,8 @@ def main() -> None:
             f"{options.others} has no {', '.join(missing)}: install them there with pip"
         )
     print(table(found))
+    print()
+    print(table_of_models(found, options.show))
 
 
 if __name__ == "__main__":

@@ -56,6 +56,8 @@ def _run(command: str, arguments: list[str]) -> int:
         return _cost(arguments)
     if command == "annotate":
         return _annotate(arguments)
+    if command == "convert":
+        return _convert(arguments)
     if command == "baseline":
         return _baseline(baseline_options(arguments))
     return _check(check_options(arguments))
@@ -110,6 +112,12 @@ def _annotate(arguments: Sequence[str]) -> int:
     from shardlint.annotating.command import run_annotate
 
     return run_annotate(arguments)
+
+
+def _convert(arguments: Sequence[str]) -> int:
+    from shardlint.converting.command import run_convert
+
+    return run_convert(arguments)
 
 
 def _explain(arguments: Sequence[str]) -> int:

@@ -16,6 +16,7 @@ _COMMANDS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "annotate": options.annotate_parser,
     "baseline": options.baseline_parser,
     "completion": options.completion_parser,
+    "convert": options.convert_parser,
     "cost": options.cost_parser,
     "explain": options.explain_parser,
     "mcp": options.mcp_parser,

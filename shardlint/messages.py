@@ -13,6 +13,7 @@ COMMANDS = {
     "annotate": "Write the annotations that functions lack.",
     "baseline": "Write the findings of now to a file, which hides them from then on.",
     "completion": "Print the script that makes a shell complete commands and options.",
+    "convert": "Write annotations in another form that means the same.",
     "cost": "Print how many bytes each device holds and sends of a function.",
     "explain": "Print the documentation of rules.",
     "mcp": "Serve a coding agent: the Model Context Protocol on standard input and output.",
@@ -877,3 +878,53 @@ def name_in_damaged(name: str, place: str) -> str:
 
 def name_in_closed_notebook(name: str, place: str) -> str:
     return f"{name!r} is also in a notebook, at {place}: open that in the editor, then rename"
+
+
+# --- shardlint convert ----------------------------------------------------------------------------------------------
+
+
+def bound_twice(name: str) -> str:
+    return f"{name!r} does not always mean the dtype in this file: import it once, and name nothing else so"
+
+
+def not_imported_by_name(name: str) -> str:
+    return f"{name!r} is imported with a star or inside a function: import it by name at the top of the file"
+
+
+def not_a_plain_string() -> str:
+    return "the annotation is in a string of several parts, or with escapes or a prefix: write it as one plain string"
+
+
+def needed_name_in_use(name: str, module: str) -> str:
+    wanted = f"that of {module}" if module else "the module"
+    return f"the annotation needs {name!r}, {wanted}, which means something else in this file: rename the other one"
+
+
+def more_metadata() -> str:
+    return "only Annotated can hold what stands beside the dtype and the shape: take it away, or leave the file out"
+
+
+def dtype_is_a_value(name: str) -> str:
+    return (
+        f"{name!r} is used as a value here, and those of shardtypes.annotated are for annotations: "
+        f"use `from shardtypes import {name} as {name}_type` here"
+    )
+
+
+def alias_is_a_value(name: str) -> str:
+    return f"{name!r} is used as a value here, which Annotated cannot be: write out the annotation here"
+
+
+def not_converted(path: str, line: int, column: int, why: str) -> str:
+    return f"{path}:{line}:{column}: not converted: {why}"
+
+
+def notebooks_stay(count: int) -> str:
+    return f"{count} notebook{'s stay' if count != 1 else ' stays'} as {'they are' if count != 1 else 'it is'}"
+
+
+def converted(count: int, files: int, is_difference: bool) -> str:
+    if not files:
+        return "nothing to convert"
+    what = f"{count} annotation{'s' * (count != 1)} in {files} file{'s' * (files != 1)}"
+    return f"would convert {what}" if is_difference else f"converted {what}"

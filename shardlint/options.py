@@ -117,6 +117,76 @@ def annotate_parser() -> OptionParser:
     return parser
 
 
+_FORMS = ("short", "array", "annotated")
+
+
+def convert_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of ``shardlint convert``."""
+    return parsed(convert_parser(), arguments)
+
+
+def convert_parser() -> OptionParser:
+    """What reads the options of ``shardlint convert``."""
+    parser = OptionParser(
+        prog="shardlint convert",
+        description="Write the annotations of arrays in another form that means the same: f32['B M'], "
+        "f32[Array, 'B M'], or Annotated[Array, f32['B M']]. Nothing is checked or run.",
+        epilog="Exit status: 0; 2 the work could not be done, or not in all files.",
+    )
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files and folders (default: the current folder)",
+    )
+    add(
+        "--to",
+        type=one_of(_FORMS),
+        choices=_FORMS,
+        required=True,
+        help="the form",
+    )
+    add(
+        "--diff",
+        action="store_true",
+        help="print what would change in the files, and leave them alone",
+    )
+    _add_config(parser)
+    add(
+        "--exclude",
+        metavar="PATTERNS",
+        help="not these files and folders either, comma-separated, as in .gitignore",
+    )
+    add(
+        "--force-exclude",
+        action="store_true",
+        help="leave out what is excluded even where it is named itself",
+    )
+    add(
+        "--no-respect-gitignore",
+        action="store_true",
+        help="convert what a .gitignore leaves out as well",
+    )
+    add(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="say only what could not be done",
+    )
+    # settings that change no form
+    parser.set_defaults(
+        select=None,
+        ignore=None,
+        baseline=None,
+        jax_version=None,
+        mesh=None,
+        no_evaluate=True,
+        jobs=1,
+    )
+    return parser
+
+
 def cost_options(arguments: Sequence[str]) -> argparse.Namespace:
     """The options of ``shardlint cost``."""
     return parsed(cost_parser(), arguments)
