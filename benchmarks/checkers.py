@@ -136,7 +136,8 @@ class Checker:
         told = self._run(package)
         if told.returncode not in (0, 1):
             raise RuntimeError(f"{self.name} failed: {told.stdout}{told.stderr}")
-        found = [line for line in told.stdout.splitlines() if self.error in line]
+        text = told.stdout.replace(f"{package.parent}{os.sep}", "")
+        found = [line for line in text.splitlines() if self.error in line]
         return Counter(_POSITION.sub("", line.strip()) for line in found)
 
     def _run(self, path: Path) -> subprocess.CompletedProcess[str]:

@@ -81,6 +81,7 @@ class Finder(ast.NodeVisitor):
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for decorator in node.decorator_list:
             self.visit(decorator)
+        self._bounds(node)
         self.visit(node.args)
         if node.returns is not None:
             self._annotation(node.returns)
@@ -93,11 +94,19 @@ class Finder(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for decorator in node.decorator_list:
             self.visit(decorator)
+        self._bounds(node)
         for base in node.bases:
             self._annotation(base)
         for keyword in node.keywords:
             self.visit(keyword)
         self._within(node, _without_docstring(node.body), is_class=True)
+
+    def _bounds(self, node: ast.stmt) -> None:
+        """Those of type variables, ``def f[T: f32["B"]]``, in newer Pythons."""
+        for one in getattr(node, "type_params", ()):
+            bound = getattr(one, "bound", None)
+            if bound is not None:
+                self._annotation(bound)
 
     def visit_Module(self, node: ast.Module) -> None:
         for one in _without_docstring(node.body):

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeGuard
 from shardlint.converting.names import Imported, ImportStatement, dtype_of
 from shardlint.converting.naming import Namer, Needed
 from shardlint.converting.spelling import Span
-from shardlint.converting.texts import Spans
+from shardlint.converting.texts import Spans, line_start
 
 _FROM = re.compile(r"from\s+(?P<module>[\w.]+)")
 _DIGITS = re.compile(r"(\d+)")
@@ -93,14 +93,23 @@ class Imports:
 
     def _renamed(self, statement: ImportStatement) -> Span:
         start, end = self.spans.of(statement)
-        found = _FROM.match(self.text, start, end)
+        found = _FROM.match(
+            self.text,
+            start,
+            end,
+        )
         assert found is not None
         first, last = found.span("module")
         return first, last, self.namer.home
 
     def _moved(self, one: Imported) -> Needed:
         alias = ast.unparse(one.alias)
-        return Needed(self.namer.home, alias, one.statement, one.block)
+        return Needed(
+            self.namer.home,
+            alias,
+            one.statement,
+            one.block,
+        )
 
     # --- removing ---------------------------------------------------------------------------------------------------
 
@@ -112,18 +121,27 @@ class Imports:
             yield self._without_statement(statement)
             return
         places = [self.spans.of(one) for one in names]
-        last_kept = max(number for number, one in enumerate(names) if one not in gone)
+        kept = [number for number, one in enumerate(names) if one not in gone]
+        last_kept = kept[-1]
         for number, one in enumerate(names):
             if one not in gone:
                 continue
             start, end = places[number]
             if number < last_kept:
-                end = self._up_to(end, places[number + 1][0])
+                end = self._up_to(
+                    end,
+                    places[number + 1][0],
+                )
             else:
                 start = self._up_to(places[number - 1][1], start, is_behind=True)
             yield start, end, ""
 
-    def _up_to(self, start: int, end: int, is_behind: bool = False) -> int:
+    def _up_to(
+        self,
+        start: int,
+        end: int,
+        is_behind: bool = False,
+    ) -> int:
         """Where to cut between two names: a comment between them stays."""
         if "#" not in self.text[start:end]:
             return start if is_behind else end
@@ -131,9 +149,11 @@ class Imports:
 
     def _without_statement(self, statement: ImportStatement) -> Span:
         start, end = self.spans.of(statement)
-        first = self.text.rfind("\n", 0, start) + 1
+        first = line_start(self.text, start)
         after = self.text.find("\n", end) + 1 or len(self.text)
-        is_alone = not (self.text[first:start] + self.text[end:after]).strip()
+        before = self.text[first:start]
+        behind = self.text[end:after]
+        is_alone = not before.strip() and not behind.strip()
         if not is_alone or self._is_all_of_its_block(statement):
             return start, end, "pass"
         is_paragraph = _is_blank_before(self.text, first)
@@ -160,7 +180,11 @@ class Imports:
         for (_, module), ones in groups.items():
             first = ones[0]
             names = [one.alias for one in ones]
-            statement = self._same(module, self._block(first), kept)
+            statement = self._same(
+                module,
+                self._block(first),
+                kept,
+            )
             if statement is not None:
                 yield from self._added(statement, names)
             else:
@@ -182,13 +206,17 @@ class Imports:
                     return one
         return None
 
-    def _added(self, statement: ast.ImportFrom, names: Sequence[str]) -> Iterator[Span]:
+    def _added(
+        self,
+        statement: ast.ImportFrom,
+        names: Sequence[str],
+    ) -> Iterator[Span]:
         """Names in their order, if those that are there have one."""
         known = [one.name for one in statement.names]
         is_ordered = known == sorted(known, key=_order)
         behind = []
         for name in sorted(names, key=_order):
-            later = [one for one in statement.names if _order(one.name) > _order(name)]
+            later = [one for one in statement.names if _is_after(one, name)]
             if not is_ordered or not later:
                 behind.append(name)
                 continue
@@ -202,12 +230,16 @@ class Imports:
 
     def _blanks(self, start: int) -> str:
         """What separates a name from that before it: a blank, or a line with its indentation."""
-        first = self.text.rfind("\n", 0, start) + 1
+        first = line_start(self.text, start)
         before = self.text[first:start]
         is_joined = self.text[:first].rstrip("\r\n").endswith("\\")
         return " " if before.strip() or is_joined else f"\n{before}"
 
-    def _new(self, needed: Needed, names: Sequence[str]) -> Span:
+    def _new(
+        self,
+        needed: Needed,
+        names: Sequence[str],
+    ) -> Span:
         """A statement among those beside it."""
         key = _place(needed.module, needed.alias)
         is_standard = key[0] == 1
@@ -216,7 +248,11 @@ class Imports:
         before = [one for one in beside if _place_of(one) > key]
         if before:
             start, _ = self.spans.of(before[0])
-            return self._in_front(start, needed.module, names)
+            return self._in_front(
+                start,
+                needed.module,
+                names,
+            )
         if beside:
             start, end = self.spans.of(beside[-1])
             indent = self._indent(start)
@@ -224,11 +260,20 @@ class Imports:
         first = next(one for one in block if not _is_before_imports(one))
         start, _ = self.spans.of(first)
         start = self._above_comments(start)
-        text = _statement(needed.module, names, "")
+        text = _statement(
+            needed.module,
+            names,
+            "",
+        )
         return start, start, f"{text}\n\n"
 
-    def _in_front(self, start: int, module: str, names: Sequence[str]) -> Span:
-        first = self.text.rfind("\n", 0, start) + 1
+    def _in_front(
+        self,
+        start: int,
+        module: str,
+        names: Sequence[str],
+    ) -> Span:
+        first = line_start(self.text, start)
         indent = self.text[first:start]
         if indent.strip():
             # behind another statement on the line
@@ -238,15 +283,16 @@ class Imports:
     def _above_comments(self, start: int) -> int:
         """The comments right above a statement belong to it."""
         while True:
-            first = self.text.rfind("\n", 0, max(start - 1, 0)) + 1
+            first = line_start(self.text, max(start - 1, 0))
             if first >= start or not self.text[first:start].startswith("#"):
                 return start
             start = first
 
     def _indent(self, start: int) -> str:
-        first = self.text.rfind("\n", 0, start) + 1
+        first = line_start(self.text, start)
         before = self.text[first:start]
-        return before[: len(before) - len(before.lstrip())]
+        blanks = len(before) - len(before.lstrip())
+        return before[:blanks]
 
     def _standard(self) -> list[ImportStatement]:
         """The imports of the standard library."""
@@ -302,6 +348,10 @@ def _module(node: ast.stmt) -> str:
 
 
 Order: TypeAlias = tuple[int, bool, str]
+
+
+def _is_after(alias: ast.alias, name: str) -> bool:
+    return _order(alias.name) > _order(name)
 
 
 def _place_of(node: ImportStatement) -> Order:

@@ -63,7 +63,13 @@ def _imported(
         elif alias.asname is None:
             name = alias.name.partition(".")[0]
             means = name
-        yield Imported(name, means, alias, statement, block)
+        yield Imported(
+            name,
+            means,
+            alias,
+            statement,
+            block,
+        )
 
 
 def _blocks(body: Sequence[ast.stmt]) -> Iterator[Sequence[ast.stmt]]:
@@ -152,17 +158,32 @@ class Names:
         meanings: dict[str, str] = {}
         conflicting: set[str] = set()
         for one in imports:
-            known = meanings.setdefault(one.name, one.means)
+            known = meanings.setdefault(
+                one.name,
+                one.means,
+            )
             if known != one.means:
                 conflicting.add(one.name)
         conflicting |= bound_in(tree, imports=False) & meanings.keys()
         unnamed = _unnamed(tree) - meanings.keys()
-        return cls(imports, meanings, frozenset(conflicting), frozenset(unnamed))
+        return cls(
+            imports,
+            meanings,
+            frozenset(conflicting),
+            frozenset(unnamed),
+        )
 
-    def meaning(self, node: ast.expr, hidden: Container[str] = ()) -> str | None:
+    def meaning(
+        self,
+        node: ast.expr,
+        hidden: Container[str] = (),
+    ) -> str | None:
         """The dotted name of an expression; None where it has none, or begins with a name that is ``hidden``."""
         if isinstance(node, ast.Attribute):
-            home = self.meaning(node.value, hidden)
+            home = self.meaning(
+                node.value,
+                hidden,
+            )
             return None if home is None else f"{home}.{node.attr}"
         if isinstance(node, ast.Name) and node.id not in hidden:
             return self.meanings.get(node.id)

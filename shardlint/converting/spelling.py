@@ -58,8 +58,16 @@ class Converter:
         elif self.form != "array" and found.form == "array":
             assert found.array is not None
             start, end = found.spans.of(found.array)
-            yield self._without(start, end, shape)
-            yield from self._without_comma(found, found.shape, found.node)
+            yield self._without(
+                start,
+                end,
+                shape,
+            )
+            yield from self._without_comma(
+                found,
+                found.shape,
+                found.node,
+            )
 
     def _outside(self, found: Annotation) -> list[Span]:
         """``Annotated`` around it."""
@@ -74,7 +82,10 @@ class Converter:
             return [(start, first, ""), (last, end, "")]
         # a comment needs a bracket around it
         _, name = found.spans.of(found.node.value)
-        bracket = self.text.index("[", name)
+        bracket = self.text.index(
+            "[",
+            name,
+        )
         array = found.spans.of(found.array)
         return [
             (start, bracket + 1, "("),
@@ -83,11 +94,19 @@ class Converter:
             (end - 1, end, ")"),
         ]
 
-    def _without(self, start: int, end: int, next_one: int) -> Span:
+    def _without(
+        self,
+        start: int,
+        end: int,
+        next_one: int,
+    ) -> Span:
         """An item of a list, up to the next one; comments stay."""
         if "#" not in self.text[end:next_one]:
             return start, next_one, ""
-        comma = self.text.index(",", end)
+        comma = self.text.index(
+            ",",
+            end,
+        )
         return start, comma + 1, ""
 
     def _without_comma(

@@ -59,6 +59,11 @@ class Spans:
         return tree, Spans(content.text, self.base + content.base)
 
 
+def line_start(text: str, position: int) -> int:
+    """Where the line begins that a position is on."""
+    return text.rfind("\n", 0, position) + 1
+
+
 def parenthesized(text: str) -> str:
     """An annotation in a string may go over lines."""
     return f"({text}\n)"

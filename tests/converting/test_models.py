@@ -17,10 +17,15 @@ pytestmark = pytest.mark.once
 MODELS = ("transformer", "flax_logical", "pmap_classifier")
 FORMS = ("array", "annotated")
 #: A bug of each model that the linter finds by its annotations.
-BUGS = (
+FEW = "flax_logical/swapped-arguments"
+MORE = (
     "transformer/wrong-local-annotation",
-    "flax_logical/swapped-arguments",
     "pmap_classifier/wrong-result-annotation",
+)
+BY_ID = {one.id: one for one in bugs()}
+BUGS = (
+    BY_ID[FEW],
+    *(pytest.param(BY_ID[name], marks=pytest.mark.long) for name in MORE),
 )
 
 
@@ -55,9 +60,7 @@ def found(project: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "bug", [one for one in bugs() if one.id in BUGS], ids=lambda bug: bug.id
-)
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
 def test_the_linter_finds_the_same(bug: Bug, form: str, tmp_path: Path) -> None:
     project = copy(bug.model, tmp_path)
     assert found(project) == []

@@ -16,7 +16,9 @@ from benchmarks.checkers import (
     annotated_form,
     checkers,
     long_form,
+    plain_arrays,
     short_form,
+    table_of_models,
 )
 
 pytestmark = pytest.mark.once
@@ -41,3 +43,19 @@ def test_the_long_forms_are_ordinary_arrays(tmp_path: Path, checker: Checker) ->
     file.write_text(short_form(program))
     errors, _ = checker.check(file)
     assert errors  # else the program asks nothing of a checker
+
+
+@pytest.mark.long
+def test_converted_models_are_ordinary_programs() -> None:
+    """They have no errors of their own but in the short form."""
+    mypy = next(one for one in INSTALLED if one.name == "mypy without the plugin")
+    row = table_of_models([mypy]).splitlines()[-1]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[1:3] == ["0", "0"]
+    assert int(cells[3]) > 0
+
+
+def test_plain_arrays_have_no_shapes() -> None:
+    text = 'import jax\nfrom shardtypes import f32\nx: list[f32["B"]]\ny: Float[Array, "B"]\n'
+    plain = plain_arrays(text)
+    assert plain.endswith("x: list[jax.Array]\ny: Array\n")
