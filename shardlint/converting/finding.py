@@ -320,7 +320,7 @@ class Finder(ast.NodeVisitor):
         start, _ = self._spans.of(node)
         if isinstance(node.ctx, ast.Load):
             self.loaded.setdefault(node.id, start)
-        self._use(node)
+            self._use(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         self._use(node)

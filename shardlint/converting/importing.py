@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
 from shardlint.converting.names import Imported, ImportStatement, dtype_of
 from shardlint.converting.naming import Namer, Needed
-from shardlint.converting.spelling import Span
+from shardlint.converting.spelling import Span, comma_in
 from shardlint.converting.texts import Spans, line_start
 
 _FROM = re.compile(r"from\s+(?P<module>[\w.]+)")
+_BLANK = re.compile(r"[ \t]*\r?\n")
 _DIGITS = re.compile(r"(\d+)")
 #: Longer imports are written with a name on each line.
 _WIDTH = 88
@@ -27,6 +28,7 @@ class Imports:
     text: str
     spans: Spans
     namer: Namer
+    _holding: set[ast.stmt] = field(default_factory=set)
 
     def changes(self, unused: Collection[str]) -> list[Span]:
         """What to replace, so that the file has what it needs and not what is ``unused``."""
@@ -45,11 +47,24 @@ class Imports:
             needed += [self._moved(one) for one in moved]
             if len(aliases) > len(moved) + len(removed):
                 kept.add(statement)
+        self._hold(gone, kept)
         for statement, names in gone.items():
             found += self._without(statement, [one.alias for one in names])
         needed.sort(key=lambda one: _place(one.module, one.alias))
         found += self._with(needed, kept)
         return self._joined(found)
+
+    def _hold(
+        self,
+        gone: Collection[ImportStatement],
+        kept: Collection[ImportStatement],
+    ) -> None:
+        """A block from which everything goes needs a statement all the same."""
+        whole = set(gone) - set(kept)
+        for one in self.namer.names.imports:
+            is_module = one.block is self.namer.tree.body
+            if not is_module and whole.issuperset(one.block):
+                self._holding.add(one.block[-1])
 
     def _joined(self, spans: Sequence[Span]) -> list[Span]:
         """What is put into one place together, in order, with the file's ends of lines."""
@@ -62,8 +77,7 @@ class Imports:
                 added[start] = added.get(start, "") + written
             else:
                 found.append((start, end, written))
-        found += [(start, start, text) for start, text in added.items()]
-        return found
+        return _with_added(found, added)
 
     def _by_statement(self) -> dict[ImportStatement, list[Imported]]:
         found: dict[ImportStatement, list[Imported]] = {}
@@ -132,41 +146,48 @@ class Imports:
                     end,
                     places[number + 1][0],
                 )
+            elif "#" not in self.text[places[number - 1][1] : start]:
+                start = places[number - 1][1]
             else:
-                start = self._up_to(places[number - 1][1], start, is_behind=True)
+                _, last = self.spans.of(statement)
+                comma = comma_in(self.text[end:last])
+                end += comma + 1
             yield start, end, ""
 
-    def _up_to(
-        self,
-        start: int,
-        end: int,
-        is_behind: bool = False,
-    ) -> int:
+    def _up_to(self, start: int, end: int) -> int:
         """Where to cut between two names: a comment between them stays."""
         if "#" not in self.text[start:end]:
-            return start if is_behind else end
-        return end if is_behind else self.text.index(",", start) + 1
+            return end
+        return start + comma_in(self.text[start:end]) + 1
 
     def _without_statement(self, statement: ImportStatement) -> Span:
         start, end = self.spans.of(statement)
-        first = line_start(self.text, start)
-        after = self.text.find("\n", end) + 1 or len(self.text)
-        before = self.text[first:start]
-        behind = self.text[end:after]
-        is_alone = not before.strip() and not behind.strip()
-        if not is_alone or self._is_all_of_its_block(statement):
+        first, after = self._line(start, end)
+        if not self._is_alone(start, end) or statement in self._holding:
             return start, end, "pass"
-        is_paragraph = _is_blank_before(self.text, first)
-        blank = re.compile(r"[ \t]*\r?\n").match(self.text, after)
-        if is_paragraph and blank is not None:
+        blank = _BLANK.match(self.text, after)
+        if blank is not None and not self._is_below_imports(statement):
             after = blank.end()
         return first, after, ""
 
-    def _is_all_of_its_block(self, statement: ImportStatement) -> bool:
-        blocks = [
-            one.block for one in self.namer.names.imports if one.statement is statement
-        ]
-        return len(blocks[0]) == 1 and blocks[0] is not self.namer.tree.body
+    def _line(self, start: int, end: int) -> tuple[int, int]:
+        """The lines of a statement."""
+        first = line_start(self.text, start)
+        after = self.text.find("\n", end) + 1
+        return first, after or len(self.text)
+
+    def _is_alone(self, start: int, end: int) -> bool:
+        """Whether nothing but a comment shares the lines of a statement."""
+        first, after = self._line(start, end)
+        before = self.text[first:start].strip()
+        behind = self.text[end:after].strip()
+        return not before and (not behind or behind.startswith("#"))
+
+    def _is_below_imports(self, statement: ImportStatement) -> bool:
+        """Whether another import is on the line before."""
+        line = statement.lineno - 1
+        imports = self.namer.names.imports
+        return any(one.statement.end_lineno == line for one in imports)
 
     # --- adding -----------------------------------------------------------------------------------------------------
 
@@ -255,8 +276,14 @@ class Imports:
             )
         if beside:
             start, end = self.spans.of(beside[-1])
+            if not self._is_alone(start, end):
+                return end, end, f"; {_statement(needed.module, names, '', None)}"
             indent = self._indent(start)
-            return end, end, f"\n{indent}{_statement(needed.module, names, indent)}"
+            _, after = self._line(start, end)
+            text = f"{indent}{_statement(needed.module, names, indent)}"
+            if self.text[:after].endswith("\n"):
+                return after, after, f"{text}\n"
+            return after, after, f"\n{text}"
         first = next(one for one in block if not _is_before_imports(one))
         start, _ = self.spans.of(first)
         start = self._above_comments(start)
@@ -278,7 +305,7 @@ class Imports:
         if indent.strip():
             # behind another statement on the line
             return start, start, f"{_statement(module, names, '', width=None)}; "
-        return start, start, f"{_statement(module, names, indent)}\n{indent}"
+        return first, first, f"{indent}{_statement(module, names, indent)}\n"
 
     def _above_comments(self, start: int) -> int:
         """The comments right above a statement belong to it."""
@@ -318,10 +345,17 @@ class Imports:
         return found
 
 
-def _is_blank_before(text: str, first: int) -> bool:
-    """Whether the line before is blank, or there is none."""
-    before = text[:first].splitlines()
-    return not before or not before[-1].strip()
+def _with_added(spans: Sequence[Span], added: Mapping[int, str]) -> list[Span]:
+    """What is put into the midst of something that goes takes its place."""
+    rest = dict(added)
+    found: list[Span] = []
+    for start, end, text in spans:
+        for position in list(rest):
+            if start < position < end:
+                text += rest.pop(position)
+        found.append((start, end, text))
+    found += [(position, position, text) for position, text in rest.items()]
+    return found
 
 
 def _is_before_imports(node: ast.stmt) -> bool:

@@ -10,13 +10,20 @@ from shardlint import decoding
 from shardlint.edits import line_starts
 
 #: A string as it is written, without prefix, escapes and parts.
-_PLAIN = re.compile(r"""('''|\"\"\"|'|")(?P<content>.*)\1""", re.DOTALL)
+_PLAIN = re.compile(
+    r"""('''|\"\"\"|'|")(?P<content>.*)\1""",
+    re.DOTALL,
+)
 
 
 class Refused(Exception):
     """What cannot be converted: why, with the remedy, and where in the text, in characters."""
 
-    def __init__(self, start: int, text: str) -> None:
+    def __init__(
+        self,
+        start: int,
+        text: str,
+    ) -> None:
         super().__init__(text)
         self.start = start
         self.text = text
@@ -30,16 +37,34 @@ class Spans:
     base: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_lines", decoding.lines(self.text, keepends=True))
-        object.__setattr__(self, "_starts", line_starts(self.text))
+        object.__setattr__(
+            self,
+            "_lines",
+            decoding.lines(self.text, keepends=True),
+        )
+        object.__setattr__(
+            self,
+            "_starts",
+            line_starts(self.text),
+        )
 
     def of(self, node: ast.expr | ast.stmt | ast.alias) -> tuple[int, int]:
         """Where a node begins and ends in the file."""
-        start = self._offset(node.lineno, node.col_offset)
-        end = self._offset(node.end_lineno or 0, node.end_col_offset or 0)
+        start = self._offset(
+            node.lineno,
+            node.col_offset,
+        )
+        end = self._offset(
+            node.end_lineno or 0,
+            node.end_col_offset or 0,
+        )
         return start, end
 
-    def _offset(self, line: int, column: int) -> int:
+    def _offset(
+        self,
+        line: int,
+        column: int,
+    ) -> int:
         lines: list[str] = vars(self)["_lines"]
         starts: list[int] = vars(self)["_starts"]
         before = lines[line - 1].encode("utf-8", "surrogatepass")[:column]
@@ -48,14 +73,21 @@ class Spans:
     def quoted(self, node: ast.Constant) -> tuple[ast.expr, Spans] | None:
         """The annotation that a string holds, with its places; None where it holds none."""
         start, end = self.of(node)
-        found = _PLAIN.fullmatch(self.text, start - self.base, end - self.base)
+        found = _PLAIN.fullmatch(
+            self.text,
+            start - self.base,
+            end - self.base,
+        )
         if found is None or found["content"] != node.value:
             return None
         tree = expression(found["content"])
         if tree is None:
             return None
         # one character, the parenthesis, is before what stands in the file
-        content = Spans(parenthesized(found["content"]), found.start("content") - 1)
+        content = Spans(
+            parenthesized(found["content"]),
+            found.start("content") - 1,
+        )
         return tree, Spans(content.text, self.base + content.base)
 
 

@@ -341,3 +341,49 @@ def test_the_form_is_asked_for(tmp_path: Path) -> None:
     done = run_linter("convert", cwd=tmp_path)
     assert done.returncode == 2
     assert "--to" in done.stderr
+
+
+#: Imports that are awkward to change: before and after, in the array form.
+AWKWARD = (
+    (
+        "import jax\nif 1:\n    import shardtypes as st\n{}",
+        "import jax\nif 1:\n    pass\n    from shardtypes import annotated\n{}",
+        "st.f32",
+        "annotated.f32",
+    ),
+    (
+        "import jax; from shardtypes import f32, typechecked\n{}",
+        "import jax; from shardtypes import typechecked; from shardtypes.annotated import f32\n{}",
+        "f32",
+        "f32",
+    ),
+    (
+        "import jax\nfrom shardtypes import (typechecked,  # first\n    f32,  # second\n)\n{}",
+        "import jax\nfrom shardtypes import (typechecked,  # first\n      # second\n)\n"
+        "from shardtypes.annotated import f32\n{}",
+        "f32",
+        "f32",
+    ),
+    (
+        "import jax\nfrom shardtypes import f32, \\\n    typechecked\nfrom shardtypes.annotated import i32\n{}",
+        "import jax\nfrom shardtypes import typechecked\nfrom shardtypes.annotated import f32, i32\n{}",
+        "f32",
+        "f32",
+    ),
+)
+
+
+@pytest.mark.parametrize(("before", "after", "short", "array"), AWKWARD)
+def test_awkward_imports(before: str, after: str, short: str, array: str) -> None:
+    made = convert(before.format(f'x: {short}["B"]\n'), "array").text
+    assert made == after.format(f'x: {array}[jax.Array, "B"]\n')
+    compile(made, "made.py", "exec")
+
+
+def test_a_block_of_imports_is_not_left_empty() -> None:
+    text = (
+        "from shardtypes import typechecked\nif 1:\n    from jax import Array\n"
+        "    from shardtypes import annotated\nx: annotated.f32[Array, 'B']\nimport shardtypes\n"
+    )
+    made = convert(text, "short").text
+    assert "if 1:\n    pass\nx: shardtypes.f32['B']\n" in made
