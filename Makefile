@@ -13,8 +13,8 @@ WORKERS ?= 4
 SECOND_CASES ?= 12
 TESTS ?= tests
 # Folders of tests: each has a target, as in `make test-lint`.
-AREAS := annotating costing engine evaluation global_view lang laws lint logical models mypy_plugin ops proving pytest_plugin \
-    runtime semantics sharding
+AREAS := annotating converting costing engine evaluation global_view lang laws lint logical models mypy_plugin ops proving \
+    pytest_plugin runtime semantics sharding
 .PHONY: $(addprefix test-,$(AREAS))
 CASES ?= 5000
 PROGRAMS ?= 600

@@ -61,6 +61,7 @@ AREAS = {
         "tests/engine/test_messages.py",
     ),
     "shardlint/ops/": ("tests/ops/test_complete.py", "tests/engine/test_cases.py"),
+    "shardlint/converting/": ("tests/converting",),
     "shardlint/": ("tests/lint",),
     "fixtures/lint/": ("tests/engine/test_cases.py",),
     "fixtures/mypy/": ("tests/mypy_plugin/test_cases.py",),
