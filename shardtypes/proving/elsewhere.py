@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from shardtypes.proving.relation import Sizes
@@ -15,7 +16,7 @@ PRIME = 3
 _MOST = 8
 """Sizes that are tried one by one."""
 _LEAST = 4
-"""No size becomes smaller than this, so that each device has several of what is sharded."""
+"""No size becomes smaller than this."""
 
 
 def other_meshes(sizes: Sizes) -> list[dict[str, int]]:
@@ -51,28 +52,18 @@ def larger(
 
 def smaller(
     shapes: Shapes,
-    parts: Mapping[int, int],
-    unit: int,
-    indices: Iterable[int],
+    kept: Kept,
     can_be: Callable[[Shapes], bool],
 ) -> Shapes | None:
     """Shapes in which as many sizes as the program bears are small, those that are equal together; None where it bears
-    no other.
-
-    Args:
-        shapes: Those of the arguments.
-        parts: Into how many parts sizes are divided among devices.
-        unit: The number of devices: what sizes share with it is kept where the program bears nothing less.
-        indices: The largest entries of arguments that may be indices, which must not leave a dimension.
-        can_be: As above.
-    """
+    no other. ``can_be`` as above."""
     sizes = sorted(_sizes(shapes))
-    few = _shrunk(sizes, indices, lambda size: parts.get(size, 1))
-    more = _shrunk(sizes, indices, lambda size: math.gcd(size, unit))
     options = {}
+    few = _shrunk(sizes, kept, lambda size: kept.parts.get(size, 1))
+    more = _shrunk(sizes, kept, lambda size: math.gcd(size, kept.unit))
     for size in sizes:
         both = []
-        for shrunk in (few, more):
+        for shrunk in (more,) if kept.picks else (few, more):
             if size in shrunk:
                 both.append(shrunk[size])
         if both:
@@ -80,18 +71,37 @@ def smaller(
     return _changed(shapes, options, can_be)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What small sizes keep of larger ones.
+
+    Args:
+        parts: Into how many parts sizes are divided among devices.
+        unit: The number of devices. Sizes stay multiples of what they share with it where a device ``picks`` by its
+            number, or where the program bears nothing less.
+        indices: The largest entries of arguments that may be indices, which must not leave a dimension.
+        least: What each device has at least of a dimension.
+    """
+
+    parts: Mapping[int, int]
+    unit: int
+    picks: bool
+    indices: Sequence[int]
+    least: int
+
+
 def _shrunk(
-    sizes: Sequence[int], indices: Iterable[int], step_of: Callable[[int], int]
+    sizes: Sequence[int], kept: Kept, step_of: Callable[[int], int]
 ) -> dict[int, int]:
     """Small sizes for larger ones, all of them different, and multiples of their steps."""
     found: dict[int, int] = {}
     taken: set[int] = set()
     for size in sizes:
         step = step_of(size)
-        small = 2 * step
+        small = kept.least * step
         while small < _LEAST or small in taken:
             small += step
-        cuts = any(small <= index < size for index in indices)
+        cuts = any(small <= index < size for index in kept.indices)
         if small < size and not cuts:
             found[size] = small
         taken.add(found.get(size, size))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from shardtypes.proving.arguments import (
     cut,
     largest_index,
     parts_of,
 )
-from shardtypes.proving.elsewhere import PRIME, Shapes, larger, smaller
+from shardtypes.proving.elsewhere import PRIME, Kept, Shapes, larger, smaller
+from shardtypes.proving.program import Constant
 from shardtypes.proving.question import Question, shapes_of
 from shardtypes.proving.relation import Sizes
 from shardtypes.proving.retracing import try_on_one
+
+_MOST_LEAST = 256
+"""Of a dimension that each device has at least, however many a program counts."""
 
 
 def for_larger(question: Question) -> Question | None:
@@ -30,21 +36,83 @@ def for_larger(question: Question) -> Question | None:
 
 
 def for_smaller(question: Question) -> Question | None:
-    """The question for arguments that are so much smaller that they can be run in numbers."""
+    """The question for arguments that are so much smaller that they can be run in numbers; None where there are none,
+    or the program may mean something else for them."""
     if question.groups:
         return None
-    unit = math.prod(question.sizes.values())
-    indices = [largest_index(array) for array in question.call.arrays]
-    parts = parts_of(question.many.program)
-    judged = _for_shapes(
-        question,
-        question.sizes,
-        lambda own, can_be: smaller(own, parts, unit, indices, can_be),
-        cut,
+    least = 2
+    while least <= _MOST_LEAST:
+        judged = _with_shards_of(question, least)
+        if judged is None or judged.is_large:
+            return None
+        constants = _constants(question, judged)
+        wanted = max(constants, default=0) + 1
+        if wanted <= least:
+            return judged
+        # a window, a halo or a chunk must not become wider than what a device has
+        least = wanted
+    return None
+
+
+def _with_shards_of(question: Question, least: int) -> Question | None:
+    """The question for small arguments, of which each device has at least so much along each dimension."""
+    program = question.many.program
+    kept = Kept(
+        parts=parts_of(program),
+        unit=math.prod(question.sizes.values()),
+        picks=any(step.primitive == "axis_index" for step in program.all_steps()),
+        indices=[largest_index(array) for array in question.call.arrays],
+        least=least,
     )
-    if judged is None or judged.is_large:
-        return None
-    return judged
+    return _for_shapes(
+        question, question.sizes, lambda own, can_be: smaller(own, kept, can_be), cut
+    )
+
+
+def _constants(question: Question, other: Question) -> set[int]:
+    """Whole numbers that a program has for both arguments: as numbers, or as sizes. Those of large dimensions that are
+    the same in both are none that it counts to."""
+    found = _numbers(question) & _numbers(other)
+    sizes = _sizes(question) & _sizes(other)
+    devices = [math.prod(some) for some in _products(question.sizes)]
+    for size, count in itertools.product(sizes, devices):
+        part = size // count
+        if part > _MOST_LEAST:
+            found.discard(part)
+    return found
+
+
+def _sizes(question: Question) -> set[int]:
+    """Those of the arguments."""
+    return {size for shape in shapes_of(question.call.arrays) for size in shape}
+
+
+def _numbers(question: Question) -> set[int]:
+    """All sizes of a program, and all whole numbers that are written in it."""
+    program = question.many.program
+    found: set[int] = set()
+    for step in program.all_steps():
+        for name in step.results:
+            found.update(getattr(program.types[name], "shape", ()))
+        for operand in step.operands:
+            if isinstance(operand, Constant):
+                found |= _whole_number(operand.value)
+    return found
+
+
+def _products(sizes: Sizes) -> Iterator[tuple[int, ...]]:
+    """The sizes of some of the mesh's axes."""
+    lengths = list(sizes.values())
+    for count in range(len(lengths) + 1):
+        yield from itertools.combinations(lengths, count)
+
+
+def _whole_number(value: Any) -> set[int]:
+    """A number that may count entries."""
+    number = np.asarray(value)
+    if number.shape or number.dtype.kind not in "iu":
+        return set()
+    return {abs(int(number))}
 
 
 def _for_shapes(
