@@ -66,7 +66,6 @@ class Sharing:
         """
         name = found.word.name
         scopes = self._sharing(found, name)
-        self._open_files_with(new)
         for scope in scopes:
             self._refuse_clash(scope, name, new)
             for key in scope.strings_with(name):
@@ -75,20 +74,34 @@ class Sharing:
 
     def _sharing(self, found: At, name: str) -> list[Scope]:
         """The scopes that share a name with that of a word."""
-        self._open_files_with(name)
-        here = _spot(found)
+        module = self._module_of(found.document)
+        if module is None:
+            return []
+        file = self._file(module)
         users: dict[Key, list[Scope]] = defaultdict(list)
-        reached: dict[Scope, None] = {}
         for scope in self._scopes:
             for key in scope.strings_with(name):
                 same = users[key]
                 same.append(scope)
-            spots = map(_spot, self._named(scope, name))
-            if here in spots:
-                reached[scope] = None
+        here = _spot(found)
+        first: list[Scope] = []
+        for scope in self._scopes.by_module[module]:
+            if here in map(_spot, scope.words_with(name)):
+                first.append(scope)
+        for key, scopes in users.items():
+            if key[0] == module and here in map(_spot, file.in_string(key[1], name)):
+                first += scopes
+        return self._reached(first, name, users)
+
+    def _reached(
+        self, first: Sequence[Scope], name: str, users: Mapping[Key, Sequence[Scope]]
+    ) -> list[Scope]:
+        """These scopes and all that share a name with them, whose files are opened."""
+        reached = dict.fromkeys(first)
         waiting = list(reached)
         while waiting:
             scope = waiting.pop()
+            self._file(scope.module)
             for other in _neighbours(scope, name, users):
                 if other not in reached:
                     reached[other] = None
@@ -96,19 +109,17 @@ class Sharing:
         return list(reached)
 
     def _named(self, scope: Scope, name: str) -> Iterator[At]:
-        """The words of a scope with a name, those of its strings in the files that were opened."""
+        """The words of a scope with a name."""
         yield from scope.words_with(name)
         for module, at in scope.strings_with(name):
-            file = self._files.get(module)
-            if file is not None:
-                yield from file.in_string(at, name)
+            file = self._file(module)
+            yield from file.in_string(at, name)
 
-    def _open_files_with(self, name: str) -> None:
-        """Read the words of the files that have a name in them."""
-        written = name.encode("utf-8", "surrogatepass")
+    def _module_of(self, document: Document) -> str | None:
         for module, source in self._sources.items():
-            if written in source.text:
-                self._file(module)
+            if source.file.path == document.path:
+                return module
+        return None
 
     def _file(self, module: str) -> _File:
         known = self._files.get(module)
