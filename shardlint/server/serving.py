@@ -115,9 +115,12 @@ class Server(LanguageServer):
         """A notebook was opened, or it has other cells, or other text in them."""
         path = to_fs_path(uri)
         notebook = self.workspace.get_notebook_document(notebook_uri=uri)
-        if notebook is None or path is None or not path.endswith(".ipynb"):
+        if notebook is None or path is None:
             return
-        own = self.notebooks.setdefault(Path(path), Notebook(Path(path)))
+        file = Path(path)
+        if file.suffix != ".ipynb" or not file.is_absolute():
+            return
+        own = self.notebooks.setdefault(file, Notebook(file))
         cells = []
         for one in notebook.cells:
             cell = self._cell(own, one)

@@ -77,6 +77,10 @@ class Cells:
             lsp.DidCloseNotebookDocumentParams(about, closed)
         )
 
+    def save(self) -> None:
+        about = lsp.NotebookDocumentIdentifier(self.path.as_uri())
+        self.editor.notebook_document_did_save(lsp.DidSaveNotebookDocumentParams(about))
+
     def edit(self, name: str, text: str) -> None:
         self.versions[name] += 1
         about = lsp.VersionedTextDocumentIdentifier(self.versions[name], self.uri(name))
@@ -184,6 +188,39 @@ def test_findings_are_those_of_cells(tmp_path: Path) -> None:
         cells.edit("mlp", MLP)
         await cells.until({"mlp": [("ST201", 3)]})
         cells.close(["imports", "layer", "mlp"])
+        await cells.until({})
+
+    _session(tmp_path, script)
+
+
+def test_saving_reads_settings_anew(tmp_path: Path) -> None:
+    async def script(cells: Cells) -> None:
+        cells.open(CELLS)
+        await cells.until(WRONG)
+        (tmp_path / "pyproject.toml").write_text(
+            "[tool.shardlint]\nignore = ['ST201']\n"
+        )
+        cells.save()
+        await cells.until({"norm": WRONG["norm"]})
+
+    _session(tmp_path, script)
+
+
+def test_an_open_module_that_cells_import(tmp_path: Path) -> None:
+    """Both as they are now; lines may end as on Windows."""
+    path = tmp_path / "layers.py"
+    module = "from shardtypes import f32\n\n\ndef read(x: f32['B M']) -> f32['B M']:\n    return x\n"
+    path.write_text(module)
+    imports = "import jax.numpy as jnp\r\nfrom layers import read"
+    use = "x = 1\r\nread(jnp.ones((2, 3)))"
+
+    async def script(cells: Cells) -> None:
+        cells.editor.open(path, module)
+        cells.open({"imports": imports, "use": use})
+        await cells.until({})
+        cells.editor.change(path, module.replace("'B M'", "'B M N'"), 2)
+        await cells.until({"use": [("ST202", 1)]})
+        cells.editor.change(path, module, 3)
         await cells.until({})
 
     _session(tmp_path, script)
