@@ -32,21 +32,20 @@ from shardtypes.proving.numbers import (
     MOST_BYTES,
     Numbers,
     Values,
-    agree,
     bytes_of,
-    in_another_order,
     run,
     varying_axes,
     without_axes,
 )
-from shardtypes.proving.observed import Host, observed
+from shardtypes.proving.observed import Host
 from shardtypes.proving.on_purpose import certainly_wrong
-from shardtypes.proving.program import Constant, Name, Program, Step, shape_of
+from shardtypes.proving.program import Constant, Name, Program
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.purposes import MEANT_BY_REFERENCE, Purpose, Purposes
 from shardtypes.proving.random_draws import drawn_in, related_draws
 from shardtypes.proving.readings import Reading, Readings
 from shardtypes.proving.relation import Sizes
+from shardtypes.proving.results import Results
 from shardtypes.proving.retracing import laid_out, traced_again
 from shardtypes.proving.signs import free_signs
 from shardtypes.proving.state import State, same
@@ -132,6 +131,7 @@ class Question:
         return bytes_of(self.many.program, self.sizes) > MOST_BYTES
 
     def answer(self, mesh_dependent: str | None) -> Proof:
+        """What the proof says, or the numbers where it ends; nothing else is tried that would excuse a difference."""
         on = mesh_text(self.sizes)
         if mesh_dependent:
             return Proof(
@@ -483,83 +483,14 @@ class Question:
         self, found: list[Values], wanted: list[Host], copies: Mapping[Name, Values]
     ) -> list[int]:
         """The results that are not what they should be."""
-        program = self.many.program
-        makers = {
-            step.results[0]: step
-            for step in program.steps
-            if step.primitive == "unshard"
-        }
-        wrong = []
-        for number, (values, whole) in enumerate(zip(found, wanted, strict=True)):
-            output = program.outputs[number]
-            if isinstance(output, int):
-                maker = makers.get(output)
-            else:
-                maker = None
-            if self.in_any_order and in_another_order(values, whole):
-                continue
-            if not self._is_right(values, whole, maker, copies):
-                wrong.append(number)
-        return wrong
-
-    def _is_right(
-        self,
-        values: Values,
-        whole: Host,
-        maker: Step | None,
-        copies: Mapping[Name, Values],
-    ) -> bool:
-        array = values.array
-        mapped = self.many.mapped
-        if maker is not None and not mapped.isdisjoint(maker.params["sizes"]):
-            return self._mapped_right(maker, whole, copies)
-        if array.shape != whole.shape:
-            if maker is None or not self._has_entries(maker, whole):
-                return False
-            return self._mapped_right(maker, whole, copies)
-        good = _finite_draws(whole)
-        if not agree(array[good], whole[good]):
-            return False
-        if maker is None:
-            return True
-        operand = maker.operands[0]
-        if isinstance(operand, Constant):
-            return True
-        held = copies[operand]
-        dims = maker.params["dims"]
-        sizes = maker.params["sizes"]
-        unnamed = [
-            axis
-            for axis in held.axes
-            if axis in sizes
-            and axis not in self.groups
-            and not any(axis in axes for axes in dims)
-        ]
-        moved = np.moveaxis(
-            held.array, [held.axes.index(axis) for axis in unnamed], range(len(unnamed))
+        results = Results(
+            self.many.program,
+            self.sizes,
+            mapped=self.many.mapped,
+            grouped=self.groups,
+            in_any_order=self.in_any_order,
         )
-        first = moved[(0,) * len(unnamed)]
-        return agree(moved, np.broadcast_to(first, moved.shape))
-
-    def _has_entries(self, maker: Step, whole: Host) -> bool:
-        """Whether a result has one entry for each device, by its specs, and so for one device one."""
-        shape = shape_of(self.many.program, maker.operands[0])
-        if shape != whole.shape[1:]:
-            return False
-        dims = maker.params["dims"]
-        lengths = [shape[dim] for dim, axes in enumerate(dims) if axes]
-        return set(lengths) == {1}
-
-    def _mapped_right(
-        self, maker: Step, whole: Host, copies: Mapping[Name, Values]
-    ) -> bool:
-        """A result of which each device has its own, as those of ``pmap``: a copy, a shard or a part."""
-        operand = maker.operands[0]
-        if isinstance(operand, Constant):
-            return True
-        held = copies[operand]
-        relation = observed(held.array, held.axes, whole, self.sizes, 1)
-        return relation is not None and (relation.right or bool(relation.parts))
+        return results.wrong(found, wanted, copies)
 
     def _refuted(
         self,
@@ -730,15 +661,6 @@ def _copied(program: Program) -> set[Name]:
     steps = [step for step in program.steps if step.primitive == "unshard"]
     returned = [step.operands[0] for step in steps]
     return {operand for operand in returned if isinstance(operand, int)}
-
-
-def _finite_draws(whole: Host) -> list[int]:
-    """Draws for which one device computes numbers; the first if there are none."""
-    if whole.dtype.kind not in "fc":
-        return list(range(len(whole)))
-    return [
-        number for number, array in enumerate(whole) if np.isfinite(array).all()
-    ] or [0]
 
 
 def _paths(tree: Any) -> list[str]:
