@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -46,32 +47,43 @@ def _seed(result: Array) -> Array:
     return replace(constant(1.0, (), result.dtype or "float32"), varying=result.varying)
 
 
-_depth: ContextVar[int] = ContextVar("shardlint_derivatives", default=0)
+_levels: ContextVar[tuple[int, ...]] = ContextVar("shardlint_derivatives", default=())
+"""The numbers of the derivatives under way, the innermost last."""
+_numbers = itertools.count(1)
 
 
 @contextmanager
-def deriving() -> Iterator[None]:
-    """In the block, what is computed is derived by something."""
-    token = _depth.set(_depth.get() + 1)
+def deriving() -> Iterator[int]:
+    """In the block, what is computed is derived by something, which has the number that is given."""
+    level = next(_numbers)
+    token = _levels.set((*_levels.get(), level))
     try:
-        yield
+        yield level
     finally:
-        _depth.reset(token)
+        _levels.reset(token)
 
 
 def _pulled_back(
-    results: Sequence[Array], cotangents: Sequence[Array], inputs: Sequence[Array]
+    results: Sequence[Array],
+    cotangents: Sequence[Array],
+    inputs: Sequence[Array],
+    level: int,
 ) -> list[Array]:
     """The cotangents of the inputs; what is sent for them is kept where that is asked for."""
     told = sending()
     with nullcontext() if told is None else told.backward():
-        return gradient.pulled_back(results, cotangents, inputs, note_cotangent)
+        return gradient.pulled_back(results, cotangents, inputs, note_cotangent, level)
 
 
 def ended(tree: Any) -> Any:
     """What a derivative gives. If it is in no other one, nobody asks how that was computed: arrays that knew would keep
     all that they were computed from, for each step of a training."""
-    return tree if _depth.get() else detached(tree)
+    return tree if _levels.get() else detached(tree)
+
+
+def inputs_of(leaves: Sequence[Any], level: int) -> list[Any]:
+    """The arrays by which the derivative of this level is taken; others as they are."""
+    return [watched(leaf, level) if is_float(leaf) else leaf for leaf in leaves]
 
 
 def value_and_grad(
@@ -86,19 +98,19 @@ def value_and_grad(
         given = list(args)
         inputs: list[list[Array]] = []
         structures: list[tuple[Structure, list[Any]]] = []
-        for place in places:
-            leaves, structure = flatten(map_leaves(asarray, args[place]))
-            made = [watched(leaf) if is_float(leaf) else leaf for leaf in leaves]
-            given[place] = unflatten(structure, made)
-            inputs.append([leaf for leaf in made if is_float(leaf)])
-            layouts().note_differentiated(inputs[-1])
-            structures.append((structure, made))
-        with deriving():
+        with deriving() as level:
+            for place in places:
+                leaves, structure = flatten(map_leaves(asarray, args[place]))
+                made = inputs_of(leaves, level)
+                given[place] = unflatten(structure, made)
+                inputs.append([leaf for leaf in made if is_float(leaf)])
+                layouts().note_differentiated(inputs[-1])
+                structures.append((structure, made))
             found = fun(*given, **kwargs)
             result, aux = found if has_aux else (found, None)
             scalar = _one(result)
             every = [leaf for group in inputs for leaf in group]
-            pulled = _pulled_back([scalar], [_seed(scalar)], every)
+            pulled = _pulled_back([scalar], [_seed(scalar)], every, level)
         taken = iter(pulled)
         gradients = []
         for structure, made in structures:
@@ -153,9 +165,9 @@ provide("jax.grad")(decorating(grad))
 @provide("jax.vjp")
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     leaves, structure = flatten(map_leaves(asarray, primals))
-    made = [watched(leaf) if is_float(leaf) else leaf for leaf in leaves]
-    layouts().note_differentiated(made)
-    with deriving():
+    with deriving() as level:
+        made = inputs_of(leaves, level)
+        layouts().note_differentiated(made)
         found = fun(*unflatten(structure, made))
     result, aux = found if has_aux else (found, None)
     outputs, shape = flatten(map_leaves(asarray, result))
@@ -163,7 +175,7 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     def pull(cotangents: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, cotangents))
         inputs = [leaf for leaf in made if is_float(leaf)]
-        taken = iter(_pulled_back(outputs, given, inputs))
+        taken = iter(_pulled_back(outputs, given, inputs, level))
         made_of = [next(taken) if is_float(leaf) else leaf for leaf in made]
         return ended(unflatten(structure, made_of))
 
@@ -181,10 +193,35 @@ def detached(tree: Any) -> Any:
     )
 
 
+def _ruled(args: Any) -> int:
+    """The derivative that a rule of the program is for: the innermost one that depends on the arguments. 0 where only
+    one is under way."""
+    levels = _levels.get()
+    if len(levels) < 2:
+        return 0
+    operands = [leaf for leaf in flatten(args)[0] if is_float(leaf)]
+    return gradient.innermost(operands)
+
+
+def _outer(tree: Any, level: int) -> Any:
+    """A tree as it is for the derivatives around one, which go back through what a rule computes of it."""
+    if not level:
+        return detached(tree)
+
+    def closed(leaf: Any) -> Any:
+        return gradient.closed_for(leaf, level) if isinstance(leaf, Array) else leaf
+
+    return map_leaves(closed, tree)
+
+
 def _attached(
-    results: Any, args: Any, pull: Callable[[Sequence[Array]], Sequence[Any]]
+    results: Any,
+    args: Any,
+    pull: Callable[[Sequence[Array]], Sequence[Any]],
+    level: int,
 ) -> Any:
-    """Results that go back to the arguments by a rule of the program."""
+    """Results that go back to the arguments by a rule of the program, in the derivative of this ``level``; in those
+    around it by what they were computed from."""
     operands = [leaf for leaf in flatten(args)[0] if is_float(leaf)]
     leaves, structure = flatten(map_leaves(asarray, results))
     if not any(operand.node is not None for operand in operands):
@@ -197,10 +234,21 @@ def _attached(
         ]
         return list(pull(filled))
 
-    node = Node(tuple(operands), back, len(leaves))
-    return unflatten(
-        structure, [replace(leaf, node=node, output=i) for i, leaf in enumerate(leaves)]
-    )
+    node = Node(tuple(operands), back, len(leaves), only_for=level)
+    made = [replace(leaf, node=node, output=i) for i, leaf in enumerate(leaves)]
+    if level:
+        made = [_both(one, leaf) for one, leaf in zip(made, leaves, strict=True)]
+    return unflatten(structure, made)
+
+
+def _both(first: Array, second: Array) -> Array:
+    """One value that goes back in two ways."""
+    if second.node is None:
+        return first
+    nowhere: frozenset[int] = frozenset()  # its cotangent is noted once
+    ways = (replace(first, sources=nowhere), replace(second, sources=nowhere))
+    node = Node(ways, lambda cotangents: (cotangents[0], cotangents[0]))
+    return replace(first, node=node, output=0)
 
 
 def _for_operands(taken: Sequence[Any], args: Sequence[Any]) -> list[Array | None]:
@@ -253,8 +301,10 @@ class CustomVjp:
         if self.rules is None:
             raise NotEvaluable("custom_vjp without rules")
         fwd, bwd = self.rules
+        level = _ruled(moving)
         plain = [
-            one if i in self.static else detached(one) for i, one in enumerate(given)
+            one if i in self.static else _outer(one, level)
+            for i, one in enumerate(given)
         ]
         result, residuals = fwd(*plain)
         structure = flatten(result)[1]
@@ -268,7 +318,7 @@ class CustomVjp:
                 )
             return _for_operands(taken, moving)
 
-        return _attached(result, moving, pull)
+        return _attached(result, moving, pull, level)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -306,7 +356,8 @@ class CustomJvp:
             return self.fun(*args, **kwargs)
         if self.rule is None:
             raise NotEvaluable("custom_jvp without a rule")
-        plain = [detached(one) for one in moving]
+        level = _ruled(moving)
+        plain = [_outer(one, level) for one in moving]
         tangents = map_leaves(lambda leaf: watched(zeros_like(leaf)), plain)
         static = [args[i] for i in self.static]
         result, tangent = self.rule(*static, tuple(plain), tuple(tangents))
@@ -315,7 +366,7 @@ class CustomJvp:
             outputs = [asarray(leaf) for leaf in flatten(tangent)[0]]
             return gradient.pulled_back(outputs, list(cotangents), flatten(tangents)[0])
 
-        return _attached(result, moving, pull)
+        return _attached(result, moving, pull, level)
 
 
 for _cls in (CustomVjp, CustomJvp):

@@ -15,6 +15,7 @@ from shardlint.evaluation.derivatives import (
     decorating,
     deriving,
     ended,
+    inputs_of,
     is_float,
     vjp,
 )
@@ -38,8 +39,8 @@ Push = Callable[..., Any]
 @provide("jax.jvp")
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """The result, and its derivative along the tangents."""
-    with deriving():
-        result, push, aux = _linearized(fun, tuple(primals), has_aux)
+    with deriving() as level:
+        result, push, aux = _linearized(fun, tuple(primals), has_aux, level)
         tangent = push(*tangents)
     found = (result, tangent, aux) if has_aux else (result, tangent)
     return ended(found)
@@ -48,8 +49,8 @@ def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
 @provide("jax.linearize")
 def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> Any:
     """The result, and the function that gives its derivative along tangents."""
-    with deriving():
-        result, push, aux = _linearized(fun, primals, has_aux)
+    with deriving() as level:
+        result, push, aux = _linearized(fun, primals, has_aux, level)
 
     def pushed(*tangents: Any) -> Any:
         return ended(push(*tangents))
@@ -59,17 +60,17 @@ def linearize(fun: Any, *primals: Any, has_aux: bool = False) -> Any:
 
 
 def _linearized(
-    fun: Any, primals: tuple[Any, ...], has_aux: bool
+    fun: Any, primals: tuple[Any, ...], has_aux: bool, level: int
 ) -> tuple[Any, Push, Any]:
     tick(10)
     leaves, structure = flatten(map_leaves(asarray, primals))
-    inputs = [watched(leaf) if is_float(leaf) else leaf for leaf in leaves]
+    inputs = inputs_of(leaves, level)
     found = fun(*unflatten(structure, inputs))
     result, aux = found if has_aux else (found, None)
     outputs, shape = flatten(map_leaves(asarray, result))
     moving = [leaf for leaf in inputs if is_float(leaf)]
-    cotangents = [_start(leaf) for leaf in outputs]
-    back = gradient.pulled_back(outputs, cotangents, moving)
+    cotangents = [_start(leaf, level) for leaf in outputs]
+    back = gradient.pulled_back(outputs, cotangents, moving, level=level)
 
     def push(*tangents: Any) -> Any:
         given, _ = flatten(map_leaves(asarray, tangents))
@@ -79,7 +80,7 @@ def _linearized(
             if is_float(leaf)
         ]
         _refuse_more_axes(moving, forward)
-        pushed = gradient.pulled_back(back, forward, cotangents)
+        pushed = gradient.pulled_back(back, forward, cotangents, level=level)
         typed = [
             replace(one, varying=leaf.varying)
             for one, leaf in zip(pushed, outputs, strict=True)
@@ -89,9 +90,9 @@ def _linearized(
     return unflatten(shape, outputs), push, aux
 
 
-def _start(output: Array) -> Array:
+def _start(output: Array, level: int) -> Array:
     """A cotangent in which what it is taken back to is linear: where it starts does not matter."""
-    return watched(replace(zeros_like(output), varying=output.varying))
+    return watched(replace(zeros_like(output), varying=output.varying), level)
 
 
 def _refuse_more_axes(primals: Arrays, tangents: Arrays) -> None:
@@ -140,8 +141,8 @@ def jacfwd(fun: Any, argnums: Any = 0, has_aux: bool = False, **options: Any) ->
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen, whole = _by_argument(fun, argnums, args, kwargs)
         inputs, structure = flatten(map_leaves(asarray, chosen))
-        with deriving():
-            result, push, aux = _linearized(whole, chosen, has_aux)
+        with deriving() as level:
+            result, push, aux = _linearized(whole, chosen, has_aux, level)
             columns = [
                 _column(push, inputs, structure, place) for place in range(len(inputs))
             ]

@@ -273,11 +273,18 @@ def _operator(name: str, *operands: Any) -> Array:
 @frozen
 class Node:
     """How arrays were computed: ``pull`` takes the cotangents of all ``count`` results and gives those of the
-    operands."""
+    operands.
+
+    Derivatives have numbers, of which that of an inner one is larger. ``level`` is the one that an input is watched
+    for, ``closed_for`` the one that does not go back through the node, ``only_for`` the only one that does; 0 for none.
+    """
 
     operands: tuple[Array, ...]
     pull: Callable[[Sequence[Array | None]], Sequence[Array | None]]
     count: int = 1
+    level: int = 0
+    closed_for: int = 0
+    only_for: int = 0
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__

@@ -16,16 +16,50 @@ from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
 from shardtypes.semantics.simulated import Axes, Axis, is_of_examples
 
-__all__ = ["NoGradient", "pulled_back", "watched"]
+__all__ = ["NoGradient", "closed_for", "innermost", "pulled_back", "watched"]
 
 
-def watched(array: Array) -> Array:
+def watched(array: Array, level: int = 0) -> Array:
     """An input by which a derivative will be taken. Derivatives around it go on to what it was computed from."""
     if array.node is None:
-        node = Node((), lambda cotangents: ())
+        node = Node((), lambda cotangents: (), level=level)
     else:
-        node = Node((array,), lambda cotangents: cotangents)
+        node = Node((array,), lambda cotangents: cotangents, level=level)
     return replace(array, node=node, output=0)
+
+
+def closed_for(array: Array, level: int) -> Array:
+    """The array as the derivatives around one see it, which itself does not go back through it."""
+    if array.node is None:
+        return array
+    node = Node((array,), lambda cotangents: cotangents, closed_for=level)
+    return replace(array, node=node, output=0)
+
+
+def innermost(arrays: Arrays) -> int:
+    """The innermost derivative that depends on any of these; 0 for none."""
+    found = 0
+    seen: set[tuple[int, frozenset[int]]] = set()
+    none: frozenset[int] = frozenset()
+    waiting = [(array.node, none) for array in arrays]
+    while waiting:
+        node, closed = waiting.pop()
+        if node is None or (id(node), closed) in seen:
+            continue
+        seen.add((id(node), closed))
+        if node.level not in closed:
+            found = max(found, node.level)
+        if node.closed_for:
+            closed |= {node.closed_for}
+        waiting.extend((operand.node, closed) for operand in node.operands)
+    return found
+
+
+def _is_open(node: Node, level: int) -> bool:
+    """Whether a derivative goes back through a node."""
+    if not level:
+        return True
+    return node.closed_for != level and node.only_for in (0, level)
 
 
 Observe = Callable[[Array, Array], Array]
@@ -38,9 +72,10 @@ def pulled_back(
     cotangents: Arrays,
     inputs: Arrays,
     observe: Observe | None = None,
+    level: int = 0,
 ) -> list[Array]:
-    """The cotangents of the inputs, zeros where no result depends on one. ``observe`` is shown each value with its
-    cotangent, and gives the one to go on with. Raises NoGradient."""
+    """The cotangents of the inputs, zeros where no result depends on one, for the derivative of this ``level``.
+    ``observe`` is shown each value with its cotangent, and gives the one to go on with. Raises NoGradient."""
     held: Held = {}
     values: dict[tuple[int, int], Array] = {}
     around = _examples_of([*results, *cotangents])
@@ -57,7 +92,7 @@ def pulled_back(
         given = [held.get((id(node), output)) for output in range(node.count)]
         if all(cotangent is None for cotangent in given):
             continue
-        if id(node) in ends:
+        if id(node) in ends or not _is_open(node, level):
             continue
         for operand, taken in zip(node.operands, node.pull(given), strict=True):
             if taken is not None:
