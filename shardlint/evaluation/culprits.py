@@ -170,7 +170,8 @@ class Culprit:
         steps on more of them. A product of what is right by itself is off by such a number only."""
         what = self.step.value.what
         is_product = self.step.value.name in _PRODUCTS
-        is_product |= getattr(what, "__module__", "") == optimizers.__name__
+        module = str(getattr(what, "__module__", ""))
+        is_product |= module.startswith(optimizers.__name__)
         return (
             is_product
             and not self.step.value.is_backward

@@ -24,7 +24,6 @@ from shardlint.evaluation import (
     meshes,  # noqa: F401
     namespace,
     numpy_functions,
-    optimizer_trees,  # noqa: F401
     optimizers,  # noqa: F401
     pieces,
     placing,
@@ -33,7 +32,6 @@ from shardlint.evaluation import (
     ragged,  # noqa: F401
     replication,  # noqa: F401
     rings,  # noqa: F401
-    schedules,  # noqa: F401
     tree_checks,  # noqa: F401
     trees,  # noqa: F401
     unmade,

@@ -27,6 +27,8 @@ _ALIASES = {
     "jax.core.axis_frame": "jax.lax.axis_size",
     "jax.tree_util.tree_map": "jax.tree.map",
     "jax.tree_map": "jax.tree.map",
+    "optax.schedules": "optax",
+    "optax.transforms": "optax",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from shardlint.evaluation.guards import MARK
 from shardlint.evaluation.layers.functions import call
-from shardlint.evaluation.optimizers import apply_updates
+from shardlint.evaluation.optimizers.parameters import apply_updates
 from shardlint.evaluation.outside import provide
 from shardlint.evaluation.trees import Node
 from shardtypes.semantics.array import Array

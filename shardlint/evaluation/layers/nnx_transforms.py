@@ -20,7 +20,7 @@ from shardlint.evaluation.layers.nnx_objects import (
 )
 from shardlint.evaluation.layers.nnx_state import State, leaves_of, nested
 from shardlint.evaluation.meshes import Sharding, Spec
-from shardlint.evaluation.optimizers import apply_updates
+from shardlint.evaluation.optimizers.parameters import apply_updates
 from shardlint.evaluation.outside import KNOWN, provide
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.trees import flatten, map_leaves

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,8 +76,11 @@ def exponential_decay(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Any:
+    if transition_steps <= 0 or decay_rate == 0:
+        return constant_schedule(init_value)
+
     def schedule(count: Any) -> Array:
-        steps = _number(count) - transition_begin
+        steps = _number(count) - max(0, transition_begin)
         power = steps / transition_steps
         if staircase:
             power = e.floor(power)
@@ -112,6 +117,116 @@ def join_schedules(
         return value
 
     return schedule
+
+
+@provide("optax.piecewise_interpolate_schedule")
+def piecewise_interpolate_schedule(
+    interpolate_type: str,
+    init_value: Any,
+    boundaries_and_scales: dict[int, float] | None = None,
+) -> Any:
+    """From one value to the next between boundaries, along a line or a cosine; as it is behind the last one."""
+    if interpolate_type not in ("linear", "cosine"):
+        raise ValueError("`interpolate_type` must be either 'cosine' or 'linear'")
+    given = sorted((boundaries_and_scales or {}).items())
+    if any(factor < 0.0 for _, factor in given):
+        raise ValueError(
+            "`piecewise_interpolate_schedule` expects non-negative scale factors"
+        )
+    bounds = [0, *(boundary for boundary, _ in given)]
+    factors = [init_value, *(factor for _, factor in given)]
+    values = list(itertools.accumulate(factors, operator.mul))
+
+    def between(start: Any, end: Any, part: Array) -> Array:
+        if interpolate_type == "linear":
+            return (end - start) * part + start
+        return end + (start - end) / 2.0 * (e.cos(math.pi * part) + 1)
+
+    def schedule(count: Any) -> Array:
+        steps = _number(count)
+        found = where(steps >= bounds[-1], values[-1], 0.0)
+        for place in range(len(given)):
+            first, last = bounds[place : place + 2]
+            part = (steps - first) / max(last - first, 1)
+            is_inside = (steps >= first) & (steps < last)
+            value = between(values[place], values[place + 1], part)
+            found = found + where(is_inside, value, 0.0)
+        return found
+
+    return schedule
+
+
+def _refuse_no_steps(transition_steps: int) -> None:
+    if transition_steps <= 0:
+        raise ValueError(
+            "A linear onecycle schedule was set with a non-positive `transition_steps`"
+        )
+
+
+@provide("optax.linear_onecycle_schedule")
+def linear_onecycle_schedule(
+    transition_steps: int,
+    peak_value: Any,
+    pct_start: float = 0.3,
+    pct_final: float = 0.85,
+    div_factor: float = 25.0,
+    final_div_factor: float = 1e4,
+) -> Any:
+    _refuse_no_steps(transition_steps)
+    factors = {
+        int(pct_start * transition_steps): div_factor,
+        int(pct_final * transition_steps): 1.0 / div_factor,
+        transition_steps: 1.0 / final_div_factor,
+    }
+    return piecewise_interpolate_schedule("linear", peak_value / div_factor, factors)
+
+
+@provide("optax.cosine_onecycle_schedule")
+def cosine_onecycle_schedule(
+    transition_steps: int,
+    peak_value: Any,
+    pct_start: float = 0.3,
+    div_factor: float = 25.0,
+    final_div_factor: float = 1e4,
+) -> Any:
+    _refuse_no_steps(transition_steps)
+    factors = {
+        int(pct_start * transition_steps): div_factor,
+        int(transition_steps): 1.0 / (div_factor * final_div_factor),
+    }
+    return piecewise_interpolate_schedule("cosine", peak_value / div_factor, factors)
+
+
+@provide("optax.warmup_exponential_decay_schedule")
+def warmup_exponential_decay_schedule(
+    init_value: Any,
+    peak_value: Any,
+    warmup_steps: int,
+    transition_steps: int,
+    decay_rate: Any,
+    transition_begin: int = 0,
+    staircase: bool = False,
+    end_value: Any = None,
+) -> Any:
+    decay = exponential_decay(
+        peak_value,
+        transition_steps,
+        decay_rate,
+        transition_begin,
+        staircase,
+        end_value,
+    )
+    warmup = linear_schedule(init_value, peak_value, warmup_steps)
+    return join_schedules([warmup, decay], [warmup_steps])
+
+
+@provide("optax.sgdr_schedule")
+def sgdr_schedule(cosine_kwargs: Any) -> Any:
+    """Several warmups and decays, one after the other."""
+    cycles = list(cosine_kwargs)
+    schedules = [warmup_cosine_decay_schedule(**one) for one in cycles]
+    ends = list(itertools.accumulate(one["decay_steps"] for one in cycles))
+    return join_schedules(schedules, ends[:-1])
 
 
 @provide("optax.warmup_constant_schedule")
