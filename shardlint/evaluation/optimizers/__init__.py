@@ -12,6 +12,7 @@ from shardlint.evaluation.optimizers import (  # noqa: F401 - each registers its
     conditions,
     factored,
     hyperparameters,
+    losses,
     masking,
     named,
     parameters,
