@@ -191,6 +191,7 @@ def register(resolver: Resolver) -> None:
     table = resolver.of_type
     table[Array] = of_array
     table[At] = methods("get set add subtract multiply mul divide power min max apply")
+    table[Typed] = _of_type
     table[DType] = methods("name itemsize kind")
 
 
@@ -212,3 +213,25 @@ class Struct:
 
 setattr(Struct, MARK, True)
 provide("jax.ShapeDtypeStruct")(Struct)
+
+
+class Typed:
+    """``jax.typeof``: the type of an array, as far as it is told."""
+
+    def __init__(self, array: Array) -> None:
+        self.shape = local_shape(array)
+        self.dtype = DType(array.dtype or "float32")
+        self.ndim = array.rank
+        self.size = entries_of(array)
+        self.weak_type = array.weak
+
+
+def _of_type(typed: Typed, name: str) -> Any:
+    if name in vars(typed):
+        return getattr(typed, name)
+    raise NotEvaluable(f"the attribute {name} of the type of an array")
+
+
+@provide("jax.typeof")
+def _type_of(x: Any) -> Typed:
+    return Typed(asarray(x))

@@ -29,7 +29,6 @@ def transparent(fun: Any = None, *args: Any, **options: Any) -> Any:
 for _name in """equinox.filter_jit jax.named_call
                 jax.custom_batching.custom_vmap shardtypes.typechecked typeguard.typechecked jaxtyping.jaxtyped
                 beartype.beartype shardtypes.scope chex.assert_max_traces
-                jax.ensure_compile_time_eval
                 jax.sharding.auto_axes jax.sharding.explicit_axes""".split():
     provide(_name)(transparent)
 

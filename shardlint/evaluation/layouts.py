@@ -77,6 +77,21 @@ class Layouts:
     _of: dict[int, tuple[Simulated, Layout]] = field(default_factory=dict)
     _outside: dict[int, tuple[Simulated, int]] = field(default_factory=dict)
     """What mapped functions are given, by what these see of it."""
+    _on: dict[int, tuple[Simulated, int]] = field(default_factory=dict)
+    """The devices that arrays were put on."""
+
+    def on_device(self, array: Array, device: int) -> Array:
+        """An array that is on one device."""
+        if array.value is None or len(self._on) >= _MOST:
+            return array
+        value = Simulated(array.value.axes, array.value.parts)
+        self._on[id(value)] = (value, device)
+        return replace(array, value=value)
+
+    def device_of(self, array: Array) -> int | None:
+        """The number of the device that an array was put on; None where that is not known."""
+        found = self._on.get(id(array.value))
+        return None if found is None else found[1]
 
     def of(self, leaf: Any) -> Layout | None:
         """How an array lies; None where that is not known."""

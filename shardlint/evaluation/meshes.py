@@ -181,6 +181,10 @@ class Mesh:
         return DeviceGrid(self.sizes)
 
     @property
+    def local_devices(self) -> list[Device]:
+        return list(self.devices.flat)
+
+    @property
     def axis_sizes(self) -> tuple[int, ...]:
         return tuple(
             DeviceCount(size, frozenset({name}))
@@ -219,12 +223,23 @@ class Sharding:
     spec: Any
 
 
-for _cls in (Device, DeviceGrid, Spec, Mesh, Sharding):
+class SingleDevice:
+    """A SingleDeviceSharding."""
+
+    is_fully_replicated = True
+
+    def __init__(self, device: Device, **options: Any) -> None:
+        self.device = device
+        self.device_set = {device}
+
+
+for _cls in (Device, DeviceGrid, Spec, Mesh, Sharding, SingleDevice):
     setattr(_cls, MARK, True)
 
 provide("jax.P")(Spec)
 provide("jax.sharding.NamedSharding")(Sharding)
 provide("jax.NamedSharding")(Sharding)
+provide("jax.sharding.SingleDeviceSharding")(SingleDevice)
 
 
 def made(sizes: Sequence[Any], names: Any, types: Any = None) -> Mesh:
@@ -339,8 +354,12 @@ def device_count(*args: Any) -> int:
     return DeviceCount(machine().devices, ALL_DEVICES)
 
 
-provide("jax.process_index")(lambda *args: 0)
-provide("jax.process_count")(lambda *args: 1)
+for _name in ("process_index", "host_id"):
+    provide(f"jax.{_name}")(lambda *args: 0)
+for _name in ("process_count", "host_count"):
+    provide(f"jax.{_name}")(lambda *args: 1)
+for _name in ("process_indices", "host_ids"):
+    provide(f"jax.{_name}")(lambda *args: [0])
 provide("jax.default_backend")(lambda: "cpu")
 for _name in ("Auto", "Explicit", "Manual"):
     provide(f"jax.sharding.AxisType.{_name}")(Nothing())

@@ -15,6 +15,7 @@ from shardlint.evaluation import (
     callbacks,  # noqa: F401
     command_lines,
     control,  # noqa: F401
+    custom_gradients,  # noqa: F401
     derivatives,  # noqa: F401
     grids,  # noqa: F401
     guarded_code,
@@ -32,6 +33,7 @@ from shardlint.evaluation import (
     ragged,  # noqa: F401
     replication,  # noqa: F401
     rings,  # noqa: F401
+    settings,  # noqa: F401
     tree_checks,  # noqa: F401
     trees,  # noqa: F401
     unmade,

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import Resolver, layouts
 from shardlint.evaluation.layouts import Layout
+from shardlint.evaluation.meshes import Device, Sharding, SingleDevice
 from shardlint.evaluation.outside import known, provide
 from shardlint.evaluation.placing import layout_of, placed
 from shardtypes.semantics.array import Array
@@ -26,7 +30,7 @@ class Shard:
     index: Index
     data: Array
     replica_id: int
-    device: None = None
+    device: Device | None = None
 
 
 def shards_of(array: Array) -> list[Shard]:
@@ -38,13 +42,52 @@ def shards_of(array: Array) -> list[Shard]:
         return [Shard(whole, array, 0)]
     found: list[Shard] = []
     copies: dict[tuple[tuple[Any, Any], ...], int] = {}
-    for place in _devices(dict(layout.mesh)):
-        index = _index_of(place, layout, shape)
-        bounds = tuple((part.start, part.stop) for part in index)
+    for device, index in _indices(layout, shape).items():
+        bounds = _bounds(index)
         number = copies.get(bounds, 0)
         copies[bounds] = number + 1
-        found.append(Shard(index, known("jax.Array.__getitem__")(array, index), number))
+        piece = known("jax.Array.__getitem__")(array, index)
+        piece = layouts().on_device(piece, device.id)
+        found.append(Shard(index, piece, number, device))
     return found
+
+
+def _bounds(index: Index) -> tuple[tuple[Any, Any], ...]:
+    return tuple((part.start, part.stop) for part in index)
+
+
+def _indices(layout: Layout, shape: Sequence[int]) -> dict[Device, Index]:
+    """Where the piece of each device is in the whole array."""
+    places = enumerate(_devices(dict(layout.mesh)))
+    return {Device(k): _index_of(place, layout, shape) for k, place in places}
+
+
+@provide("jax.make_array_from_single_device_arrays")
+def make_array_from_single_device_arrays(
+    shape: Sequence[int], sharding: Any, arrays: Sequence[Any], **options: Any
+) -> Any:
+    """An array of pieces, each of which is on its device."""
+    pieces = [asarray(one) for one in arrays]
+    if isinstance(sharding, SingleDevice) and len(pieces) == 1:
+        return pieces[0]
+    sizes = [int(size) for size in shape]
+    layout = layout_of(sharding, len(sizes))
+    if layout is None:
+        raise NotEvaluable("pieces of an array of which it is not known how it lies")
+    by_device = {layouts().device_of(piece): piece for piece in pieces}
+    indices = _indices(layout, sizes)
+    if by_device.keys() != {device.id for device in indices}:
+        raise NotEvaluable("pieces of which it is not known on which devices they are")
+    by_place: dict[tuple[tuple[Any, Any], ...], Array] = {}
+    for device, index in indices.items():
+        piece = by_device[device.id]
+        first = by_place.setdefault(_bounds(index), piece)
+        if not np.array_equal(first.numbers(), piece.numbers()):
+            raise NotEvaluable("copies of a piece that differ")
+    made = _together(layout, sizes, lambda index: by_place[_bounds(index)], {}, 0)
+    if list(made.dims) != sizes:
+        raise ValueError("the pieces do not make an array of this shape")
+    return placed(made, sharding)
 
 
 @provide("jax.make_array_from_callback")
@@ -124,4 +167,36 @@ def register(resolver: Resolver) -> None:
             return getattr(shard, name)
         raise AttributeError(name)
 
+    def of_sharding(sharding: Sharding, name: str) -> Any:
+        if name in ("mesh", "spec"):
+            return getattr(sharding, name)
+        if name in ("devices_indices_map", "addressable_devices_indices_map"):
+            return lambda shape: _indices_of(sharding, shape)
+        if name == "shard_shape":
+            return lambda shape: _piece_shape(sharding, shape)
+        if name == "is_fully_replicated":
+            return _known_layout(sharding, len(sharding.spec)).is_replicated
+        raise NotEvaluable(f"the attribute {name} of a sharding")
+
     resolver.of_type[Shard] = of_shard
+    resolver.of_type[Sharding] = of_sharding
+
+
+def _known_layout(sharding: Sharding, rank: int) -> Layout:
+    layout = layout_of(sharding, rank)
+    if layout is None:
+        raise NotEvaluable("a sharding of which the mesh is not known")
+    return layout
+
+
+def _indices_of(sharding: Sharding, shape: Sequence[Any]) -> dict[Device, Index]:
+    sizes = [int(size) for size in shape]
+    return _indices(_known_layout(sharding, len(sizes)), sizes)
+
+
+def _piece_shape(sharding: Sharding, shape: Sequence[Any]) -> tuple[int, ...]:
+    first = _indices_of(sharding, shape)[Device(0)]
+    lengths = [
+        len(range(int(size))[part]) for size, part in zip(shape, first, strict=True)
+    ]
+    return tuple(lengths)

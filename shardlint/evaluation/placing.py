@@ -14,7 +14,14 @@ from shardlint.evaluation import refusals
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK, Resolver, code_of, layouts
 from shardlint.evaluation.layouts import Given, Layout, Layouts, replicated_states
-from shardlint.evaluation.meshes import Mesh, Sharding, Spec, current
+from shardlint.evaluation.meshes import (
+    Device,
+    Mesh,
+    Sharding,
+    SingleDevice,
+    Spec,
+    current,
+)
 from shardlint.evaluation.outside import provide
 from shardlint.evaluation.recording import Where
 from shardtypes.semantics.array import Array
@@ -25,7 +32,7 @@ from shardtypes.semantics.trees import flatten, paths_of, spread_prefix, unflatt
 
 
 def _is_placement(value: Any) -> bool:
-    return value is None or isinstance(value, (Sharding, Spec))
+    return value is None or isinstance(value, (Device, Sharding, SingleDevice, Spec))
 
 
 def layout_of(
@@ -123,6 +130,10 @@ def _lying(
     """An array as a placement says; without ``what`` to call it, a constraint, which need not divide it."""
     if not isinstance(leaf, Array) or placement is None:
         return leaf
+    if isinstance(placement, SingleDevice):
+        placement = placement.device
+    if isinstance(placement, Device):
+        return layouts().on_device(leaf, placement.id)
     _refuse_longer(leaf, placement, path)
     layout = layout_of(placement, leaf.rank, by, is_constrained=what is None)
     if what is not None:

@@ -78,7 +78,9 @@ PROGRAMS = {
             [dict(init_value=0.0, peak_value=0.3, warmup_steps=1, decay_steps=3)] * 2)))
 """,
     "a step by the value of the objective": "return trained(optax.polyak_sgd(0.5), value=True)",
-    "a step by the value, in a chain": "return trained(optax.chain(optax.clip(0.5), optax.polyak_sgd(0.5, variant='sps+')), value=True)",
+    "a step by the value, in a chain": """
+        return trained(optax.chain(optax.clip(0.5), optax.polyak_sgd(0.5, variant="sps+")), value=True)
+""",
     "noise": "return trained(optax.noisy_sgd(0.1, key=jax.random.key(3)))",
     "noise by a seed": "return trained(optax.chain(optax.add_noise(0.1, 0.5, 7), optax.sgd(0.1)))",
     "an own transformation with other arguments": """
@@ -97,8 +99,12 @@ PROGRAMS = {
         tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(0.1))
         _, state = trained(tx)
         first = state[1][0]
-        return [isinstance(first, optax.ScaleByAdamState), isinstance(state[0], optax.EmptyState), first.count, first.mu,
-                first._replace(count=0).nu, isinstance(tx, optax.GradientTransformationExtraArgs)]
+        are_alike = [
+            isinstance(first, optax.ScaleByAdamState),
+            isinstance(state[0], optax.EmptyState),
+            isinstance(tx, optax.GradientTransformationExtraArgs),
+        ]
+        return are_alike, first.count, first.mu, first._replace(count=0).nu
 """,
     "several steps as one, of a schedule": """
         tx = optax.MultiSteps(optax.adam(0.1), every_k_schedule=lambda step: jnp.where(step < 1, 1, 2))
@@ -145,12 +151,15 @@ PROGRAMS = {
         labels = jnp.array([[1, 1, 3], [2, 3, 0]])
         of_labels = jnp.array([[0.0, 0, 0], [0, 0, 1]])
         value = lambda logits: jnp.sum(optax.ctc_loss(logits, padding, labels, of_labels, blank_id=0) ** 2)
-        return jax.value_and_grad(value)(logits), optax.losses.ctc_loss_with_forward_probs(logits, padding, labels, of_labels)
+        every = optax.losses.ctc_loss_with_forward_probs(logits, padding, labels, of_labels)
+        return jax.value_and_grad(value)(logits), every
 """,
     "ctc_loss of examples on devices": """
         logits = jnp.sin(jnp.arange(8.0 * 5 * 4)).reshape(8, 5, 4)
         labels = jnp.arange(16).reshape(8, 2) % 4
-        body = lambda logits, labels: optax.ctc_loss(logits, jnp.zeros(logits.shape[:2]), labels, jnp.zeros(labels.shape), blank_id=2)
+        def body(logits, labels):
+            whole = jnp.zeros(logits.shape[:2])
+            return optax.ctc_loss(logits, whole, labels, jnp.zeros(labels.shape), blank_id=2)
         return jax.shard_map(body, mesh=mesh, in_specs=P("d"), out_specs=P("d"), check_vma=False)(logits, labels)
 """,
     "ntxent": """

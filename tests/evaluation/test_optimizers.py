@@ -120,7 +120,9 @@ OPTIMIZERS = {
     "normalize_by_update_norm": "optax.normalize_by_update_norm(-0.1)",
     "centralize": "optax.chain(optax.centralize(), optax.sgd(0.1))",
     "zero_nans": "optax.chain(optax.zero_nans(), optax.sgd(0.1))",
-    "zero_nans of some": "optax.chain(optax.stateless(lambda g, p: {**g, 'b': g['b'] / (g['b'] - g['b'])}), optax.zero_nans())",
+    "zero_nans of some": (
+        "optax.chain(optax.stateless(lambda g, p: {**g, 'b': g['b'] / (g['b'] - g['b'])}), optax.zero_nans())"
+    ),
     "keep_params_nonnegative": "optax.chain(optax.sgd(0.9), optax.keep_params_nonnegative())",
     "stateless": "optax.stateless(lambda g, p: {name: -0.1 * (g[name] + p[name]) for name in g})",
     "stateless_with_tree_map": "optax.stateless_with_tree_map(lambda g, p: -0.1 * g * p)",
@@ -136,8 +138,12 @@ OPTIMIZERS = {
     "conditionally_mask": "optax.conditionally_mask(optax.sgd(0.1, 0.9), lambda step: step % 2 == 0)",
     "with_extra_args_support": "optax.with_extra_args_support(optax.scale(-0.1))",
     "inject_hyperparams": "optax.inject_hyperparams(optax.adam)(0.1, b1=0.8)",
-    "inject_hyperparams with a schedule": "optax.inject_hyperparams(optax.sgd)(optax.linear_schedule(0.1, 0.3, 3), 0.9)",
-    "inject_hyperparams of all": "optax.inject_hyperparams(optax.adamw)(learning_rate=0.1, mask={'w': True, 'b': False})",
+    "inject_hyperparams with a schedule": (
+        "optax.inject_hyperparams(optax.sgd)(optax.linear_schedule(0.1, 0.3, 3), 0.9)"
+    ),
+    "inject_hyperparams of all": (
+        "optax.inject_hyperparams(optax.adamw)(learning_rate=0.1, mask={'w': True, 'b': False})"
+    ),
     "inject_hyperparams but some": (
         "optax.inject_hyperparams(optax.adafactor, static_args=('min_dim_size_to_factor',))(0.1, 2)"
     ),
@@ -151,7 +157,9 @@ OPTIMIZERS = {
         "optax.MultiSteps(optax.adam(0.1), 2, should_skip_update_fn="
         "lambda *given: optax.skip_large_updates(*given, max_squared_norm=3.0))"
     ),
-    "MultiSteps but for infinite ones": "optax.MultiSteps(optax.adam(0.1), 2, should_skip_update_fn=optax.skip_not_finite)",
+    "MultiSteps but for infinite ones": (
+        "optax.MultiSteps(optax.adam(0.1), 2, should_skip_update_fn=optax.skip_not_finite)"
+    ),
     "MultiSteps of sums": "optax.MultiSteps(optax.sgd(0.1, 0.9), 3, use_grad_mean=False)",
 }
 
