@@ -20,11 +20,13 @@ from shardlint.evaluation import (
     grids,  # noqa: F401
     guarded_code,
     guards,
+    images,  # noqa: F401
     jacobians,  # noqa: F401
     mapping,  # noqa: F401
     meshes,  # noqa: F401
     namespace,
     numpy_functions,
+    numpy_like,  # noqa: F401
     optimizers,  # noqa: F401
     pieces,
     placing,
@@ -33,6 +35,7 @@ from shardlint.evaluation import (
     ragged,  # noqa: F401
     replication,  # noqa: F401
     rings,  # noqa: F401
+    sets,  # noqa: F401
     settings,  # noqa: F401
     tree_checks,  # noqa: F401
     trees,  # noqa: F401

@@ -30,7 +30,7 @@ def provided(cls: Any, *names: str) -> Any:
 
 def state(name: str, fields: str, *names: str) -> Any:
     """The class of a state."""
-    return provided(namedtuple(name, fields), *names)  # type: ignore[misc]  # from a table of optax's
+    return provided(namedtuple(name, fields), *names)
 
 
 GradientTransformation = namedtuple("GradientTransformation", "init update")

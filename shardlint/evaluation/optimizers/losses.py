@@ -25,7 +25,7 @@ def ctc_loss_with_forward_probs(
     *,
     blank_id: int = 0,
     log_epsilon: Any = -1e5,
-) -> tuple[Array, Array, Array]:
+) -> Any:
     """The loss of each sequence, and the logarithms of the forward probabilities at blanks and at labels."""
     logits, labels = asarray(logits), asarray(labels)
     batch, steps, classes = sizes_of(logits)
@@ -40,7 +40,7 @@ def ctc_loss_with_forward_probs(
     emit = jnp.full((batch, most), log_epsilon, "float32")
     every_phi, every_emit = [], []
 
-    def also(score: Array, added: Array) -> Array:
+    def also(score: Array, added: Array) -> Any:
         rest = jnp.logaddexp(score[:, 1:], added)
         return jnp.concatenate([score[:, :1], rest], axis=-1)
 
@@ -72,7 +72,7 @@ def ctc_loss(
     *,
     blank_id: int = 0,
     log_epsilon: Any = -1e5,
-) -> Array:
+) -> Any:
     given = logits, logit_paddings, labels, label_paddings
     options = {"blank_id": blank_id, "log_epsilon": log_epsilon}
     return ctc_loss_with_forward_probs(*given, **options)[0]
@@ -80,7 +80,7 @@ def ctc_loss(
 
 @provide("optax.ntxent")
 @provide("optax.losses.ntxent")
-def ntxent(embeddings: Any, labels: Any, temperature: Any = 0.07) -> Array:
+def ntxent(embeddings: Any, labels: Any, temperature: Any = 0.07) -> Any:
     """The normalized, temperature scaled cross entropy of examples of one label against those of others."""
     embeddings, labels = asarray(embeddings), asarray(labels)
     if embeddings.dims[0] != labels.dims[0]:

@@ -137,7 +137,7 @@ def piecewise_interpolate_schedule(
     factors = [init_value, *(factor for _, factor in given)]
     values = list(itertools.accumulate(factors, operator.mul))
 
-    def between(start: Any, end: Any, part: Array) -> Array:
+    def between(start: Any, end: Any, part: Array) -> Any:
         if interpolate_type == "linear":
             return (end - start) * part + start
         return end + (start - end) / 2.0 * (e.cos(math.pi * part) + 1)

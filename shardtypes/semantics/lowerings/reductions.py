@@ -536,6 +536,13 @@ def _flipped(array: Array, axis: int) -> Array:
     return rev(array, dimensions=(axis,))
 
 
+def _falling(array: Array) -> Array:
+    """What rises where an array falls. The negative of an unsigned 0 is still the least."""
+    if dtypes.is_kind(array.dtype, "unsigned"):
+        return e.not_(array)
+    return e.neg(array)
+
+
 @lowering(f"{_JNP}.argsort")
 def argsort(
     a: ArrayLike,
@@ -547,7 +554,7 @@ def argsort(
     descending: bool = False,
 ) -> Array:
     array, dimension = _along(asarray(a), axis)
-    key = e.neg(array) if descending else array
+    key = _falling(array) if descending else array
     return r.sort(
         key,
         r.positions(array.dims, dimension),
@@ -584,7 +591,7 @@ def top_k(operand: ArrayLike, k: int, axis: int = -1, **options: Any) -> list[Ar
     dimension = axis_of(axis, array.rank)
     places = r.positions(array.dims, dimension)
     _, found, where_ = r.sort(
-        e.neg(array),
+        _falling(array),
         array,
         places,
         dimension=dimension,

@@ -151,12 +151,19 @@ def put(
 def _true_positions(mask: Array, size: int | None, what: str) -> tuple[Array, Array]:
     """The flat positions where a mask holds, and which of them are there; ``size`` of them."""
     if size is None:
-        raise Unsupported(f"{what} without a size")
+        size = _count_of(mask, what)
     flat = ravel(mask)
     count = size_of(flat)
     order = argsort(e.not_(flat))
     order = _of_length(order, count, number_of(size))
     return order, e.lt(counting(number_of(size)), sum_(flat))
+
+
+def _count_of(mask: Array, what: str) -> int:
+    """Where a mask holds, if that is the same on all devices: JAX counts as well where nothing is traced."""
+    if mask.value is None or mask.value.axes:
+        raise Unsupported(f"{what} without a size")
+    return int(np.sum(mask.numbers()))
 
 
 def _of_length(positions: Array, count: int, size: int) -> Array:
@@ -273,15 +280,13 @@ class _Unique:
     """The different entries of an array, in order, ``size`` of them."""
 
     def __init__(self, ar: ArrayLike, size: int | None, fill_value: Any) -> None:
-        if size is None:
-            raise Unsupported("unique without a size")
         flat = ravel(ar)
-        self.size = int(size)
         self.total = size_of(flat)
         self.order = argsort(flat)
         self.ordered = take(flat, self.order)
         new = concatenate([np.ones(1, bool), self.ordered[1:] != self.ordered[:-1]])
         self.group = cumsum(new) - 1
+        self.size = _count_of(new, "unique") if size is None else int(size)
         first = argsort(e.not_(new))
         first = _of_length(first, self.total, self.size)
         there = np.arange(self.size) < sum_(new)
