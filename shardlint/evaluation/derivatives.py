@@ -200,7 +200,7 @@ def _ruled(args: Any) -> int:
     if len(levels) < 2:
         return 0
     operands = [leaf for leaf in flatten(args)[0] if is_float(leaf)]
-    return gradient.innermost(operands)
+    return max(gradient.levels_of(operands), default=0)
 
 
 def _outer(tree: Any, level: int) -> Any:

@@ -22,6 +22,7 @@ from shardlint.evaluation import (
     guards,
     images,  # noqa: F401
     jacobians,  # noqa: F401
+    lax_functions,  # noqa: F401
     mapping,  # noqa: F401
     meshes,  # noqa: F401
     namespace,
@@ -35,8 +36,10 @@ from shardlint.evaluation import (
     ragged,  # noqa: F401
     replication,  # noqa: F401
     rings,  # noqa: F401
+    scattering,  # noqa: F401
     sets,  # noqa: F401
     settings,  # noqa: F401
+    solving,  # noqa: F401
     tree_checks,  # noqa: F401
     trees,  # noqa: F401
     unmade,

@@ -32,12 +32,13 @@ from shardtypes.semantics.registry import Unsupported
 
 _WEAK: dict[Any, Any] = {int: 0, float: 0.0, complex: 0j}
 """Python's classes of numbers, which give way to others."""
+_VALUES: tuple[Any, ...] = (Array, np.ndarray, np.generic, bool, int, float, complex)
 
 
-def _example(given: Any) -> Array:
+def _example(dtype: Any) -> Array:
     """An array of the dtype that is given, or that something has."""
-    given = plain_class(given)
-    if isinstance(given, (Array, np.ndarray, np.generic, bool, int, float, complex)):
+    given: Any = plain_class(dtype)
+    if isinstance(given, _VALUES):
         return asarray(given)
     if isinstance(given, type) and given in _WEAK:
         return asarray(_WEAK[given])
@@ -49,12 +50,14 @@ def _example(given: Any) -> Array:
 def result_type(*args: Any) -> DType:
     if not args:
         raise ValueError("at least one array or dtype is required")
-    return DType(promoted(*[_example(one) for one in args])[0].dtype or "float32")
+    examples = [_example(one) for one in args]
+    return DType(promoted(*examples)[0].dtype or "float32")
 
 
 @provide("jax.numpy.promote_types")
 def promote_types(a: Any, b: Any) -> DType:
-    return result_type(a, b)
+    examples = [_example(a), _example(b)]
+    return DType(promoted(*examples)[0].dtype or "float32")
 
 
 _LONG = {

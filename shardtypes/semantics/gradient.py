@@ -16,7 +16,7 @@ from shardtypes.semantics.primitives.elementwise import add
 from shardtypes.semantics.primitives.structure import zeros_like
 from shardtypes.semantics.simulated import Axes, Axis, is_of_examples
 
-__all__ = ["NoGradient", "closed_for", "innermost", "pulled_back", "watched"]
+__all__ = ["NoGradient", "closed_for", "levels_of", "pulled_back", "watched"]
 
 
 def watched(array: Array, level: int = 0) -> Array:
@@ -36,9 +36,9 @@ def closed_for(array: Array, level: int) -> Array:
     return replace(array, node=node, output=0)
 
 
-def innermost(arrays: Arrays) -> int:
-    """The innermost derivative that depends on any of these; 0 for none."""
-    found = 0
+def levels_of(arrays: Arrays) -> set[int]:
+    """The derivatives whose inputs any of these depend on."""
+    found: set[int] = set()
     seen: set[tuple[int, frozenset[int]]] = set()
     none: frozenset[int] = frozenset()
     waiting = [(array.node, none) for array in arrays]
@@ -47,8 +47,8 @@ def innermost(arrays: Arrays) -> int:
         if node is None or (id(node), closed) in seen:
             continue
         seen.add((id(node), closed))
-        if node.level not in closed:
-            found = max(found, node.level)
+        if node.level and node.level not in closed:
+            found.add(node.level)
         if node.closed_for:
             closed |= {node.closed_for}
         waiting.extend((operand.node, closed) for operand in node.operands)

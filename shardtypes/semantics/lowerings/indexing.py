@@ -273,7 +273,7 @@ def _filled(
     )
     return e.select_n(
         mask,
-        broadcast_to(like(_fill(array, fill_value), found), found.dims),
+        broadcast_to(like(fill_of(array, fill_value), found), found.dims),
         found,
         cases=2,
     )
@@ -284,7 +284,7 @@ def _holds(mask: Array) -> bool:
     return mask.value is None or all(bool(np.all(part)) for part in mask.value.parts)
 
 
-def _fill(array: Array, fill_value: Any) -> Any:
+def fill_of(array: Array, fill_value: Any) -> Any:
     """What JAX reads out of range: what is asked for, else no number, or the one farthest off."""
     if fill_value is not None:
         return fill_value
@@ -298,7 +298,7 @@ def _fill(array: Array, fill_value: Any) -> Any:
     return float("nan")
 
 
-def _name(mode: Any) -> str:
+def mode_name(mode: Any) -> str:
     """How positions out of range are read: a name, or a member of ``jax.lax.GatherScatterMode``."""
     if isinstance(mode, str):
         text = mode
@@ -336,7 +336,7 @@ class At:
         **options: Any,
     ) -> Array:
         place = _from_start if wrap_negative_indices else _unwrapped
-        if _name(mode) == "fill":
+        if mode_name(mode) == "fill":
             return _filled(self.array, self.index, fill_value, place)
         parsed = _parse(
             self.array,
@@ -458,12 +458,12 @@ def take_along_axis(
     size = sizes_of(array)[at]
     found = _taken_along(array, _in_range(places, size), at)
     is_inside = _is_inside(_from_start(places, size), size)
-    if _name(mode or "fill") != "fill" or _holds(is_inside):
+    if mode_name(mode or "fill") != "fill" or _holds(is_inside):
         return found
     mask = broadcast_to(is_inside, found.dims)
     return e.select_n(
         mask,
-        broadcast_to(like(_fill(array, fill_value), found), found.dims),
+        broadcast_to(like(fill_of(array, fill_value), found), found.dims),
         found,
         cases=2,
     )
