@@ -55,11 +55,14 @@ class Change(Protocol):
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a program finds, and sets, outside of itself: the flags of its command line, and variables of its
-    environment."""
+    """What a program finds, and sets, outside of itself: the flags of its command line, variables of its environment,
+    and the files and folders that it made, of which some folders were empty before."""
 
     flags: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    new_folders: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from shardlint.evaluation import (
     array_annotations,  # noqa: F401 - this and the others that are not used register what they provide
     arrays,
     callbacks,  # noqa: F401
+    checkpoints,  # noqa: F401
     command_lines,
     control,  # noqa: F401
     custom_gradients,  # noqa: F401
@@ -29,6 +30,7 @@ from shardlint.evaluation import (
     numpy_functions,
     numpy_like,  # noqa: F401
     optimizers,  # noqa: F401
+    packing,  # noqa: F401
     pieces,
     placing,
     processes,  # noqa: F401
@@ -37,9 +39,11 @@ from shardlint.evaluation import (
     replication,  # noqa: F401
     rings,  # noqa: F401
     scattering,  # noqa: F401
+    serialization,  # noqa: F401
     sets,  # noqa: F401
     settings,  # noqa: F401
     solving,  # noqa: F401
+    stored,  # noqa: F401
     tree_checks,  # noqa: F401
     trees,  # noqa: F401
     unmade,

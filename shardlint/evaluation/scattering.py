@@ -101,7 +101,7 @@ def _windows(
 
 def _any_outside(place: Array, last: int) -> bool:
     """Whether a window starts out of bounds, as far as the numbers are known."""
-    parts = () if place.value is None else place.value.parts
+    parts: Any = () if place.value is None else place.value.parts
     return any(bool(np.any((part < 0) | (part > last))) for part in parts)
 
 
