@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardlint.evaluation.errors import NotEvaluable
+from shardlint.evaluation.guards import sending
 from shardlint.evaluation.lowered import jnp, lax
 from shardlint.evaluation.outside import known, provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import asarray, cast, sizes_of
+from shardtypes.semantics.lowerings.convert import asarray, cast, counting, sizes_of
+from shardtypes.semantics.lowerings.indexing import indexed
 from shardtypes.semantics.registry import Unsupported
 
 
@@ -60,9 +63,52 @@ def pswapaxes(
     return known("jax.lax.all_to_all")(x, axis_name, axis, axis, **options)
 
 
+def _refuse_sending(name: str) -> None:
+    """What is computed by a larger collective sends less than that does."""
+    if sending() is not None:
+        raise NotEvaluable(f"what {name} sends")
+
+
+@provide("jax.lax.ragged_all_to_all")
+def ragged_all_to_all(
+    operand: Any,
+    output: Any,
+    input_offsets: Any,
+    send_sizes: Any,
+    output_offsets: Any,
+    recv_sizes: Any,
+    *,
+    axis_name: Any,
+    axis_index_groups: Any = None,
+) -> Array:
+    """The output, with rows of all devices: from which of theirs on, how many, and to which of ours."""
+    _refuse_sending("ragged_all_to_all")
+    if axis_index_groups is not None:
+        raise Unsupported("groups of devices")
+    gather = known("jax.lax.all_gather")
+    own = known("jax.lax.axis_index")(axis_name)
+
+    def for_us(numbers: Any) -> Array:
+        found: Array = jnp.take(gather(asarray(numbers), axis_name), own, axis=1)
+        return found
+
+    starts, counts, places = map(for_us, (input_offsets, send_sizes, output_offsets))
+    given, kept = gather(asarray(operand), axis_name), asarray(output)
+    rows = counting(sizes_of(kept)[0])[:, None]
+    is_of = (rows >= places) & (rows < places + counts)
+    sender = jnp.argmax(cast(is_of, "int32"), axis=1)
+    row = jnp.take(starts - places, sender) + rows[:, 0]
+    row = jnp.clip(row, 0, sizes_of(given)[1] - 1)
+    is_sent = jnp.any(is_of, axis=1)
+    is_sent = jnp.reshape(is_sent, (-1, *[1] * (kept.rank - 1)))
+    found: Array = jnp.where(is_sent, indexed(given, (sender, row)), kept)
+    return found
+
+
 @provide("jax.lax.pbroadcast")
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """What one device has."""
+    _refuse_sending("pbroadcast")
     gathered = known("jax.lax.all_gather")(x, axis_name)
     return gathered[source]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from shardlint.evaluation.errors import NotEvaluable
@@ -172,3 +174,49 @@ REFUSED = {
 def test_what_is_not_covered_is_not_evaluated(reason: str) -> None:
     with pytest.raises(NotEvaluable, match=reason):
         evaluated(HEAD + main_of(f"        return {REFUSED[reason]}"))
+
+
+EXCHANGE = """
+def by_hand(given, kept, starts, sizes, places, received, axis_name):
+    own = lax.axis_index(axis_name)
+    every = [lax.all_gather(one, axis_name) for one in (given, starts, sizes, places)]
+    for sender in range(8):
+        rows, start, count, place = (one[sender] for one in every)
+        for k in range(3):
+            found = kept.at[place[own] + k].set(rows[start[own] + k], mode="drop")
+            kept = jnp.where(k < count[own], found, kept)
+    return kept
+
+
+def exchanged(x):
+    own = lax.axis_index("d")
+    others = jnp.arange(8)
+    sent = (2 * others[:, None] + others) % 3
+    sizes = sent[own]
+    starts = jnp.cumsum(sizes) - sizes
+    places = (jnp.cumsum(sent, axis=0) - sent)[own]
+    kept = jnp.full((20, 3), -1.0) * (own + 1)
+    return EXCHANGE(jnp.tile(x, (8, 1)), kept, starts, sizes, places, sent[:, own], axis_name="d")
+
+
+def squares(x):
+    return jax.grad(lambda x: jnp.sum(exchanged(x) ** 3))(x)
+
+
+def main():
+    broadcast = mapped(lambda x: BROADCAST(x, "d", 3), x)
+    return mapped(exchanged, x), mapped(squares, x), broadcast
+"""
+
+
+def test_collectives_that_no_cpu_has_are_those_that_are_written_by_hand(
+    tmp_path: Path,
+) -> None:
+    by_hand = EXCHANGE.replace("EXCHANGE", "by_hand")
+    by_hand = by_hand.replace(
+        "BROADCAST(x", "(lambda x, axis, k: lax.all_gather(x, axis)[k])(x"
+    )
+    wanted = in_jax(tmp_path, {"by hand": HEAD + by_hand}, AS_NUMBERS)
+    text = EXCHANGE.replace("EXCHANGE", "lax.ragged_all_to_all")
+    text = text.replace("BROADCAST", "lax.pbroadcast")
+    assert_computes(HEAD + text, wanted["by hand"])
