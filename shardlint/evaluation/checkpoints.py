@@ -8,6 +8,7 @@ from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.guards import MARK, surroundings
 from shardlint.evaluation.outside import provide
 from shardlint.evaluation.python import Nothing
+from shardlint.evaluation.serialization import from_state_dict, to_state_dict
 from shardlint.evaluation.stored import copied, forget, keep, kept, name_of
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.trees import Structure, flatten, unflatten
@@ -250,3 +251,63 @@ provide("orbax.checkpoint.args.Composite")(Several)
 provide("orbax.checkpoint.CheckpointManager")(Manager)
 provide("orbax.checkpoint.CheckpointManagerOptions")(Options)
 provide("flax.training.orbax_utils.save_args_from_target")(Nothing())
+
+
+# --- flax -------------------------------------------------------------------------------------------------------------
+
+
+def _flax_steps(folder: Any, prefix: str) -> dict[int, str]:
+    before = f"{name_of(folder)}/{prefix}"
+    names = [name for name in surroundings().files if name.startswith(before)]
+    ends = {name: name.removeprefix(before) for name in names}
+    return {int(end): name for name, end in ends.items() if end.isdigit()}
+
+
+@provide("flax.training.checkpoints.save_checkpoint")
+@provide("flax.training.checkpoints.save_checkpoint_multiprocess")
+def save_checkpoint(
+    ckpt_dir: Any,
+    target: Any,
+    step: Any,
+    prefix: str = "checkpoint_",
+    keep: int = 1,
+    overwrite: bool = False,
+    keep_every_n_steps: Any = None,
+    **options: Any,
+) -> str:
+    """A checkpoint of a step, beside the last ones; its path."""
+    number = int(step)
+    steps = _flax_steps(ckpt_dir, prefix)
+    if keep_every_n_steps is not None or (steps and max(steps) >= number):
+        raise NotEvaluable("a checkpoint that is not the last one")
+    path = f"{name_of(ckpt_dir)}/{prefix}{number}"
+    surroundings().files[path] = (copied(to_state_dict(target)),)
+    for old in sorted(_flax_steps(ckpt_dir, prefix))[:-keep]:
+        forget(steps[old])
+    return path
+
+
+@provide("flax.training.checkpoints.latest_checkpoint")
+def latest_checkpoint(ckpt_dir: Any, prefix: str = "checkpoint_") -> str | None:
+    """The path of the last checkpoint that this run saved: nothing else is in the folder."""
+    steps = _flax_steps(ckpt_dir, prefix)
+    return steps[max(steps)] if steps else None
+
+
+@provide("flax.training.checkpoints.restore_checkpoint")
+def restore_checkpoint(
+    ckpt_dir: Any,
+    target: Any,
+    step: Any = None,
+    prefix: str = "checkpoint_",
+    **options: Any,
+) -> Any:
+    """The last checkpoint in the form of the target; the target itself where there is none."""
+    if step is None:
+        path = latest_checkpoint(ckpt_dir, prefix)
+    else:
+        path = f"{name_of(ckpt_dir)}/{prefix}{int(step)}"
+    if path is None:
+        return target
+    state = copied(_tree(kept(path)))
+    return state if target is None else from_state_dict(target, state)

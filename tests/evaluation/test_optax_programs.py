@@ -111,6 +111,20 @@ PROGRAMS = {
         now, state = trained(tx)
         return now, state.acc_grads, tx.has_updated(state), state.gradient_step
 """,
+    "values of a state by name": """
+        tx = optax.chain(optax.clip(1.0), optax.inject_hyperparams(optax.adam)(0.1))
+        _, state = trained(tx)
+        state = optax.tree_utils.tree_set(state, learning_rate=jnp.float32(0.01))
+        rate = optax.tree_utils.tree_get(state, "learning_rate")
+        get = optax.tree.get
+        moments = get(state, "ScaleByAdamState").mu, get(state, "mu"), get(state, "x", 3)
+        try:
+            optax.tree.get(state, "count")
+            several = 0.0
+        except KeyError:
+            several = 1.0
+        return rate, moments, several, state[1].hyperparams, optax.tree.set({"count": 1, "b": (state,)}, count=5)
+""",
     "lookahead": """
         tx = optax.lookahead(optax.adam(0.1), sync_period=2, slow_step_size=0.5)
         now = optax.LookaheadParams.init_synced(params)

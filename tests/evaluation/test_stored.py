@@ -30,6 +30,7 @@ import numpy as np
 import optax
 import orbax.checkpoint as ocp
 from flax import serialization
+from flax.training import checkpoints
 from jax.sharding import Mesh, PartitionSpec as P
 
 mesh = Mesh(np.asarray(jax.devices()), ("d",))
@@ -180,6 +181,17 @@ PROGRAMS = {
             asked = ocp.args.Composite(params=ocp.args.StandardRestore(other), x=ocp.args.StandardRestore())
             found = manager.restore(5, args=asked)
             return found.params, found["x"]
+""",
+    "checkpoints of flax": """
+        folder = tempfile.mkdtemp()
+        first = checkpoints.restore_checkpoint(folder, State(other, x))
+        for step in range(3):
+            state = State(jax.tree.map(lambda leaf: leaf + step, params), x * step)
+            checkpoints.save_checkpoint(folder, state, step=step, keep=2)
+        there = [os.path.exists(folder + f"/checkpoint_{step}") for step in range(3)]
+        path = checkpoints.latest_checkpoint(folder)
+        return (first.params, checkpoints.restore_checkpoint(folder, first).params, there, len(path) - len(folder),
+                checkpoints.restore_checkpoint(folder, None, step=1)["moments"])
 """,
     "einops.pack": """
         packed, shapes = einops.pack([x, x[:, 0], x.reshape(16, 1, 3)], "b *")

@@ -15,6 +15,7 @@ from shardlint.evaluation.optimizers import (  # noqa: F401 - each registers its
     losses,
     masking,
     named,
+    named_values,
     parameters,
     scaling,
     schedules,

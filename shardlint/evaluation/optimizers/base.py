@@ -43,6 +43,8 @@ class GradientTransformationExtraArgs(GradientTransformation):
 EmptyState = state(
     "EmptyState",
     "",
+    "AdaptiveGradClipState",
+    "ClipByGlobalNormState",
     "ClipState",
     "ScaleState",
     "AddDecayedWeightsState",
