@@ -8,6 +8,7 @@ import numpy as np
 
 from shardlint.evaluation.lowered import jnp
 from shardlint.evaluation.outside import provide
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast, counting, promoted
 from shardtypes.semantics.registry import Unsupported
@@ -38,6 +39,8 @@ def _chosen(
     """Of arrays the entries where a mask holds, ``size`` of them, each array with what stands behind them."""
     count = jnp.sum(cast(mask, "int32"))
     if size is None:
+        if dtypes.is_kind(arrays[0][0].dtype, "floating", "complex"):
+            raise Unsupported("a set without a size: how many differ, rounding tells")
         size = int(count.numbers())
     order = jnp.argsort(~mask)
     order = jnp.pad(order, (0, max(0, size - len(order))))[:size]

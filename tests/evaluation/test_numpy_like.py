@@ -52,7 +52,7 @@ jnp.intersect1d(a, b, size=7, fill_value=99)
 jnp.intersect1d(a, b, return_indices=True)
 jnp.intersect1d(a, b, return_indices=True, size=7)
 jnp.intersect1d(a, jnp.array([77, 78]), size=3)
-jnp.intersect1d(a, jnp.array([1.0, 2.5, 4.0]))
+jnp.intersect1d(a, jnp.array([1.0, 2.5, 4.0]), size=3)
 jnp.unique(a)
 jnp.unique(a, return_counts=True, return_index=True, return_inverse=True)
 jnp.union1d(a, b)
@@ -151,7 +151,9 @@ REFUSED = {
     "of 32 bits and of 64": "jnp.can_cast(jnp.float64, jnp.float32)",
     "assume_unique": "jnp.intersect1d(a, b, True)",
     "what is no number": "jnp.setxor1d(jnp.array([1.0, float('nan')]), x.ravel())",
-    "unique without a size": "mapped(lambda x: jnp.unique(x), x)",
+    "unique without a size": "mapped(lambda x: jnp.unique(jnp.round(x).astype(int)), x)",
+    "how many differ, rounding tells": "jnp.unique(x)",
+    "a set without a size": "jnp.setdiff1d(x, a)",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
 from shardtypes.semantics.lowerings.convert import (
@@ -281,6 +282,8 @@ class _Unique:
 
     def __init__(self, ar: ArrayLike, size: int | None, fill_value: Any) -> None:
         flat = ravel(ar)
+        if size is None and dtypes.is_kind(flat.dtype, "floating", "complex"):
+            raise Unsupported("unique without a size: how many differ, rounding tells")
         self.total = size_of(flat)
         self.order = argsort(flat)
         self.ordered = take(flat, self.order)
