@@ -131,10 +131,13 @@ def _padded_relations(
 
 
 def without_padding(one: Any, other: Any) -> tuple[Any, Any] | None:
-    """The entries that two vectors have both, if the longer one is zero from there on."""
+    """The entries that two vectors have both, if the longer one is zero from there on. One entry for each device is no
+    padding: the others may be zero, as a determinant is."""
     if one.ndim != 1 or other.ndim != 1:
         return None
     length = min(len(one), len(other))
+    if length < 2:
+        return None
     if one[length:].any() or other[length:].any():
         return None
     return one[:length], other[:length]

@@ -248,6 +248,30 @@ if __name__ == "__main__":
     )
 
 
+def test_one_entry_for_each_device_is_no_padding_where_the_others_are_zero() -> None:
+    """The determinants of what two devices hold are zero, that of the whole is not."""
+    text = """
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, PartitionSpec as P
+
+
+def determinants(x):
+    return jnp.linalg.det(x.T @ x)[None]
+
+
+def main():
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Auto,))
+    x = jnp.sin(jnp.arange(24.0)).reshape(6, 4)
+    return jax.shard_map(determinants, mesh=mesh, in_specs=P("i"), out_specs=P("i"))(x)
+
+
+if __name__ == "__main__":
+    main()
+"""
+    assert judged(text).departures == ()
+
+
 def test_what_all_devices_of_pmap_have_alike_may_be_examples() -> None:
     text = """
 import jax
