@@ -29,6 +29,7 @@ from shardlint.notebooks import Notebook, OtherLanguage, in_cells
 from shardlint.problems import Problem
 from shardlint.project import AXES, Project
 from shardlint.relevance import imported_names, relevant
+from shardlint.remedies import with_remedy
 from shardlint.repeats import without_repeats
 from shardlint.reuse import Earlier
 from shardlint.selection import (
@@ -340,7 +341,8 @@ class _Run:
                 comments = silenced(diagnostic, lines, there.comments)
                 used[there.file.shown] |= comments
                 if not comments:
-                    shown = self._shown(diagnostic)
+                    text = decoding.decoded(there.text)
+                    shown = self._shown(with_remedy(diagnostic, text))
                     self.report.diagnostics.append(shown)
                     self.report.anchors[shown] = lines
         return used
@@ -364,8 +366,10 @@ class _Run:
                 report.tracebacks.append(trace)
             judged = partial(self._is_judged, source, found, selection)
             wrong += wrong_comments(source.comments, used, source.file.shown, judged)
+        text = decoding.decoded(source.text)
         report.diagnostics += [
-            self._shown(one) for one in selection.keep(source.file.path, wrong)
+            self._shown(with_remedy(one, text))
+            for one in selection.keep(source.file.path, wrong)
         ]
         report.judged[source.file.shown] = partial(
             self._is_judged, source, found, selection
