@@ -372,6 +372,7 @@ def test_whatever_is_found_is_kept(
     for place in (
         "fixtures/lint/right",
         "fixtures/lint/training",
+        "fixtures/lint/sharding_manual/wrong",
         "tests/evaluation/programs",
     ):
         shutil.copytree(ROOT / place, tmp_path / place)

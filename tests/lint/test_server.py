@@ -73,7 +73,9 @@ def test_findings_follow_the_text(tmp_path: Path) -> None:
 
         context = lsp.CodeActionContext([diagnostic])
         asked = lsp.CodeActionParams(at.text_document, diagnostic.range, context)
-        (action,) = await editor.text_document_code_action_async(asked) or ()
+        mends, action = await editor.text_document_code_action_async(asked) or ()
+        assert isinstance(mends, lsp.CodeAction)
+        assert mends.title == "keep the dimension"
         assert (
             isinstance(action, lsp.CodeAction)
             and action.edit is not None

@@ -326,7 +326,9 @@ def test_actions_of_a_cell(tmp_path: Path) -> None:
         await cells.until(WRONG)
         norm = cells.document("norm")
         (finding,) = cells.said["norm"]
-        (ignore,) = await _actions(cells, "norm", finding)
+        mends, ignore = await _actions(cells, "norm", finding)
+        edit = _edit(mends, norm.uri)
+        assert edit.new_text == "mean[..., None]"
         assert ignore.title == "Ignore ST204 here"
         lines = NORM.splitlines(keepends=True)
         lines.insert(2, _edit(ignore, norm.uri).new_text)

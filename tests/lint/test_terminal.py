@@ -208,7 +208,8 @@ def test_a_frame_over_several_lines(tmp_path: Path) -> None:
         "  --> a.py:5:35\n"
         "  |\n"
         '5 | def swapped(x: f32["B L"]) -> f32["L B"]:\n'
-        '  |                                   -----\n\n'
+        '  |                                   -----\n'
+        "  fix (unsafe): annotate what is returned\n\n"
     )  # fmt: skip
 
 
