@@ -23,14 +23,8 @@ class Cell(Document):
         self, notebook: Notebook, uri: str, text: str, version: int | None
     ) -> None:
         self._notebook = notebook
-        self._uri = uri
         self.tags: list[str] = []
-        super().__init__(notebook.path, text, version)
-
-    @property
-    def uri(self) -> str:
-        """What editors call it."""
-        return self._uri
+        super().__init__(notebook.path, text, version, uri)
 
     @property
     def program(self) -> Sequence[Unit]:

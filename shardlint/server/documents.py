@@ -94,8 +94,11 @@ class Document:
     #: The columns that lines (from 0) have in front of their Python, where they have any.
     margins: Mapping[int, int] = MappingProxyType({})
 
-    def __init__(self, path: Path, text: str, version: int | None) -> None:
+    def __init__(
+        self, path: Path, text: str, version: int | None, uri: str = ""
+    ) -> None:
         self.path = path
+        self._uri = uri
         self.shown = shown(path)
         self.version = version
         self.lines: list[str] = decoding.lines(text, keepends=True)
@@ -119,7 +122,7 @@ class Document:
     @property
     def uri(self) -> str:
         """What editors call it."""
-        return self.path.as_uri()
+        return self._uri or self.path.as_uri()
 
     @property
     def program(self) -> Sequence[Unit]:

@@ -8,7 +8,7 @@ from typing import Any
 from lsprotocol import types as lsp
 
 from shardlint.server.checking import start_with
-from shardlint.server.features import register
+from shardlint.server.features import register, register_findings
 from shardlint.server.lenses import register_lenses
 from shardlint.server.preferences import section
 from shardlint.server.serving import Server
@@ -83,6 +83,10 @@ def serve(arguments: Sequence[str]) -> None:
     @server.feature(lsp.INITIALIZE)
     def starting(params: lsp.InitializeParams) -> None:
         server.follow(params.initialization_options)
+        if params.client_info is not None:
+            server.editor = params.client_info.name
+        if server.pulls:
+            register_findings(server)
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     async def set_otherwise(params: lsp.DidChangeConfigurationParams) -> None:

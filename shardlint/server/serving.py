@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
+from pygls.workspace import TextDocument
 
 from shardlint import messages
 from shardlint.addresses import rule_page
@@ -24,6 +25,7 @@ from shardlint.server.cells import Cell, Notebook, tags_of
 from shardlint.server.checking import Answer, Request, settings_of
 from shardlint.server.documents import Document, Results, Snapshot
 from shardlint.server.named import Text
+from shardlint.server.places import place_of
 from shardlint.server.preferences import Preferences, read
 from shardlint.server.quick import Fresh, Session
 from shardlint.server.worker import Worker
@@ -42,6 +44,12 @@ class _Placed(Protocol):
 
 
 P = TypeVar("P", bound=_Placed)
+
+#: What Neovim calls itself.
+_NEOVIM = "Neovim"
+
+#: Files that are of Python, whatever editors call their language.
+_PYTHON = frozenset({".py", ".pyi", ".pyw"})
 
 #: The documents that are cells.
 _NOTEBOOKS = lsp.NotebookDocumentFilterWithNotebook(
@@ -64,7 +72,10 @@ class Server(LanguageServer):
         )
         self.documents: dict[Path, Document] = {}
         self.notebooks: dict[Path, Notebook] = {}
+        # by what editors call them: files and documents without a name, and cells
+        self._texts: dict[str, Document] = {}
         self._cells: dict[str, Cell] = {}
+        self.editor = ""
         self.preferences = Preferences()
         self._said: set[str] = set()
         self._worker = Worker()
@@ -80,36 +91,58 @@ class Server(LanguageServer):
     # --- changes --------------------------------------------------------------------------------------------------
 
     def of(self, uri: str) -> Document | None:
-        """The open document with a name, if it is one of Python: a file, or a cell of a notebook."""
-        cell = self._cells.get(uri)
-        if cell is not None:
-            return cell
+        """The open document with a name, if it is one of Python: a text, or a cell of a notebook."""
+        known = self._cells.get(uri) or self._texts.get(uri)
+        if known is not None:
+            return known
         path = to_fs_path(uri)
         return self.documents.get(Path(path)) if path else None
 
     def opened(self, uri: str) -> None:
         """A document was opened: everything is checked."""
-        path = to_fs_path(uri)
-        if path is None or not path.endswith((".py", ".pyi", ".pyw")):
-            return
         text = self.workspace.get_text_document(uri)
-        document = Document(Path(path), text.source, text.version)
-        self.documents[document.path] = document
+        path = place_of(uri, self._folder())
+        if path.suffix not in _PYTHON and text.language_id != "python":
+            return
+        if path.suffix == ".ipynb":
+            self._open_as_text(path, text)
+        else:
+            document = Document(path, text.source, text.version, uri)
+            self.documents[path] = self._texts[uri] = document
         self.settle()
+
+    def _open_as_text(self, path: Path, text: TextDocument) -> None:
+        """A notebook of which the editor has one text: it is a cell, alone."""
+        notebook = self.notebooks.setdefault(path, Notebook(path))
+        cell = Cell(notebook, text.uri, text.source, text.version)
+        self._forget_cells(notebook.arrange([cell]))
+        self._texts[text.uri] = cell
+
+    def _folder(self) -> Path:
+        """The first folder that the editor has open, or the one that the server was started in."""
+        for uri in (*self.workspace.folders, self.workspace.root_uri):
+            path = to_fs_path(uri) if uri else None
+            if path:
+                return Path(path)
+        return Path.cwd()
 
     def closed(self, uri: str) -> None:
         """A document was closed: nothing is told of it any more."""
-        path = Path(to_fs_path(uri) or "")
-        document = self.documents.pop(path, None)
+        document = self._texts.pop(uri, None)
+        if document is None:
+            return
+        path = document.path
+        if isinstance(document, Cell):
+            self._put_away(path)
+            return
+        if self.documents.get(path) is document:
+            del self.documents[path]
         self._sessions.pop(path, None)
         self._ended.pop(path, None)
-        if document is not None:
-            self.text_document_publish_diagnostics(
-                lsp.PublishDiagnosticsParams(uri, [])
-            )
-            self.settle()
-            for do in self._following:
-                do()
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+        self.settle()
+        for do in self._following:
+            do()
 
     def arranged(self, uri: str) -> None:
         """A notebook was opened, or it has other cells, or other text in them."""
@@ -147,7 +180,9 @@ class Server(LanguageServer):
 
     def put_away(self, uri: str) -> None:
         """A notebook was closed: nothing is told of its cells any more."""
-        path = Path(to_fs_path(uri) or "")
+        self._put_away(Path(to_fs_path(uri) or ""))
+
+    def _put_away(self, path: Path) -> None:
         notebook = self.notebooks.pop(path, None)
         if notebook is not None:
             self._forget_cells(notebook.cells)
@@ -158,6 +193,7 @@ class Server(LanguageServer):
     def _forget_cells(self, cells: Iterable[Cell]) -> None:
         for cell in cells:
             self._cells.pop(cell.uri, None)
+            self._texts.pop(cell.uri, None)
             gone = lsp.PublishDiagnosticsParams(cell.uri, [])
             self.text_document_publish_diagnostics(gone)
 
@@ -359,7 +395,7 @@ class Server(LanguageServer):
 
     def show(self, document: Document) -> None:
         """Tell the editor what is wrong with a document now."""
-        if self._pulls:
+        if self.pulls:
             self.workspace_diagnostic_refresh(None)
         else:
             self.text_document_publish_diagnostics(
@@ -379,13 +415,16 @@ class Server(LanguageServer):
             self.workspace_inlay_hint_refresh(None)
 
     @property
-    def _pulls(self) -> bool:
-        """Whether the editor asks for findings itself."""
+    def pulls(self) -> bool:
+        """Whether the editor asks for findings itself. One that cannot be told to ask again is told of them, and so is
+        Neovim: it would have what was known when it asked beside that, or when told to ask again asks only for files
+        that are not open."""
         text = self.client_capabilities.text_document
         workspace = self.client_capabilities.workspace
         refresh = workspace.diagnostics if workspace is not None else None
         return (
-            text is not None
+            self.editor != _NEOVIM
+            and text is not None
             and text.diagnostic is not None
             and refresh is not None
             and bool(refresh.refresh_support)

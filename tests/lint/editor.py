@@ -23,6 +23,7 @@ class Editor(LanguageClient):
         super().__init__("editor", "1")
         self.findings: asyncio.Queue[lsp.PublishDiagnosticsParams] = asyncio.Queue()
         self.messages: asyncio.Queue[str] = asyncio.Queue()
+        self.offered = lsp.ServerCapabilities()
 
         @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def published(params: lsp.PublishDiagnosticsParams) -> None:
@@ -72,9 +73,10 @@ def drive(
     capabilities: lsp.ClientCapabilities | None = None,
     arguments: Sequence[str] = (),
     preferences: object = None,
+    name: str = "editor",
 ) -> None:
-    """Start a server in a folder, with options and with what the user of the editor prefers, follow the script, and end
-    it."""
+    """Start a server in a folder, with options, what the user of the editor prefers and what the editor calls itself,
+    follow the script, and end it."""
 
     async def session() -> None:
         editor = Editor()
@@ -82,13 +84,15 @@ def drive(
             sys.executable, "-m", "shardlint", "server", *arguments, cwd=str(folder)
         )
         try:
-            await editor.initialize_async(
+            answer = await editor.initialize_async(
                 lsp.InitializeParams(
                     capabilities or lsp.ClientCapabilities(),
                     root_uri=folder.as_uri(),
                     initialization_options=preferences,
+                    client_info=lsp.ClientInfo(name),
                 )
             )
+            editor.offered = answer.capabilities
             editor.initialized(lsp.InitializedParams())
             await script(editor)
         finally:

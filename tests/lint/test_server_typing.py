@@ -131,16 +131,22 @@ def test_what_running_finds_stays_where_its_function_is_the_same(
     drive(tmp_path, script)
 
 
-def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
-    path = tmp_path / "model.py"
-    asking = lsp.ClientCapabilities(
+def asking(refresh: bool) -> lsp.ClientCapabilities:
+    """What an editor can do that asks for findings, and may be told to ask again."""
+    return lsp.ClientCapabilities(
         workspace=lsp.WorkspaceClientCapabilities(
-            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(refresh_support=True)
+            diagnostics=lsp.DiagnosticWorkspaceClientCapabilities(
+                refresh_support=refresh
+            )
         ),
         text_document=lsp.TextDocumentClientCapabilities(
             diagnostic=lsp.DiagnosticClientCapabilities()
         ),
     )
+
+
+def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
 
     async def script(editor: Editor) -> None:
         refreshed: asyncio.Queue[None] = asyncio.Queue()
@@ -149,6 +155,9 @@ def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
         def refresh(_: None) -> None:
             refreshed.put_nowait(None)
 
+        offered = editor.offered.diagnostic_provider
+        assert offered is not None
+        assert offered.workspace_diagnostics
         editor.open(path, TEXT)
         await editor.next(refreshed)
         report = await editor.text_document_diagnostic_async(
@@ -158,7 +167,25 @@ def test_an_editor_may_ask_for_findings_itself(tmp_path: Path) -> None:
         assert [one.code for one in report.items] == ["ST204", "ST201"]
         assert editor.findings.empty()
 
-    drive(tmp_path, script, asking)
+    drive(tmp_path, script, asking(refresh=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "refresh"), [("Neovim", True), ("Neovim", False), ("editor", False)]
+)
+def test_who_cannot_be_told_to_ask_again_is_told(
+    tmp_path: Path, name: str, refresh: bool
+) -> None:
+    """And is not offered to ask: it would have findings twice. Neovim asks again, but not for what is open."""
+    path = tmp_path / "model.py"
+
+    async def script(editor: Editor) -> None:
+        assert editor.offered.diagnostic_provider is None
+        editor.open(path, TEXT)
+        found = await editor.until(lambda p: bool(p.diagnostics))
+        assert [one.code for one in found.diagnostics] == ["ST204", "ST201"]
+
+    drive(tmp_path, script, asking(refresh), name=name)
 
 
 def test_an_editor_is_asked_to_watch_files(tmp_path: Path) -> None:
