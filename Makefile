@@ -2,7 +2,7 @@
 # `make PYTHON=/path/to/python test` chooses the interpreter, SECOND_PYTHON the other one.
 
 .DEFAULT_GOAL := help
-.PHONY: help env second-env lint typecheck check test test-all test-default test-second test-vscode test-sdist first-hour minimal distributions oracle ledger demo docs vscode clean
+.PHONY: help env second-env lint typecheck check test test-all test-default test-second test-vscode test-sdist first-hour minimal distributions oracle ledger demo docs editors vscode clean
 
 export PYTHON SECOND_PYTHON
 BIN := .venv/default/bin
@@ -36,6 +36,7 @@ help:
 	@echo 'make ledger   random annotated programs: each wrong value an alarm or a count, each right one silent'
 	@echo 'make docs     the documentation as a site, in site/, with all its links checked'
 	@echo 'make vscode   build and test the extension for Visual Studio Code (needs Node 20.12 or newer)'
+	@echo 'make editors  the recipes for other editors, in those that are there: nvim, hx, emacs, jupyter'
 	@echo 'make clean    remove the environments and caches'
 
 env:
@@ -134,6 +135,9 @@ docs:
 	@python=$$(sh scripts/find_python.sh) && sh scripts/make_env.sh "$$python" .venv/docs docs
 	@NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict && .venv/docs/bin/python scripts/check_site.py site && \
 	echo '== the site is in site/: .venv/docs/bin/mkdocs serve shows it =='
+
+editors: env
+	@$(BIN)/python scripts/try_editors.py
 
 vscode: env
 	@command -v npm >/dev/null || { echo 'make vscode needs Node 20.12 or newer with npm: https://nodejs.org'; exit 1; }
