@@ -53,7 +53,7 @@ HOVER = "float32['B']"
 HOVER_OF_PYRIGHT = "(variable) mean"
 LINE, COLUMN = 7, 5
 #: Seconds that an editor may take.
-MOST = 180
+MOST = 120
 
 
 class Failed(Exception):
@@ -285,7 +285,8 @@ def try_jupyter(desk: Desk, program: Path) -> None:
         try:
             address, token = _address(desk.folder / "home" / "runtime")
             python = program.resolve().with_name("python")
-            desk.run([python, CHECKS / "jupyter.py", address, token])
+            command = [python, CHECKS / "jupyter.py", address, token]
+            desk.run(command, CODES=" ".join(desk.codes))
         finally:
             server.terminate()
             server.wait()

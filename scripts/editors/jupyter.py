@@ -36,11 +36,13 @@ def main(address: str, token: str) -> None:
             if is_it(message):
                 return message
 
-    say(
-        "initialize",
-        {"capabilities": {}, "rootUri": folder.as_uri(), "processId": None},
-        1,
-    )
+    able = {"publishDiagnostics": {}, "hover": {"contentFormat": ["markdown"]}}
+    editor = {
+        "capabilities": {"textDocument": able},
+        "rootUri": folder.as_uri(),
+        "processId": None,
+    }
+    say("initialize", editor, 1)
     until(lambda one: one.get("id") == 1)
     say("initialized", {})
     document = {
@@ -51,19 +53,22 @@ def main(address: str, token: str) -> None:
     }
     say("textDocument/didOpen", {"textDocument": document})
 
-    def has_findings(message: Any) -> bool:
+    wanted = set(os.environ["CODES"].split())
+
+    def codes_in(message: Any) -> list[str]:
         params = message.get("params") or {}
         is_told = message.get("method") == "textDocument/publishDiagnostics"
-        return is_told and params["uri"] == uri and bool(params["diagnostics"])
+        if not is_told or params["uri"] != uri:
+            return []
+        return [str(one.get("code")) for one in params["diagnostics"]]
 
-    told = until(has_findings)
+    told = until(lambda one: wanted <= set(codes_in(one)))
     line = int(os.environ["HOVER_LINE"])
     column = int(os.environ["HOVER_COLUMN"])
     at = {"line": line, "character": column}
     say("textDocument/hover", {"textDocument": {"uri": uri}, "position": at}, 2)
     hover = until(lambda one: one.get("id") == 2)
-    codes = [one["code"] for one in told["params"]["diagnostics"]]
-    seen = {"codes": codes, "hover": str(hover.get("result"))}
+    seen = {"codes": codes_in(told), "hover": str(hover.get("result"))}
     Path(os.environ["SEEN"]).write_text(json.dumps(seen), encoding="utf-8")
     ws.close()
 
