@@ -16,7 +16,7 @@ def place_of(uri: str, folder: Path) -> Path:
     import; the text of a notebook where the notebook is."""
     path = Path(to_fs_path(uri) or "")
     if not path.name:
-        return folder / quote(uri, safe="").replace(".", "%2E")
+        return folder / quote(uri, safe="")
     if path.suffix != ".ipynb":
         return path
     parts = [part for part in path.parts if part != _OF_JUPYTER]
