@@ -18,7 +18,9 @@
                 (< (float-time) end))
       (accept-process-output nil 0.1)
       (sit-for 0.1)
-      (run-hooks 'post-command-hook)) ; by which all starts when a user types
+      (run-hooks 'post-command-hook) ; by which all starts when a user types
+      (when (and (bound-and-true-p flymake-mode) (not (flymake-diagnostics)))
+        (flymake-start))) ; as a pause of typing does, and windows that are redrawn
     found))
 
 (defun seen-codes ()
