@@ -75,6 +75,19 @@ def test_a_server_that_says_nothing_has_nothing() -> None:
     assert dict(zip(ROWS, cells, strict=True)) == dict.fromkeys(ROWS, NO)
 
 
+def test_a_server_that_ends_is_asked_no_more() -> None:
+    ending = SILENT.replace('== "exit"', 'in ("exit", "textDocument/hover")')
+    setup = Setup("ending", (sys.executable, "-c", ending), str, None)
+    names = (
+        "inlay hints with shapes",
+        "hover on a local shows its shape",
+        "call hierarchy",
+    )
+    with Desk(setup, still=0.0) as desk:
+        cells = column(desk, [ROWS[name] for name in names])
+    assert cells == [NO, "ends the server", "–"]
+
+
 def test_changes_are_told_and_taken_back() -> None:
     size = Size("short", {"model.py": program(60)}, "model.py")
     times = measure([OURS], size, 2)[OURS.name]
@@ -107,7 +120,7 @@ def test_changes_are_of_one_function_and_each_another_one() -> None:
 
 def test_a_server_that_ends_is_told_of(tmp_path: Path) -> None:
     client = Client((sys.executable, "-c", "pass"), tmp_path)
-    with pytest.raises(Refused, match="the server has ended"):
+    with pytest.raises(Refused, match="does not start: the server has ended"):
         client.__enter__()
 
 

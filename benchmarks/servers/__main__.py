@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.servers.asked import OF_ARRAYS, OF_PYTHON, Row
-from benchmarks.servers.client import Json
+from benchmarks.servers.client import Ended, Json, Refused
 from benchmarks.servers.desk import Desk
 from benchmarks.servers.latency import measure, sizes
 from benchmarks.servers.setups import OURS, Setup, releases, setups
@@ -33,13 +33,16 @@ def main() -> None:
         parser.error(str(error))
     if options.peers is not None:
         print(f"The peers are {releases(options.peers)}.\n")
-    if options.only != "latencies":
-        for line in answers(found):
-            print(line)
-        print()
-    if options.only != "answers":
-        for line in latencies(found, options.rounds):
-            print(line, flush=True)
+    try:
+        if options.only != "latencies":
+            for line in answers(found):
+                print(line)
+            print()
+        if options.only != "answers":
+            for line in latencies(found, options.rounds):
+                print(line, flush=True)
+    except Refused as error:
+        parser.exit(1, f"{error}\n")
 
 
 def answers(found: Sequence[Setup]) -> Iterator[str]:
@@ -67,8 +70,15 @@ def answers(found: Sequence[Setup]) -> Iterator[str]:
 
 
 def column(desk: Desk, rows: Sequence[Row]) -> list[str]:
-    """The cells of one server."""
-    return [row.ask(desk) for row in rows]
+    """The cells of one server; of what it was not asked, as it had ended, there is none."""
+    cells: list[str] = []
+    try:
+        for row in rows:
+            cells.append(row.ask(desk))
+    except Ended:
+        cells.append("ends the server")
+    missing = len(rows) - len(cells)
+    return cells + ["–"] * missing
 
 
 def latencies(found: Sequence[Setup], rounds: int) -> Iterator[str]:

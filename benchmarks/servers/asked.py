@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.servers.client import Json, Refused
+from benchmarks.servers.client import Ended, Json, Refused
 from benchmarks.servers.desk import Desk, code, lines
 from benchmarks.servers.setups import MESH
 
@@ -22,10 +22,16 @@ class Row:
     check: Callable[[Desk], str]
 
     def ask(self, desk: Desk) -> str:
-        """The cell of a server. What it refuses to answer it does not have."""
+        """The cell of a server. What it refuses to answer it does not have.
+
+        Raises:
+            Ended: it does not run any more.
+        """
         try:
             desk.show()
             return self.check(desk)
+        except Ended:
+            raise
         except Refused:
             return NO
 

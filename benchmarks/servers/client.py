@@ -56,6 +56,10 @@ class Refused(Exception):
     """A server answers a question with an error, or not at all."""
 
 
+class Ended(Refused):
+    """It does not run any more."""
+
+
 @dataclass(frozen=True)
 class Published:
     """What a server says of a document, and when that arrived, in seconds of ``time.perf_counter``. Many servers do not
@@ -106,9 +110,9 @@ class Client:
         self._versions: dict[Path, int] = {}
         try:
             self._initialize()
-        except Refused:
+        except Refused as error:
             self._end()
-            raise
+            raise Refused(f"{self.command[0]} does not start: {error}") from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -181,7 +185,7 @@ class Client:
             self._input.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
             self._input.flush()
         except BrokenPipeError:
-            raise Refused("the server has ended") from None
+            raise Ended("the server has ended") from None
 
     def _next(self, seconds: float) -> Json | None:
         """The next message, if one comes within so many seconds; what the server asks is answered, what it publishes
@@ -191,7 +195,7 @@ class Client:
         except queue.Empty:
             return None
         if found is None:
-            raise Refused("the server has ended")
+            raise Ended("the server has ended")
         arrived, message = found
         method = message.get("method")
         if method == "textDocument/publishDiagnostics":
