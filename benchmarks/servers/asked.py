@@ -76,6 +76,12 @@ def _wrong_type(desk: Desk) -> str:
 
 
 def _pulled(desk: Desk) -> str:
+    """By an editor that says that it can."""
+    with Desk(desk.setup, pulls=True) as other:
+        return _pulled_at(other)
+
+
+def _pulled_at(desk: Desk) -> str:
     desk.show(_WRONG_SHAPE)
     first, last = desk.lines_of("gated")
     answer = desk.ask("diagnostic") or {}

@@ -50,6 +50,8 @@ _CAPABILITIES: Json = {
     "notebookDocument": {"synchronization": {}},
     "workspace": {"configuration": True, "workspaceFolders": True},
 }
+#: Of editors that ask for findings: a server can tell them to ask anew.
+_PULLING: Json = {"diagnostics": {"refreshSupport": True}}
 
 
 class Refused(Exception):
@@ -74,7 +76,8 @@ class Published:
 @dataclass
 class Client:
     """A server in a folder, from its first answer on. Questions wait for their answer up to ``patience`` seconds; one
-    that has used no time of the processor for ``still`` seconds has nothing left to do."""
+    that has used no time of the processor for ``still`` seconds has nothing left to do. With ``pulls`` it asks for
+    findings itself, and may be told to ask anew."""
 
     command: Sequence[str]
     folder: Path
@@ -82,6 +85,7 @@ class Client:
     settings: Mapping[str, Json] = field(default_factory=dict)
     patience: float = 60.0
     still: float = 2.0
+    pulls: bool = False
     published: list[Published] = field(default_factory=list, init=False)
     offered: Json = field(default_factory=dict, init=False)
     release: str = field(default="", init=False)
@@ -126,13 +130,17 @@ class Client:
 
     def _initialize(self) -> None:
         uri = self.folder.as_uri()
+        capabilities = dict(_CAPABILITIES)
+        if self.pulls:
+            workspace = capabilities["workspace"]
+            capabilities["workspace"] = {**workspace, **_PULLING}
         answer = self.request(
             "initialize",
             {
                 "processId": os.getpid(),
                 "rootUri": uri,
                 "workspaceFolders": [{"uri": uri, "name": self.folder.name}],
-                "capabilities": _CAPABILITIES,
+                "capabilities": capabilities,
                 "initializationOptions": self.preferences,
             },
         )

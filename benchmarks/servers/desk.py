@@ -109,6 +109,7 @@ class Desk:
     whole: bool = False
     patience: float = 20.0
     still: float = 2.0
+    pulls: bool = False
     text: str = field(default="", init=False)
 
     def __enter__(self) -> Desk:
@@ -124,7 +125,11 @@ class Desk:
         self.path = self.folder / "model.py"
         self.text = self.written
         starting = self.setup.start(
-            self.folder, whole=self.whole, patience=self.patience, still=self.still
+            self.folder,
+            whole=self.whole,
+            patience=self.patience,
+            still=self.still,
+            pulls=self.pulls,
         )
         try:
             self.client: Client = starting.__enter__()

@@ -50,11 +50,12 @@ class Setup:
         whole: bool = False,
         patience: float = 60.0,
         still: float = 2.0,
+        pulls: bool = False,
     ) -> Client:
         """A client for a server in a folder, which starts as its context is entered."""
         chosen = self.whole if whole else None
         sections = chosen if isinstance(chosen, dict) else {}
-        return Client(self.command, folder, chosen, sections, patience, still)
+        return Client(self.command, folder, chosen, sections, patience, still, pulls)
 
 
 def setups(peers: Path | None) -> list[Setup]:
