@@ -11,11 +11,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from shardlint import decoding
 from shardlint.edits import line_starts
+from shardlint.syntax import UnparsableFile, parse
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
 
 _Span: TypeAlias = tuple[int, int, int, int]
@@ -121,7 +122,12 @@ class Text:
 
     @cached_property
     def _tree(self) -> ast.Module:
-        return ast.parse(self._text)
+        """Empty where this Python has no such syntax, which the linter may read all the same."""
+        try:
+            tree = parse(decoding.encoded(self._text), "")
+        except UnparsableFile:
+            return ast.Module([], [])
+        return tree if isinstance(tree, ast.Module) else ast.Module([], [])
 
     @cached_property
     def _lines(self) -> list[bytes]:
@@ -162,7 +168,7 @@ def with_remedy(found: Diagnostic, text: str) -> Diagnostic:
     remedies = _REMEDIES.get(found.code, ())
     if found.fix is not None or not remedies:
         return found
-    source = Text(text)
+    source = _source(text)
     for title, is_safe, remedy in remedies:
         edits = tuple(
             Edit(_in(found.place.path, place), replacement)
@@ -172,6 +178,12 @@ def with_remedy(found: Diagnostic, text: str) -> Diagnostic:
             fix = Fix(title, "safe" if is_safe else "unsafe", edits)
             return replace(found, fix=fix)
     return found
+
+
+@lru_cache(maxsize=4)
+def _source(text: str) -> Text:
+    """One for all findings of a file."""
+    return Text(text)
 
 
 def _in(path: str, place: Place) -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -234,3 +235,24 @@ def test_examples_of_rules_are_mended(
     assert main(["--no-cache", "--unsafe-fixes", str(path)]) == 0, (
         capsys.readouterr().out
     )
+
+
+def test_syntax_that_this_python_has_not_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    text = f"{HEAD}type Rows = f32['B M']\n\n\n{ROWS.format('x - x.mean(-1)')}"
+    path.write_text(text)
+    status = main(["--no-cache", "--unsafe-fixes", str(path)])
+    mended = text.replace("mean(-1)", "mean(-1, keepdims=True)")
+    if sys.version_info >= (3, 12):
+        assert (status, path.read_text()) == (0, mended)
+    else:
+        assert (status, path.read_text()) == (1, text)
+
+
+def test_columns_count_characters(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    text = HEAD + "def f(x: f32['B M']):\n    return 'é', x - x.mean(-1), 'ü'\n"
+    path.write_text(text, encoding="utf-8")
+    assert main(["--no-cache", "--unsafe-fixes", str(path)]) == 0
+    mended = text.replace("mean(-1)", "mean(-1, keepdims=True)")
+    assert path.read_text(encoding="utf-8") == mended
