@@ -30,9 +30,7 @@ _INSTEAD = re.compile(r"with lax\.(\w+) here, it |: use lax\.(\w+)$")
 _WITHOUT = re.compile(r"with no lax\.\w+ here, it (?:is the same|holds)|: remove it$")
 _MEANT = re.compile(r"did you mean '?(\w+)'?\?")
 _TRANSPOSED = re.compile(r"transpose the (left operand|right operand|second)")
-_KEPT = re.compile(
-    r"shapes '([^']*)' and '([^']*)' do not broadcast; .*(keepdims=True)"
-)
+_SHAPES = re.compile(r"(?:contract|shapes) '([^']*)' (?:with|and) '([^']*)'")
 _OTHER_AXIS = re.compile(r"; use axis=(-?\d+)")
 _ELEMENTWISE = re.compile(r"use jnp\.(\w+) for the elementwise function")
 _MOVED = re.compile(r"reshape from '([^']*)' to '([^']*)' does not move elements")
@@ -43,6 +41,7 @@ _FOLDED = re.compile(r"call jax\.random\.fold_in\(key, lax\.axis_index\('(\w+)'\
 _REDUCTIONS = frozenset(
     {"all", "any", "max", "mean", "median", "min", "prod", "std", "sum", "var"}
 )
+_COLLECTIVES = frozenset({"pmax", "pmean", "pmin", "psum"})
 _BOUND = re.compile(r"is not bound here \(bound axes: '(\w+)'\)")
 
 
@@ -217,7 +216,7 @@ def _other_collective(found: Diagnostic, text: Text) -> _Edits:
     if said is None or not isinstance(node, ast.Call):
         return
     lax = text.name_of("lax")
-    if lax is not None:
+    if lax is not None and _last(node.func) in _COLLECTIVES:
         yield text.place(node.func), f"{lax}.{said[1] or said[2]}"
 
 
@@ -229,9 +228,12 @@ def _no_collective(found: Diagnostic, text: Text) -> _Edits:
     call = node if isinstance(node, ast.Call) and found.code == "ST316" else None
     if call is None and node is not None:
         call = text.around(node)
-    if call is None or not call.args:
+    if call is None or not call.args or _last(call.func) not in _COLLECTIVES:
         return
-    yield text.place(call), _enclosed(call.args[0], text)
+    # of several axes one may be needed, unless the numbers tell otherwise
+    is_over_one = len(call.args) > 1 and isinstance(call.args[1], ast.Constant)
+    if is_over_one or found.code == "ST316":
+        yield text.place(call), _enclosed(call.args[0], text)
 
 
 def _own_keys(found: Diagnostic, text: Text) -> _Edits:
@@ -293,8 +295,14 @@ def _transposed(found: Diagnostic, text: Text) -> _Edits:
     node = text.at(found.place)
     if said is None or not isinstance(node, ast.BinOp):
         return
-    operand = node.left if said[1] == "left operand" else node.right
-    yield text.operand(operand), f"{_enclosed(operand, text)}.T"
+    shapes = _SHAPES.search(found.message)
+    if shapes is None:
+        return
+    is_left = said[1] == "left operand"
+    operand = node.left if is_left else node.right
+    shape = shapes[1] if is_left else shapes[2]
+    member = "T" if len(shape.split()) == 2 else "mT"
+    yield text.operand(operand), f"{_enclosed(operand, text)}.{member}"
 
 
 def _swapped(found: Diagnostic, text: Text) -> _Edits:
@@ -308,24 +316,41 @@ def _swapped(found: Diagnostic, text: Text) -> _Edits:
 
 def _kept_dimension(found: Diagnostic, text: Text) -> _Edits:
     """``x - x.mean(-1)`` becomes ``x - x.mean(-1, keepdims=True)``, and ``x * s`` becomes ``x * s[..., None]``"""
-    said = _KEPT.search(found.message)
+    shapes = _SHAPES.search(found.message)
     node = text.at(found.place)
-    if said is None or not isinstance(node, ast.BinOp):
+    if shapes is None or "keepdims=True" not in found.message:
         return
-    first, second, _ = said.groups()
+    if not isinstance(node, ast.BinOp):
+        return
+    first, second = shapes.groups()
     is_left = len(first.split()) < len(second.split())
     operand = node.left if is_left else node.right
-    is_reduction = isinstance(operand, ast.Call) and _last(operand.func) in _REDUCTIONS
-    if is_reduction and text.written(operand).endswith(")"):
-        place = text.place(operand)
-        column = place.end_column - 1
-        behind = Place("", place.end_line, column, place.end_line, column)
-        yield behind, ", keepdims=True"
+    if isinstance(operand, ast.Call) and _last(operand.func) in _REDUCTIONS:
+        last = _last_argument(operand)
+        if last is not None:
+            yield _behind(text.place(last)), ", keepdims=True"
     elif "[..., None]" in found.message:
         yield text.operand(operand), f"{_enclosed(operand, text)}[..., None]"
 
 
+def _last_argument(call: ast.Call) -> ast.expr | None:
+    """What a keyword can be written behind; None where the call says already what becomes of the dimension."""
+    if any(keyword.arg in ("keepdims", None) for keyword in call.keywords):
+        return None
+    if call.keywords:
+        return call.keywords[-1].value
+    return call.args[-1] if call.args else None
+
+
+def _behind(place: Place) -> Place:
+    line, column = place.end_line, place.end_column
+    return Place("", line, column, line, column)
+
+
 def _last(func: ast.expr) -> str:
+    """The name of a function, without that of its module."""
+    if isinstance(func, ast.Name):
+        return func.id
     return func.attr if isinstance(func, ast.Attribute) else ""
 
 

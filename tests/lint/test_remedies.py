@@ -96,6 +96,18 @@ CASES = [
         ((2, 3), (2,)),
     ),
     Case(
+        "ST204",
+        PAIR.format("N B M", "N F M", "x @ w"),
+        PAIR.format("N B M", "N F M", "x @ w.mT"),
+        ((5, 2, 3), (5, 4, 3)),
+    ),
+    Case(
+        "ST204",
+        ROWS.format("x - x.mean(-1,)"),
+        ROWS.format("x - x.mean(-1, keepdims=True,)"),
+        ((2, 3),),
+    ),
+    Case(
         "ST207",
         "def f(x: f32['B L H D']):\n    b, l, h, d = x.shape\n    return x.reshape(b, h, l, d)\n",
         "def f(x: f32['B L H D']):\n    b, l, h, d = x.shape\n    return x.transpose(0, 2, 1, 3)\n",
@@ -256,3 +268,11 @@ def test_columns_count_characters(tmp_path: Path) -> None:
     assert main(["--no-cache", "--unsafe-fixes", str(path)]) == 0
     mended = text.replace("mean(-1)", "mean(-1, keepdims=True)")
     assert path.read_text(encoding="utf-8") == mended
+
+
+def test_what_may_be_meant_otherwise_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "model.py"
+    body = "def f(x: f32['B M']):\n    return x - x.mean(-1, keepdims=False)\n"
+    path.write_text(HEAD + body)
+    assert main(["--no-cache", "--unsafe-fixes", str(path)]) == 1
+    assert path.read_text() == HEAD + body
