@@ -106,7 +106,7 @@ class Interpreter(ABC):
         self.annotated_axes: dict[int, frozenset[str]] = {}  # by function
         self.axes_spoken_of: dict[str, frozenset[str]] = {}  # in annotations, by module
         # by definition: what its body tells of its parameters
-        self.learned_ranks: dict[int, Mapping[str, int]] = {}
+        self.learned_ranks: dict[int, tuple[ir.Function, Mapping[str, int]]] = {}
         self.about_jax: dict[str, bool] = {}  # modules whose arrays are all JAX's
         # signatures of functions that have several, by module
         self.overloads: dict[str, dict[int, tuple[ir.Function, ...]]] = {}

@@ -80,11 +80,13 @@ def ranks(it: Interpreter, around: Frame, func: FunctionValue) -> Mapping[str, i
     node = func.node
     if not isinstance(node, ir.Function):
         return {}
-    known = it.learned_ranks.get(id(node))
-    if known is None:
-        it.learned_ranks[id(node)] = {}  # of a recursive call nothing is known
-        known = dict(_Reader(it, around, node).facts())
-        it.learned_ranks[id(node)] = known
+    found = it.learned_ranks.get(id(node))
+    if found is not None:
+        return found[1]
+    # of a recursive call nothing is known; the node is kept, so that no other one gets its number
+    it.learned_ranks[id(node)] = node, {}
+    known = dict(_Reader(it, around, node).facts())
+    it.learned_ranks[id(node)] = node, known
     return known
 
 
