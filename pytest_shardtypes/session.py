@@ -167,12 +167,19 @@ class Run:
         """Keep what the compiler says of shardings in pytest's cache, which warns by itself where it cannot write."""
         from shardtypes.answers_folder import keep_in
 
-        cache = getattr(self.config, "cache", None)  # none with -p no:cacheprovider
         folder = None
-        if cache is not None:
-            with suppress(OSError):
-                folder = cache.mkdir("shardtypes")
+        with suppress(OSError):
+            folder = self._cache_folder()
         return keep_in(folder)
+
+    def _cache_folder(self) -> Path | None:
+        """Ours in pytest's cache; None where that is switched off.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        cache = getattr(self.config, "cache", None)  # none with -p no:cacheprovider
+        return None if cache is None else Path(cache.mkdir("shardtypes"))
 
     def _collects_everything(self) -> bool:
         """Whether the command line names no files, so that all functions of the packages are traced."""
@@ -249,11 +256,10 @@ class Run:
 
     def _keep_verdicts(self, proving: Proving) -> None:
         """Keep what was proved or refuted in pytest's cache, for editors to show."""
-        cache = getattr(self.config, "cache", None)  # none with -p no:cacheprovider
-        if cache is None:
-            return
         try:
-            proving.keep(cache.mkdir("shardtypes"))
+            folder = self._cache_folder()
+            if folder is not None:
+                proving.keep(folder)
         except OSError as error:
             warning = pytest.PytestCacheWarning(f"verdicts are not kept: {error}")
             self.config.issue_config_time_warning(warning, stacklevel=2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from shardlint import decoding
 from shardtypes.lang.diagnostics import Edit, Place
@@ -15,6 +16,17 @@ class HasPlaces(Protocol):
     def place(self, at: int) -> Place: ...
 
     def within(self, at: int, start: int, end: int) -> Place: ...
+
+
+_Located: TypeAlias = ast.stmt | ast.expr | ast.pattern | ast.arg | ast.keyword
+
+
+def tree_place(node: _Located, text: Sequence[bytes], path: str) -> Place:
+    """The place of a node of Python's own tree, in the lines of its file."""
+    end_line = node.end_lineno or node.lineno
+    start = decoding.characters(text[node.lineno - 1][: node.col_offset]) + 1
+    end = decoding.characters(text[end_line - 1][: node.end_col_offset or 0]) + 1
+    return Place(path, node.lineno, start, end_line, end)
 
 
 def insertion(path: str, line: int, column: int, text: str) -> Edit:

@@ -5,27 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Literal
 
 from shardtypes.lang.frozen import frozen
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
-
-
-@frozen
-class EventEdit:
-    """Replace the source of node ``at`` (or, with ``span``, that part of the string literal there)."""
-
-    at: int
-    replacement: str
-    span: tuple[int, int] | None = None
-
-
-@frozen
-class EventFix:
-    title: str
-    applicability: Literal["safe", "unsafe"]
-    edits: tuple[EventEdit, ...]
 
 
 @frozen
@@ -44,7 +27,6 @@ class Event:
     witness: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     related: tuple[tuple[str, int, str], ...] = ()
     span: tuple[int, int] | None = None
-    fix: EventFix | None = None
     is_of_result: bool = False
 
     @property

@@ -12,14 +12,14 @@ from shardlint.config import Config
 from shardlint.edits import HasPlaces
 from shardlint.engine import run
 from shardlint.engine.shown import Key, arrays_in, knowledge, rows
-from shardlint.events import Event, EventFix
+from shardlint.events import Event
 from shardlint.found import Found, Proposal, ShownType
 from shardlint.project import Project
 from shardlint.rules import rule
 from shardlint.signatures import Signatures
 from shardlint.syntax import UnparsableFile
 from shardlint.values import Value
-from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place, Related
+from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 Sources = Mapping[str, tuple[bytes, bool]]
 
@@ -173,12 +173,4 @@ def _diagnostic(event: Event, module: str, places: Places) -> Diagnostic:
             for m, at, text in event.related
             if at >= 0
         ),
-        fix=_fix(event.fix, module, places) if event.fix is not None else None,
     )
-
-
-def _fix(fix: EventFix, module: str, places: Places) -> Fix:
-    edits = tuple(
-        Edit(places.event(module, e.at, e.span), e.replacement) for e in fix.edits
-    )
-    return Fix(fix.title, fix.applicability, edits)

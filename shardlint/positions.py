@@ -11,6 +11,7 @@ from libcst.metadata import MetadataWrapper, PositionProvider
 
 from shardlint.decoding import characters, decoded, lines
 from shardlint.deep import with_room
+from shardlint.edits import tree_place
 from shardlint.lower import Lowered, lower
 from shardlint.lower_ast import nodes_of
 from shardtypes.lang.diagnostics import Place
@@ -124,18 +125,15 @@ class TreePositions:
             node, (ast.stmt, ast.expr, ast.pattern, ast.arg, ast.keyword)
         ):
             return Place(self._path, 1, 1, 1, 1)
-        line, column = node.lineno, self._column(node.lineno, node.col_offset)
-        end_line, end = node.end_lineno or line, node.end_col_offset or 0
-        if hasattr(node, "body") and end_line > line:
-            end_line, end = line, len(self._lines[line - 1])
-        return Place(self._path, line, column, end_line, self._column(end_line, end))
+        place = tree_place(node, self._lines, self._path)
+        if hasattr(node, "body") and place.end_line > place.line:
+            end = characters(self._lines[place.line - 1]) + 1
+            return Place(self._path, place.line, place.column, place.line, end)
+        return place
 
     def within(self, at: int, start: int, end: int) -> Place:
         """The place of the whole string at ``at``."""
         return self.place(at)
-
-    def _column(self, line: int, offset: int) -> int:
-        return characters(self._lines[line - 1][:offset]) + 1
 
 
 def _unit(body: str, offset: int, raw: bool, is_bytes: bool) -> tuple[str, int]:

@@ -15,12 +15,9 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from shardlint import decoding
-from shardlint.edits import line_starts
+from shardlint.edits import line_starts, tree_place
 from shardlint.syntax import UnparsableFile, parse
 from shardtypes.lang.diagnostics import Diagnostic, Edit, Fix, Place
-
-_Span: TypeAlias = tuple[int, int, int, int]
-"""Where a node begins and ends: lines and columns, in characters, from 1."""
 
 _FIRST = re.compile(r"call lax\.(psum|pmean|pmax|pmin)\(…, '(\w+)'\) first")
 _OF_THIS_VALUE = re.compile(
@@ -60,8 +57,7 @@ class Text:
 
     def at(self, place: Place) -> ast.expr | None:
         """The expression that is at a place, and nothing else."""
-        span = place.line, place.column, place.end_line, place.end_column
-        return self._nodes.get(span)
+        return self._nodes.get(_in("", place))
 
     def around(self, node: ast.expr) -> ast.Call | None:
         """The call that an expression is an argument of."""
@@ -81,9 +77,9 @@ class Text:
             parent = self._parents.get(parent)
         return parent
 
-    def place(self, node: ast.expr | ast.keyword) -> Place:
+    def place(self, node: ast.expr) -> Place:
         """Where a node is."""
-        return Place("", *self._span(node))
+        return tree_place(node, self._lines, "")
 
     def operand(self, node: ast.expr) -> Place:
         """Where an operand is, with the parentheses around it."""
@@ -141,33 +137,24 @@ class Text:
         }
 
     @cached_property
-    def _nodes(self) -> dict[_Span, ast.expr]:
-        found: dict[_Span, ast.expr] = {}
+    def _nodes(self) -> dict[Place, ast.expr]:
+        found: dict[Place, ast.expr] = {}
         for node in ast.walk(self._tree):
             if isinstance(node, ast.expr):
-                found.setdefault(self._span(node), node)
+                found.setdefault(self.place(node), node)
         return found
-
-    def _span(self, node: ast.expr | ast.keyword) -> _Span:
-        end_line = node.end_lineno or node.lineno
-        start = self._column(node.lineno, node.col_offset)
-        end = self._column(end_line, node.end_col_offset or 0)
-        return node.lineno, start, end_line, end
-
-    def _column(self, line: int, offset: int) -> int:
-        return decoding.characters(self._lines[line - 1][:offset]) + 1
 
 
 _Edits: TypeAlias = "Iterator[tuple[Place, str]]"
 _Remedy: TypeAlias = Callable[[Diagnostic, Text], _Edits]
 
 
-def with_remedy(found: Diagnostic, text: str) -> Diagnostic:
-    """A finding in a text with what mends it, if that is known."""
+def with_remedy(found: Diagnostic, data: bytes) -> Diagnostic:
+    """A finding in a file with what mends it, if that is known."""
     remedies = _REMEDIES.get(found.code, ())
     if found.fix is not None or not remedies:
         return found
-    source = _source(text)
+    source = _source(data)
     for title, is_safe, remedy in remedies:
         edits = tuple(
             Edit(_in(found.place.path, place), replacement)
@@ -180,9 +167,9 @@ def with_remedy(found: Diagnostic, text: str) -> Diagnostic:
 
 
 @lru_cache(maxsize=4)
-def _source(text: str) -> Text:
+def _source(data: bytes) -> Text:
     """One for all findings of a file."""
-    return Text(text)
+    return Text(decoding.decoded(data))
 
 
 def _in(path: str, place: Place) -> Place:

@@ -341,8 +341,7 @@ class _Run:
                 comments = silenced(diagnostic, lines, there.comments)
                 used[there.file.shown] |= comments
                 if not comments:
-                    text = decoding.decoded(there.text)
-                    shown = self._shown(with_remedy(diagnostic, text))
+                    shown = self._shown(with_remedy(diagnostic, there.text))
                     self.report.diagnostics.append(shown)
                     self.report.anchors[shown] = lines
         return used
@@ -366,9 +365,8 @@ class _Run:
                 report.tracebacks.append(trace)
             judged = partial(self._is_judged, source, found, selection)
             wrong += wrong_comments(source.comments, used, source.file.shown, judged)
-        text = decoding.decoded(source.text)
         report.diagnostics += [
-            self._shown(with_remedy(one, text))
+            self._shown(with_remedy(one, source.text))
             for one in selection.keep(source.file.path, wrong)
         ]
         report.judged[source.file.shown] = partial(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 from shardlint import decoding
 from shardlint.edits import line_starts
@@ -29,24 +28,14 @@ class Refused(Exception):
         self.text = text
 
 
-@dataclass(frozen=True)
 class Spans:
     """Of a text that is all of a file, or begins ``base`` characters after its start."""
 
-    text: str
-    base: int = 0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "_lines",
-            decoding.lines(self.text, keepends=True),
-        )
-        object.__setattr__(
-            self,
-            "_starts",
-            line_starts(self.text),
-        )
+    def __init__(self, text: str, base: int = 0) -> None:
+        self.text = text
+        self.base = base
+        self._lines = decoding.lines(text, keepends=True)
+        self._starts = line_starts(text)
 
     def of(self, node: ast.expr | ast.stmt | ast.alias) -> tuple[int, int]:
         """Where a node begins and ends in the file."""
@@ -65,10 +54,9 @@ class Spans:
         line: int,
         column: int,
     ) -> int:
-        lines: list[str] = vars(self)["_lines"]
-        starts: list[int] = vars(self)["_starts"]
-        before = lines[line - 1].encode("utf-8", "surrogatepass")[:column]
-        return self.base + starts[line - 1] + decoding.characters(before)
+        before = self._lines[line - 1].encode("utf-8", "surrogatepass")[:column]
+        start = self._starts[line - 1]
+        return self.base + start + decoding.characters(before)
 
     def quoted(self, node: ast.Constant) -> tuple[ast.expr, Spans] | None:
         """The annotation that a string holds, with its places; None where it holds none."""
@@ -84,11 +72,8 @@ class Spans:
         if tree is None:
             return None
         # one character, the parenthesis, is before what stands in the file
-        content = Spans(
-            parenthesized(found["content"]),
-            found.start("content") - 1,
-        )
-        return tree, Spans(content.text, self.base + content.base)
+        before = found.start("content") - 1
+        return tree, Spans(parenthesized(found["content"]), self.base + before)
 
 
 def line_start(text: str, position: int) -> int:

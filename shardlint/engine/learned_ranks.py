@@ -7,6 +7,7 @@ the lines before as well. That is so of what runs in every call, and while the n
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shardlint import ir
@@ -105,20 +106,36 @@ class _Reader:
         self._body = node.body
         plain = [one for one in node.params if one.kind not in ("*", "**")]
         self._arguments = {one.name for one in plain}
-        self._own = {one.name for one in node.params} | set(bound_in(node.body))
+        self._parameters = {one.name for one in node.params}
+
+    @cached_property
+    def _own(self) -> set[str]:
+        """All names that the function binds."""
+        return self._parameters | set(bound_in(self._body))
 
     def facts(self) -> Iterator[Fact]:
         """Parameters with their ranks; of several, the first is the one that counts."""
         found: dict[str, int] = {}
         for statement in self._body:
-            again = {node.target for node in nodes_of(statement, ir.Walrus)}
-            for name, rank in self._of_statement(statement):
-                if name in self._arguments - again and 0 <= rank < _MAX_RANK:
-                    found.setdefault(name, rank)
+            told = list(self._of_statement(statement))
+            if told:
+                told = self._of_arguments(told, statement)
+            for name, rank in told:
+                found.setdefault(name, rank)
             self._arguments -= set(bound_in((statement,)))
             if _may_leave(statement) or not self._arguments:
                 break
         yield from found.items()
+
+    def _of_arguments(self, told: Sequence[Fact], statement: ir.Stmt) -> list[Fact]:
+        """Those of names that hold an argument all through a statement."""
+        again = {node.target for node in nodes_of(statement, ir.Walrus)}
+        names = self._arguments - again
+        return [
+            (name, rank)
+            for name, rank in told
+            if name in names and 0 <= rank < _MAX_RANK
+        ]
 
     def _of_statement(self, statement: ir.Stmt) -> Iterator[Fact]:
         match statement:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from shardlint import decoding, messages
 from shardlint.config import Config
+from shardlint.edits import tree_place
 from shardlint.lower_ast import nodes_of
 from shardlint.run import read_project
 from shardlint.server.documents import Document
@@ -239,9 +240,9 @@ class _File:
         node = self._node(at)
         if node is None:
             return
-        start = node.lineno, self._column(node.lineno, node.col_offset)
-        end_line = node.end_lineno or node.lineno
-        end = end_line, self._column(end_line, node.end_col_offset or 0)
+        place = tree_place(node, self._lines, "")
+        start = place.line, place.column - 1
+        end = place.end_line, place.end_column - 1
         for line, one in self._words:
             word = one.word
             inside = start <= (line, word.column) < end
@@ -275,7 +276,3 @@ class _File:
         if isinstance(node, (ast.stmt, ast.expr)):
             return node
         return None
-
-    def _column(self, line: int, offset: int) -> int:
-        before = self._lines[line - 1][:offset]
-        return decoding.characters(before)

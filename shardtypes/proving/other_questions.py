@@ -40,12 +40,13 @@ def for_smaller(question: Question) -> Question | None:
     or the program may mean something else for them."""
     if question.groups:
         return None
+    own = _numbers(question)
     least = 2
     while least <= _MOST_LEAST:
         judged = _with_shards_of(question, least)
         if judged is None or judged.is_large:
             return None
-        constants = _constants(question, judged)
+        constants = own & _numbers(judged) - _large(question, judged)
         wanted = max(constants, default=0) + 1
         if wanted <= least:
             return judged
@@ -69,17 +70,12 @@ def _with_shards_of(question: Question, least: int) -> Question | None:
     )
 
 
-def _constants(question: Question, other: Question) -> set[int]:
-    """Whole numbers that a program has for both arguments: as numbers, or as sizes. Those of large dimensions that are
-    the same in both are none that it counts to."""
-    found = _numbers(question) & _numbers(other)
+def _large(question: Question, other: Question) -> set[int]:
+    """Large dimensions that are the same for both arguments, and their parts: none that a program counts to."""
     sizes = _sizes(question) & _sizes(other)
     devices = [math.prod(some) for some in _products(question.sizes)]
-    for size, count in itertools.product(sizes, devices):
-        part = size // count
-        if part > _MOST_LEAST:
-            found.discard(part)
-    return found
+    parts = {size // count for size, count in itertools.product(sizes, devices)}
+    return {part for part in parts if part > _MOST_LEAST}
 
 
 def _sizes(question: Question) -> set[int]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 import numpy as np
+import pytest
 
 from shardlint.evaluation import guards, meshes, modules
 from shardtypes.semantics.array import Array
@@ -100,3 +101,28 @@ def assert_computes(text: str, expected: list[object], tolerance: float = 2e-4) 
         np.testing.assert_allclose(
             one.astype(np.float64), other, rtol=tolerance, atol=tolerance
         )
+
+
+def computed_by_jax(programs: Mapping[str, str]) -> Any:
+    """A fixture of a module: the numbers that JAX computes of each of these programs, all in one process."""
+
+    @pytest.fixture(scope="module")
+    def wanted(
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> dict[str, list[object]]:
+        folder = tmp_path_factory.mktemp("jax")
+        found: dict[str, list[object]] = in_jax(folder, programs, AS_NUMBERS)
+        return found
+
+    return wanted
+
+
+def programs_of(head: str, bodies: Mapping[str, str]) -> dict[str, str]:
+    """Programs that begin alike, each with another ``main()``."""
+    return {name: head + main_of(body) for name, body in bodies.items()}
+
+
+def programs_of_expressions(head: str, groups: Iterable[str]) -> dict[str, str]:
+    """Programs that begin alike and give one expression each, by these: a line of a text each."""
+    lines = [line for text in groups for line in text.strip().splitlines()]
+    return programs_of(head, {line: f"        return {line}" for line in lines})

@@ -10,9 +10,11 @@ from shardlint.evaluation.errors import NotEvaluable
 from tests.evaluation.running import (
     AS_NUMBERS,
     assert_computes,
+    computed_by_jax,
     evaluated,
     in_jax,
     main_of,
+    programs_of_expressions,
 )
 
 pytestmark = pytest.mark.once  # what programs compute does not change with JAX
@@ -134,20 +136,10 @@ lax.conv_general_dilated_patches(image, (2, 2), (1, 1), [(0, 1), (1, 0)], dimens
 jax.grad(lambda image: jnp.sum(lax.conv_general_dilated_patches(image, (2, 3), (1, 2), "VALID") ** 2))(image)
 """,
 }
-PROGRAMS = {
-    text: HEAD + main_of(f"        return {text}")
-    for group in TEXTS.values()
-    for text in group.strip().splitlines()
-}
+PROGRAMS = programs_of_expressions(HEAD, TEXTS.values())
 
 
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """What JAX computes."""
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), PROGRAMS, AS_NUMBERS
-    )
-    return found
+wanted = computed_by_jax(PROGRAMS)
 
 
 @pytest.mark.parametrize("group", TEXTS)

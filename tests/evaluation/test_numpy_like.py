@@ -6,11 +6,11 @@ import pytest
 
 from shardlint.evaluation.errors import NotEvaluable
 from tests.evaluation.running import (
-    AS_NUMBERS,
     assert_computes,
+    computed_by_jax,
     evaluated,
-    in_jax,
     main_of,
+    programs_of_expressions,
 )
 
 pytestmark = pytest.mark.once  # what programs compute does not change with JAX
@@ -121,20 +121,10 @@ jax.grad(lambda by: jnp.sum(jax.image.scale_and_translate(x, (9, 3), (0,), by, b
 mapped(lambda x: jax.image.resize(x, (3, 3), "linear"), x)
 """,
 }
-PROGRAMS = {
-    text: HEAD + main_of(f"        return {text}")
-    for group in TEXTS.values()
-    for text in group.strip().splitlines()
-}
+PROGRAMS = programs_of_expressions(HEAD, TEXTS.values())
 
 
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """What JAX computes."""
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), PROGRAMS, AS_NUMBERS
-    )
-    return found
+wanted = computed_by_jax(PROGRAMS)
 
 
 @pytest.mark.parametrize("group", TEXTS)

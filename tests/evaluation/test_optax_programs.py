@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.evaluation.running import (
-    AS_NUMBERS,
     assert_computes,
-    in_jax,
+    computed_by_jax,
     main_of,
+    programs_of,
 )
 
 pytestmark = pytest.mark.once  # what optax computes does not change with JAX
@@ -189,14 +189,7 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """What JAX computes."""
-    programs = {name: HEAD + main_of(body) for name, body in PROGRAMS.items()}
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), programs, AS_NUMBERS
-    )
-    return found
+wanted = computed_by_jax(programs_of(HEAD, PROGRAMS))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

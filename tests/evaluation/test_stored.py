@@ -6,11 +6,11 @@ import pytest
 
 from shardlint.evaluation.errors import NotEvaluable
 from tests.evaluation.running import (
-    AS_NUMBERS,
     assert_computes,
+    computed_by_jax,
     evaluated,
-    in_jax,
     main_of,
+    programs_of,
 )
 
 pytestmark = pytest.mark.once  # what programs compute does not change with JAX
@@ -228,14 +228,7 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """What the libraries compute."""
-    programs = {name: HEAD + main_of(body) for name, body in PROGRAMS.items()}
-    found: dict[str, list[object]] = in_jax(
-        tmp_path_factory.mktemp("jax"), programs, AS_NUMBERS
-    )
-    return found
+wanted = computed_by_jax(programs_of(HEAD, PROGRAMS))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp
 from shardlint.evaluation.optimizers import base
 from shardlint.evaluation.optimizers.base import GradientTransformation, provided, state
 from shardlint.evaluation.optimizers.numerics import (
@@ -18,7 +19,6 @@ from shardlint.evaluation.optimizers.numerics import (
 )
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
@@ -84,7 +84,7 @@ def apply_every(k: Any = 1) -> Any:
 @provide("optax.skip_not_finite")
 def skip_not_finite(updates: Any, gradient_step: Any, params: Any) -> Any:
     """For ``MultiSteps``: whether to leave out updates of which a number is not finite."""
-    is_finite = LOWERINGS["jax.numpy.isfinite"]
+    is_finite = jnp.isfinite
     count: Any = asarray(0)
     for leaf in flatten(updates)[0]:
         count = count + sum_(cast(~is_finite(leaf), "int32"))

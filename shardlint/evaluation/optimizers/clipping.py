@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp, random
 from shardlint.evaluation.optimizers import base
 from shardlint.evaluation.optimizers.base import GradientTransformation, state
 from shardlint.evaluation.optimizers.numerics import (
@@ -16,7 +17,6 @@ from shardlint.evaluation.optimizers.trees import global_norm, random_like
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
@@ -29,12 +29,12 @@ from shardtypes.semantics.trees import flatten, map_leaves
 AddNoiseState = state("AddNoiseState", "count rng_key")
 ZeroNansState = state("ZeroNansState", "found_nan")
 
-_larger = LOWERINGS["jax.numpy.maximum"]
+_larger = jnp.maximum
 
 
 @provide("optax.clip")
 def clip(max_delta: Any) -> Any:
-    clipped = LOWERINGS["jax.numpy.clip"]
+    clipped = jnp.clip
     return base.of_each(lambda g, param: clipped(g, -max_delta, max_delta))
 
 
@@ -64,9 +64,9 @@ def per_example_global_norm_clip(grads: Any, l2_norm_clip: Any) -> Any:
     squares: Any = 0.0
     for leaf in _of_examples(grads):
         squares = squares + sum_(squared(leaf), tuple(range(1, leaf.rank)))
-    factors = LOWERINGS["jax.numpy.minimum"](l2_norm_clip / e.sqrt(squares), 1.0)
-    factors = LOWERINGS["jax.numpy.nan_to_num"](factors, nan=1.0)
-    product = LOWERINGS["jax.numpy.tensordot"]
+    factors = jnp.minimum(l2_norm_clip / e.sqrt(squares), 1.0)
+    factors = jnp.nan_to_num(factors, nan=1.0)
+    product = jnp.tensordot
     total = map_leaves(lambda g: product(factors, g, 1), grads)
     return total, sum_(cast(factors < 1.0, "int32"))
 
@@ -136,8 +136,8 @@ def centralize() -> Any:
 
 @provide("optax.zero_nans")
 def zero_nans() -> Any:
-    is_nan = LOWERINGS["jax.numpy.isnan"]
-    any_of = LOWERINGS["jax.numpy.any"]
+    is_nan = jnp.isnan
+    any_of = jnp.any
 
     def update(updates: Any, state: Any, params: Any = None) -> Any:
         found = map_leaves(lambda g: any_of(is_nan(g)), updates)
@@ -164,7 +164,7 @@ def add_noise(eta: Any, gamma: Any, key: Any = None, *, seed: Any = None) -> Any
     def update(updates: Any, state: Any, params: Any = None) -> Any:
         count = incremented(state.count)
         deviation = e.sqrt(asarray(eta / as_number(count) ** gamma))
-        keys = LOWERINGS["jax.random.split"](state.rng_key)
+        keys = random.split(state.rng_key)
         noise = random_like(keys[1], updates)
         out = map_leaves(lambda g, n: g + deviation * n, updates, noise)
         return out, AddNoiseState(count, keys[0])
@@ -180,4 +180,4 @@ def _key(given: Any) -> Any:
         if given.shape == (2,):
             raise Unsupported("noise by a key of two words")
         return given
-    return LOWERINGS["jax.random.key"](given)
+    return random.key(given)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp
 from shardlint.evaluation.optimizers import base
 from shardlint.evaluation.optimizers.base import GradientTransformationExtraArgs, state
 from shardlint.evaluation.optimizers.numerics import chosen, incremented
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray
 from shardtypes.semantics.lowerings.creation import zeros_like
 from shardtypes.semantics.lowerings.elementwise import where
@@ -29,8 +29,8 @@ def _zeros(tree: Any) -> Any:
 def _all_finite(tree: Any) -> Array:
     found = asarray(True)
     for leaf in flatten(tree)[0]:
-        of_leaf = LOWERINGS["jax.numpy.isfinite"](leaf)
-        found = found & LOWERINGS["jax.numpy.all"](of_leaf)
+        of_leaf = jnp.isfinite(leaf)
+        found = found & jnp.all(of_leaf)
     return found
 
 

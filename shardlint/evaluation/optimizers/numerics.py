@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp, linalg
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray, cast, promoted
 from shardtypes.semantics.lowerings.creation import ones_like
 from shardtypes.semantics.lowerings.elementwise import where
@@ -60,7 +60,7 @@ def safe_norm(
     x: Any, min_norm: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Array:
     """A norm that is at least so large, whose gradient is zero where it would be smaller."""
-    of_vectors = LOWERINGS["jax.numpy.linalg.norm"]
+    of_vectors = linalg.norm
     array = asarray(x)
     found = of_vectors(array, ord, axis, True)
     array = where(found <= min_norm, ones_like(array), array)
@@ -121,7 +121,7 @@ def moment_of_norms(updates: Any, moments: Any, decay: Any, order: Any) -> Any:
 @provide("optax.tree_utils.tree_update_infinity_moment")
 def infinity_moment(updates: Any, moments: Any, decay: Any, eps: Any) -> Any:
     """A running maximum."""
-    larger = LOWERINGS["jax.numpy.maximum"]
+    larger = jnp.maximum
     return map_leaves(
         lambda new, old: larger(e.abs_(new) + eps, decay * old), updates, moments
     )

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp
 from shardlint.evaluation.optimizers import base
 from shardlint.evaluation.optimizers.base import (
     GradientTransformation,
@@ -31,7 +32,6 @@ from shardlint.evaluation.optimizers.numerics import (
 from shardlint.evaluation.optimizers.trees import global_norm
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings import LOWERINGS
 from shardtypes.semantics.lowerings.convert import asarray, cast
 from shardtypes.semantics.lowerings.creation import full_like, zeros, zeros_like
 from shardtypes.semantics.lowerings.elementwise import clip, where
@@ -141,10 +141,8 @@ def scale_by_polyak(
         square = e.square(global_norm(updates))
         gap = cast(asarray(value - f_min), square.dtype or "float32")
         if variant == "sps+":
-            gap = LOWERINGS["jax.numpy.maximum"](gap, 0.0)
-        largest = LOWERINGS["jax.numpy.minimum"](
-            gap / (square + eps), max_learning_rate
-        )
+            gap = jnp.maximum(gap, 0.0)
+        largest = jnp.minimum(gap / (square + eps), max_learning_rate)
         step = where(square + eps <= _EPSILON, 0.0, largest)
         return map_leaves(lambda g: step * g, updates), state
 
@@ -180,10 +178,16 @@ def scale_by_adam(
         kept = cast_tree(mu, mu_dtype), cast_like(nu, state.nu)
         return out, ScaleByAdamState(count, *kept)
 
-    def init(params: Any) -> Any:
-        return ScaleByAdamState(base.zero(), _zeros(params, mu_dtype), _zeros(params))
+    return GradientTransformation(_moments(ScaleByAdamState, mu_dtype), update)
 
-    return GradientTransformation(init, update)
+
+def _moments(state: Any, mu_dtype: Any = None) -> Any:
+    """What makes a state of no steps, and of two moments that are zero."""
+
+    def init(params: Any) -> Any:
+        return state(base.zero(), _zeros(params, mu_dtype), _zeros(params))
+
+    return init
 
 
 def _mean(mu: Any, updates: Any, decay: Any, count: Any, nesterov: bool) -> Any:
@@ -208,7 +212,7 @@ def scale_by_amsgrad(
         count = incremented(state.count)
         mean = corrected(mu, b1, count) if bias_correction_mu else mu
         square = corrected(nu, b2, count) if bias_correction_nu else nu
-        largest = map_leaves(LOWERINGS["jax.numpy.maximum"], state.nu_max, square)
+        largest = map_leaves(jnp.maximum, state.nu_max, square)
         out = _over_root(mean, largest, eps, eps_root)
         return out, ScaleByAmsgradState(count, cast_tree(mu, mu_dtype), nu, largest)
 
@@ -228,11 +232,7 @@ def scale_by_adamax(b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> Any:
         out = map_leaves(lambda m, v: m / v, corrected(mu, b1, count), nu)
         return out, ScaleByAdamState(count, mu, nu)
 
-    return GradientTransformation(_of_adam, update)
-
-
-def _of_adam(params: Any) -> Any:
-    return ScaleByAdamState(base.zero(), _zeros(params), _zeros(params))
+    return GradientTransformation(_moments(ScaleByAdamState), update)
 
 
 @provide("optax.scale_by_belief")
@@ -254,10 +254,7 @@ def scale_by_belief(
         out = _over_root(mean, corrected(nu, b2, count), eps, 0.0)
         return out, ScaleByBeliefState(count, mu, nu)
 
-    def init(params: Any) -> Any:
-        return ScaleByBeliefState(base.zero(), _zeros(params), _zeros(params))
-
-    return GradientTransformation(init, update)
+    return GradientTransformation(_moments(ScaleByBeliefState), update)
 
 
 @provide("optax.scale_by_yogi")
@@ -318,7 +315,7 @@ def scale_by_radam(
         out = chosen(length >= threshold, scaled, mean)
         return out, ScaleByAdamState(count, mu, nu)
 
-    return GradientTransformation(_of_adam, update)
+    return GradientTransformation(_moments(ScaleByAdamState), update)
 
 
 @provide("optax.scale_by_adan")
@@ -578,7 +575,7 @@ def scale_by_distance_over_gradients(
 
     def update(updates: Any, state: Any, params: Any = None) -> Any:
         base.require(params)
-        larger = LOWERINGS["jax.numpy.maximum"]
+        larger = jnp.maximum
         far = map_leaves(
             lambda d, x, y: larger(d, distance(x, y)),
             state.max_dist,
@@ -612,7 +609,7 @@ def scale_by_sm3(b1: Any = 0.9, b2: Any = 1.0, eps: Any = 1e-8) -> Any:
 
     def covered(g: Array, kept: Sequence[Array]) -> Any:
         spread = [reshape(one, _only(g, axis)) for axis, one in enumerate(kept)]
-        least = functools.reduce(LOWERINGS["jax.numpy.minimum"], spread)
+        least = functools.reduce(jnp.minimum, spread)
         new = 1.0 if _is_one(b2) else 1.0 - b2
         return new * e.square(g) + b2 * least
 

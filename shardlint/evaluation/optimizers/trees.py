@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shardlint.evaluation.lowered import jnp, random
 from shardlint.evaluation.optimizers.numerics import (
     cast_like,
     cast_tree,
@@ -108,17 +109,17 @@ def full(tree: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 @_provided("conj")
 def conjugated(tree: Any) -> Any:
-    return map_leaves(LOWERINGS["jax.numpy.conj"], tree)
+    return map_leaves(jnp.conj, tree)
 
 
 @_provided("real")
 def real(tree: Any) -> Any:
-    return map_leaves(LOWERINGS["jax.numpy.real"], tree)
+    return map_leaves(jnp.real, tree)
 
 
 @_provided("clip")
 def clip(tree: Any, min_value: Any = None, max_value: Any = None) -> Any:
-    clipped = LOWERINGS["jax.numpy.clip"]
+    clipped = jnp.clip
     return map_leaves(lambda leaf: clipped(leaf, min_value, max_value), tree)
 
 
@@ -136,7 +137,7 @@ _provided("cast_like")(cast_like)
 def split_key_like(rng_key: Any, target_tree: Any) -> Any:
     """A key for each leaf."""
     structure = flatten(target_tree)[1]
-    keys = LOWERINGS["jax.random.split"](rng_key, structure.leaves)
+    keys = random.split(rng_key, structure.leaves)
     return unflatten(structure, [keys[k] for k in range(structure.leaves)])
 
 
@@ -145,7 +146,7 @@ def random_like(
     rng_key: Any, target_tree: Any, sampler: Any = None, dtype: Any = None
 ) -> Any:
     """A tree of random numbers, by default of a normal distribution."""
-    draw = LOWERINGS["jax.random.normal"] if sampler is None else sampler
+    draw = random.normal if sampler is None else sampler
 
     def drawn(leaf: Any, key: Any) -> Any:
         return draw(key, asarray(leaf).dims, dtype or dtype_of(leaf))
