@@ -1,8 +1,9 @@
 """What the plugin costs a run of mypy: cold, with nothing changed, and after an edit, beside mypy without it.
 
-Usage: ``python -m benchmarks.mypy_cost [FOLDERS…] [--rounds 5]``. Times are seconds of the processor, medians of
-rounds in which both take turns (``benchmarks/timing.py``), with caches of their own; a share is the median of the
-shares in each round. *Cold* begins without any cache, so that mypy reads JAX as well; *cold, linter cached* keeps the
+Usage: ``python -m benchmarks.mypy_cost [FOLDERS…] [--rounds 5]``. Times are seconds of the processor, and seconds that
+one waits, medians of rounds in which both take turns (``benchmarks/timing.py``), with caches of their own; a share is
+the median of the shares in each round. Waiting is shorter where the linter works beside mypy: it wants a machine that
+does nothing else. *Cold* begins without any cache, so that mypy reads JAX as well; *cold, linter cached* keeps the
 linter's. Without folders it measures the small programs, the transformer model and a project of 300 files made here.
 """
 
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.server_latency import program
-from benchmarks.timing import Rounds, commands_in_turns, processor_seconds, share
+from benchmarks.timing import Rounds, command_seconds, share
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = {
@@ -41,8 +42,10 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    print("| project | lines | run | mypy | with the plugin | share |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| project | lines | run | mypy | with the plugin | share | waiting for mypy | with the plugin | share |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     if options.folders:
         for folder in options.folders:
             _measure(folder.name, lambda to, f=folder: _copy(f, to), options.rounds)
@@ -80,10 +83,8 @@ def _measure(name: str, write: Callable[[Path], None], rounds: int) -> None:
         lines = sum(path.read_bytes().count(b"\n") for path in files)
         edited = files[len(files) // 2].relative_to(folders[_WITH])
         for run, begin in _runs(edited).items():
-            times = commands_in_turns(
-                {one: _case(folders[one], begin) for one in folders}, rounds
-            )
-            _row(f"{name} | {lines:,} | {run}", times)
+            cases = {one: _case(folders[one], begin) for one in folders}
+            _row(f"{name} | {lines:,} | {run}", *_in_turns(cases, rounds))
 
 
 def _runs(edited: Path) -> dict[str, Callable[[Path], None]]:
@@ -111,20 +112,41 @@ def _runs(edited: Path) -> dict[str, Callable[[Path], None]]:
     }
 
 
-def _case(folder: Path, begin: Callable[[Path], None]) -> Callable[[], float]:
-    def run() -> float:
+def _in_turns(
+    cases: dict[str, Callable[[], tuple[float, float]]], rounds: int
+) -> tuple[Rounds, Rounds]:
+    """The seconds of the processor, and those that one waits."""
+    used: Rounds = {one: [] for one in cases}
+    waited: Rounds = {one: [] for one in cases}
+    order = list(cases.items())
+    for _ in range(rounds):
+        for one, case in order:
+            processor, waiting = case()
+            used[one].append(processor)
+            waited[one].append(waiting)
+        order.reverse()
+    return used, waited
+
+
+def _case(
+    folder: Path, begin: Callable[[Path], None]
+) -> Callable[[], tuple[float, float]]:
+    def run() -> tuple[float, float]:
         begin(folder)
-        return processor_seconds(
+        return command_seconds(
             [sys.executable, "-m", "mypy", "."], folder, _ENVIRONMENT
         )
 
     return run
 
 
-def _row(label: str, times: Rounds) -> None:
-    without, added = (statistics.median(times[one]) for one in (_WITHOUT, _WITH))
-    of_it = share(times[_WITH], times[_WITHOUT])
-    print(f"| {label} | {without:.2f} s | {added:.2f} s | {of_it:.2f} |", flush=True)
+def _row(label: str, *kinds: Rounds) -> None:
+    cells = [label]
+    for times in kinds:
+        without, added = (statistics.median(times[one]) for one in (_WITHOUT, _WITH))
+        of_it = share(times[_WITH], times[_WITHOUT])
+        cells += [f"{without:.2f} s", f"{added:.2f} s", f"{of_it:.2f}"]
+    print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,15 @@ def processor_seconds(
     command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> float:
     """What a command and its children take of the processor; its output is thrown away."""
+    return command_seconds(command, folder, environment)[0]
+
+
+def command_seconds(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> tuple[float, float]:
+    """What a command and its children take of the processor, and how long one waits for it: processes that work side by
+    side are told by both. Its output is thrown away."""
+    start = time.perf_counter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
         command,
@@ -91,4 +100,5 @@ def processor_seconds(
         env=environment,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used, time.perf_counter() - start

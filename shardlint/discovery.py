@@ -20,6 +20,8 @@ from shardlint.problems import Problem
 #: What is checked in a folder, besides scripts that name Python on their first line; anything at all can be named
 #: itself.
 SUFFIXES = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
+#: A folder of more files is not read whole where only some of them are asked for: it is more than one project.
+MAX_FILES = 5_000
 #: A folder that is left out is looked through for files so far, before it counts as one that holds some.
 _FEW = 2_000
 _OF_TOOLS = frozenset(DEFAULT_EXCLUDE)

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from shardlint.config import Config
-from shardlint.discovery import Discovery
+from shardlint.discovery import MAX_FILES, Discovery
 from shardlint.notebooks import OtherLanguage, read
 from shardlint.syntax import UnparsableFile
 
-#: A folder of more files is more than one project.
-MAX_FILES = 5_000
 _MESHES = frozenset({"Mesh", "AbstractMesh", "make_mesh"})
 _MAKERS = _MESHES | {"pmap", "filter_pmap", "vmap", "filter_vmap"}
 _MAKING = re.compile(rb"\b(?:" + "|".join(sorted(_MAKERS)).encode() + rb")\b")

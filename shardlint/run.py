@@ -19,7 +19,7 @@ from shardlint import decoding, ir, jax_version, messages, module_names, noteboo
 from shardlint.baseline import Baseline
 from shardlint.cache import Cache, digest
 from shardlint.config import Config, ConfigError, find
-from shardlint.discovery import Discovery, Skipped, shown
+from shardlint.discovery import MAX_FILES, Discovery, Skipped, shown
 from shardlint.fingerprints import Identities
 from shardlint.found import Found, Proposal, ShownType
 from shardlint.knowledge import Knowledge
@@ -51,9 +51,6 @@ Settings: TypeAlias = Callable[[Path], Config]
 
 Tell: TypeAlias = Callable[[str, int, int], None]
 """Is told what has been done with how many of how many files: ``"checked", 3, 20``."""
-
-#: A project of more files is not read whole where only some of them are asked for.
-MAX_FILES = 5_000
 
 
 @dataclass(slots=True)

@@ -1,14 +1,16 @@
 """What the linter finds in the files that mypy checks, as errors of mypy.
 
 The linter looks at whole programs, mypy at one file after another. So all files beside one are checked when the first
-of them is read, and each reports its own where it begins: a statement is put there that calls a hook.
+of them is read, and each reports its own where it begins: a statement is put there that calls a hook. Where mypy has
+JAX to read before it comes to that, they are checked meanwhile, in a process beside it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections import defaultdict
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -22,8 +24,10 @@ from mypy.plugin import FunctionContext
 from mypy.types import AnyType, Type, TypeOfAny
 
 from shardlint.array_places import Arrays, Range, read
-from shardlint.config import Config, ConfigError
-from shardlint.discovery import Discovery
+from shardlint.config import Config
+from shardlint.discovery import MAX_FILES, Discovery
+from shardlint.mypy_plugin.beside import LinterBeside, is_worth_it
+from shardlint.mypy_plugin.checked import Checked, Found, Version, checked, version_of
 from shardlint.mypy_plugin.codes import (
     AXES,
     INTERNAL,
@@ -35,8 +39,8 @@ from shardlint.mypy_plugin.codes import (
 from shardlint.mypy_plugin.columns import Places, place_of, places
 from shardlint.mypy_plugin.last_run import Looked, looked_at
 from shardlint.mypy_plugin.settings import Settings
-from shardlint.rules import RuleError, rule
-from shardlint.run import MAX_FILES, Report, check
+from shardlint.relevance import imported_names, relevant
+from shardlint.rules import rule
 from shardtypes.lang.diagnostics import Diagnostic, Place, Related
 
 _OF_RULES = {
@@ -47,21 +51,18 @@ _OF_RULES = {
 """The codes that silence single rules, too,"""
 _OF_FAMILIES = {"ST1": AXES, "ST2": SHAPE, "ST3": AXES}
 """and those of all other rules that begin so."""
+_JAX = re.compile(rb"\b(?:jax|shardtypes|jaxtyping|flax|equinox)\b")
+"""Reading JAX takes mypy seconds."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found in one file, what could not be done there, and what its expressions are that give arrays, as
-    ``shardlint.array_places`` writes it. ``version`` is that of the file."""
+class _Asked:
+    """Files that lie together, of which the linter is asked in a process beside this one; those that can have findings
+    or arrays are ``relevant``."""
 
-    version: tuple[int, int] | None
-    diagnostics: tuple[Diagnostic, ...] = ()
-    problems: tuple[str, ...] = ()
-    arrays: str = ""
-
-    @property
-    def is_nothing(self) -> bool:
-        return not self.diagnostics and not self.problems
+    versions: dict[str, Version | None]
+    relevant: frozenset[str]
+    answer: Future[Checked | None]
 
 
 class Findings:
@@ -77,12 +78,40 @@ class Findings:
         self._places: dict[str, Places] = {}
         self._read: set[Path] = set()
         self._failed = False
+        self._asked: dict[str, _Asked] = {}
+        # workers read the files only when they have read JAX
+        self._may_ask = is_worth_it() and not options.num_workers
+        self._linter: LinterBeside | None = None
+
+    def begin(self, path: str) -> bool | None:
+        """Let findings of a file that mypy has just read be made beside mypy, which reads on. Whether there may be
+        findings or arrays in it; None where mypy has nothing else to do than to wait for them."""
+        file = os.path.abspath(path)
+        if file not in self._asked and self._may_ask and file not in self._found:
+            self._ask(Path(file))
+        asked = self._asked.get(file)
+        return None if asked is None else file in asked.relevant
+
+    def _ask(self, file: Path) -> None:
+        files = _beside(file, self._config)
+        versions = {str(one): version_of(str(one)) for one in files}
+        texts = {path: _text(path) for path in versions if path not in self._found}
+        if self._linter is None and not any(map(_JAX.search, texts.values())):
+            return  # mypy has nothing to read that takes long
+        self._linter = self._linter or LinterBeside()
+        answer = self._linter.ask(list(versions), self._config, self._keeps)
+        modules = {path: (_module(path), text) for path, text in texts.items()}
+        outside = {path for path, text in texts.items() if _imports_others(text)}
+        may_have = frozenset(relevant(modules, outside))
+        asked = _Asked(versions, may_have, answer)
+        self._asked.update(dict.fromkeys(versions, asked))
 
     def of(self, path: str) -> Found:
         """What is found in a file."""
         file = os.path.abspath(path)
+        self._receive(file)
         found = self._found.get(file)
-        version = _version(file)
+        version = version_of(file)
         if version is None:  # code from the command line has no file
             return Found(None)
         if found is not None and found.version == version:
@@ -93,32 +122,50 @@ class Findings:
         self._check(file)
         return self._found[file]
 
-    def _check(self, file: str) -> None:
-        config = replace(self._settings.selection.config, jobs=1)
-        files = _beside(Path(file), config)
-        versions = {str(one): _version(str(one)) for one in files}
-        try:
-            report = check(list(versions), config, cache=self._keeps, arrays=True)
-        except (ConfigError, RuleError) as error:
-            text = f"shardlint: {error}"
-            self._found[file] = Found(versions[file], problems=(text,))
-            self._failed = True
+    def _receive(self, file: str) -> None:
+        """Wait for what the linter was asked of a file, if it was."""
+        asked = self._asked.get(file)
+        if asked is None:
             return
-        self._read |= report.files
-        self._failed = self._failed or bool(report.problems)
+        if self._may_ask and self._linter is not None:  # mypy has read what takes long
+            self._may_ask = False
+            self._linter.end()
+        answer = asked.answer.result()
+        for path in asked.versions:
+            del self._asked[path]
+        if answer is not None:
+            self._take(answer, asked.versions, file)
+
+    @property
+    def _config(self) -> Config:
+        return self._settings.selection.config
+
+    def _check(self, file: str) -> None:
+        config = replace(self._config, jobs=1)
+        files = _beside(Path(file), config)
+        versions = {str(one): version_of(str(one)) for one in files}
+        answer = checked(list(versions), config, self._keeps)
+        self._take(answer, versions, file)
+
+    def _take(
+        self, answer: Checked, versions: dict[str, Version | None], file: str
+    ) -> None:
+        self._failed = self._failed or answer.failed
+        if answer.refused is not None:
+            self._found[file] = Found(versions[file], problems=(answer.refused,))
+            return
+        self._read |= answer.read
         if self._shows_tracebacks:
-            sys.stderr.writelines(report.tracebacks)
+            sys.stderr.writelines(answer.tracebacks)
         for one, version in versions.items():
-            self._found[one] = Found(version)
-        for path, found in _by_file(report).items():
-            if path in versions:
-                self._found[path] = replace(found, version=versions[path])
+            found = answer.found.get(one, Found(None))
+            self._found[one] = replace(found, version=version)
 
     def looked_at(self, options: Options) -> Looked | None:
         """All that the findings so far depend on; None where some could not be made."""
         if self._failed:
             return None
-        config = self._settings.selection.config
+        config = self._config
         discovery = Discovery(lambda folder: config)
         project = islice(discovery.walk(config.root), MAX_FILES + 1)
         files = {str(path) for path in (*self._read, *project)}
@@ -147,8 +194,10 @@ class Findings:
         """Find out where the expressions of a file are that mypy has just parsed; it may begin with statements that
         were ``added``."""
         self._places.pop(file.path, None)
-        arrays = self.of(file.path).arrays
-        text = Path(file.path).read_bytes() if arrays else b""
+        may_have_arrays = self.begin(file.path)
+        if may_have_arrays is None:
+            may_have_arrays = self.of(file.path).arrays != ""
+        text = Path(file.path).read_bytes() if may_have_arrays else b""
         if not text.isascii():
             self._places[file.path] = places(file, text, options, added)
 
@@ -156,7 +205,9 @@ class Findings:
         """What is known of the arrays that an expression gives; None in files in which nothing was looked for."""
         known = self._arrays.get(path)
         if known is None:
-            found = self._found.get(os.path.abspath(path))
+            file = os.path.abspath(path)
+            self._receive(file)
+            found = self._found.get(file)
             if found is None:
                 return None
             known = self._arrays[path] = read(found.arrays)
@@ -191,31 +242,23 @@ def _beside(file: Path, config: Config) -> list[Path]:
     return files if file in files else [*files, file]
 
 
-def _version(path: str) -> tuple[int, int] | None:
-    """What tells two states of a file apart; None where there is none."""
+def _text(path: str) -> bytes:
     try:
-        status = os.stat(path)
+        return Path(path).read_bytes()
     except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+        return b""  # the linter reports it
 
 
-def _by_file(report: Report) -> dict[str, Found]:
-    """What was found, what could not be done, and what expressions are, by the path of the file."""
-    diagnostics: dict[str, list[Diagnostic]] = defaultdict(list)
-    problems: dict[str, list[str]] = defaultdict(list)
-    for one in report.diagnostics:
-        diagnostics[os.path.abspath(one.place.path)].append(one)
-    for problem in report.problems:
-        if problem.path is not None:
-            problems[os.path.abspath(problem.path)].append(problem.text)
-    arrays = {os.path.abspath(path): text for path, text in report.arrays.items()}
-    return {
-        path: Found(
-            None, tuple(diagnostics[path]), tuple(problems[path]), arrays.get(path, "")
-        )
-        for path in diagnostics.keys() | problems.keys() | arrays.keys()
-    }
+def _imports_others(text: bytes) -> bool:
+    """Whether a file imports something that is not in Python's own library."""
+    tops = {name.partition(".")[0] for name in imported_names(text)}
+    return not tops <= sys.stdlib_module_names
+
+
+def _module(path: str) -> str:
+    """The last part of a module's name."""
+    file = Path(path)
+    return file.parent.name if file.stem == "__init__" else file.stem
 
 
 @cache

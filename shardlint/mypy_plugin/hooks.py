@@ -21,6 +21,7 @@ from mypy.types import FunctionLike, Type
 
 from shardlint.mypy_plugin import parallel
 from shardlint.mypy_plugin.annotations import Annotations
+from shardlint.mypy_plugin.checked import Found
 from shardlint.mypy_plugin.codes import INTERNAL
 from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
@@ -72,6 +73,8 @@ class Hooks:
         self.types = ShownTypes(self.findings, forms, lookup)
         self.overloads = Overloads(self.findings, forms)
         self._prepared: dict[str, MypyFile] = {}
+        # files whose findings are not known yet
+        self._undecided: list[str] = []
         self._annotations: dict[str, _TypeHook] = {
             **{
                 f"{DTYPES_MODULE}.{name}": partial(annotations.array, dtype=name)
@@ -104,6 +107,8 @@ class Hooks:
     @cached_property
     def looked_at(self) -> Looked | None:
         """All that the run depends on, once mypy has met all modules."""
+        for path in self._undecided:
+            self.about(path)
         return self.findings.looked_at(self._options)
 
     def additional_deps(
@@ -131,16 +136,25 @@ class Hooks:
         try:
             if installed_in(file.path) is not None:
                 return rewrite(file)
-            found = self.findings.of(file.path)
-            self.about(file.path)
+            may_find = self.findings.begin(file.path)
             self.findings.learn_places(file, self._options)
+            if may_find is None:
+                return self._prepare_with(self.findings.of(file.path), file)
+            self._undecided.append(file.path)
             changed = rewrite(file)
-            if not found.is_nothing:
+            if may_find:
                 report_in(file)
-            return changed or bool(found.arrays) or not found.is_nothing
+            return changed or may_find
         except Exception as error:  # noqa: BLE001  there is no context to report it in: the file itself reports it
             fail_in(file, self.guard.failure(f"reading {file.path}", error))
             return True
+
+    def _prepare_with(self, found: Found, file: MypyFile) -> bool:
+        self.about(file.path)
+        changed = rewrite(file)
+        if not found.is_nothing:
+            report_in(file)
+        return changed or bool(found.arrays) or not found.is_nothing
 
     def _prepare_in_worker(self, file: MypyFile) -> bool:
         try:

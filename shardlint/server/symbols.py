@@ -12,8 +12,8 @@ from pygls.exceptions import JsonRpcContentModified, JsonRpcException
 
 from shardlint import decoding
 from shardlint.config import ConfigError
-from shardlint.discovery import Discovery
-from shardlint.made_axes import MAX_FILES, made_axes
+from shardlint.discovery import MAX_FILES, Discovery
+from shardlint.made_axes import made_axes
 from shardlint.server.checking import settings_of
 from shardlint.server.documents import Document
 from shardlint.server.named import At, words_at
