@@ -5,7 +5,7 @@ Every mapped function that is called gives its results on each mesh.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +19,16 @@ from shardlint.evaluation.flat_state import reordered_state
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.mapping import Region
+from shardlint.evaluation.padded import paddings
 from shardlint.evaluation.recording import Alike, Recorder, Where
 from shardlint.evaluation.refusals import Refusal, refusal
-from shardlint.evaluation.relations import close, without_padding
+from shardlint.evaluation.relations import (
+    TOLERANCE,
+    Lengths,
+    close,
+    trimmed,
+    without_padding,
+)
 from shardlint.evaluation.row_orders import RowOrder
 from shardlint.evaluation.sending import Sending
 from shardtypes.semantics.array import Array, NotConcrete
@@ -35,6 +42,8 @@ from shardtypes.semantics.primitives.random import (
 from shardtypes.semantics.rounding import without_rounding
 from shardtypes.semantics.trees import flatten, paths_of
 
+CONVERGED = 1e-3
+"""The share by which results of two loops may differ that end when they are good enough."""
 STOPPED = "stopped where it was asked to"
 ALLOWANCE = 600_000  # steps of all runs that one comparison takes together
 CHARACTERS = 50  # of modules that are imported, that take as long to run as a step
@@ -299,10 +308,15 @@ def numbers_of(leaf: Any) -> Any:
 
 
 def differences(
-    first: Any, second: Any, stacked: tuple[int, int] | None = None
+    first: Any,
+    second: Any,
+    stacked: tuple[int, int] | None = None,
+    padded: Collection[Lengths] = (),
+    tolerance: float = TOLERANCE,
 ) -> list[Difference] | Resized | Incomparable:
     """Where two trees differ: the entry of each array that is furthest apart. With ``stacked`` arrays have the values
-    of so many devices one after another."""
+    of so many devices one after another. What lies beyond the shorter of two ``padded`` lengths is left out, and
+    differences within a ``tolerance`` are due to rounding."""
     a, structure = flatten(first)
     b, other = flatten(second)
     if paths_of(structure) != paths_of(other):
@@ -315,11 +329,11 @@ def differences(
         if stacked is not None:
             x, y = _unstacked(x, y, stacked)
         if x.shape != y.shape:
-            same = without_padding(x, y)
+            same = trimmed(x, y, padded) or without_padding(x, y)
             if same is None:
                 return Resized(path, x.shape, y.shape)
             x, y = same
-        index = furthest_apart(x, y)
+        index = furthest_apart(x, y, tolerance)
         if index is not None:
             found.append(
                 Difference(path, index, complex(x[index]).real, complex(y[index]).real)
@@ -369,12 +383,14 @@ def _are_shards(x: Any, y: Any, counts: tuple[int, int]) -> bool:
     return is_stacked and is_shorter and len(x) * x.shape[1] == len(y) * y.shape[1]
 
 
-def furthest_apart(x: Any, y: Any) -> tuple[int, ...] | None:
-    """Where two arrays are furthest apart, if they differ."""
+def furthest_apart(
+    x: Any, y: Any, tolerance: float = TOLERANCE
+) -> tuple[int, ...] | None:
+    """Where two arrays are furthest apart, if they differ by more than a share of their largest entry."""
     if x.dtype.kind not in "fc":
         unequal = np.argwhere(x != y)
         return tuple(int(i) for i in unequal[0]) if len(unequal) else None
-    near = close(x, y)
+    near = close(x, y, tolerance)
     if np.all(near):
         return None
     distance = np.where(near, 0, np.nan_to_num(np.abs(x - y), nan=np.inf))
@@ -426,7 +442,12 @@ def compared(
     region, twin = regions[number], others[number]
     if region.stacked is not None or twin.stacked is not None:
         return _compared_stacked(regions, others, number)
-    given = differences(region.arguments, twin.arguments)
+    given = differences(
+        region.arguments,
+        twin.arguments,
+        padded=padded_lengths(region, twin),
+        tolerance=_tolerance(region, twin),
+    )
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
     if given:
@@ -441,6 +462,17 @@ def compared(
     return results[0] if results else None
 
 
+def _tolerance(region: Region, twin: Region) -> float:
+    """How far results may be apart. A loop that ends when an error is small enough leaves an error, another one if it
+    ends after another number of rounds."""
+    return TOLERANCE if region.rounds == twin.rounds else CONVERGED
+
+
+def padded_lengths(region: Region, twin: Region) -> frozenset[Lengths]:
+    """The lengths to which arguments of two calls are filled up."""
+    return paddings(region.arguments, twin.arguments, numbers_of)
+
+
 def results_apart(
     region: Region, twin: Region
 ) -> list[Difference] | Resized | Incomparable:
@@ -448,7 +480,9 @@ def results_apart(
     counts = None
     if region.stacked is not None and twin.stacked is not None:
         counts = region.stacked, twin.stacked
-    found = differences(region.results, twin.results, counts)
+    padded = frozenset() if counts else padded_lengths(region, twin)
+    tolerance = _tolerance(region, twin)
+    found = differences(region.results, twin.results, counts, padded, tolerance)
     if counts is not None or not isinstance(found, list) or not found:
         return found
     reordered = reordered_state(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from shardlint.evaluation import refusals
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.guards import sending, tick
+from shardlint.evaluation.guards import sending, tell_rounds, tick
 from shardlint.evaluation.outside import provide
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.convert import asarray, cast, int_of, like
@@ -165,20 +166,19 @@ def _same_everywhere(predicate: Array) -> bool:
 @provide("jax.lax.while_loop")
 def while_loop(cond_fun: Any, body_fun: Any, init_val: Any) -> Any:
     carry = map_leaves(asarray, init_val)
-    while True:
+    for rounds in itertools.count():
         tick(10)
         goes_on = asarray(cond_fun(carry))
         if goes_on.value is None:
             raise NotEvaluable("a loop whose end is not known")
-        if _same_everywhere(goes_on):
-            if not bool(goes_on):
-                return carry
-            carry = _kept(carry, body_fun(carry))
-            continue
         if not any(bool(part) for part in goes_on.value.parts):
-            return carry
+            tell_rounds(rounds)
+            break
         after = _kept(carry, body_fun(carry))
-        carry = map_leaves(functools.partial(where, goes_on), after, carry)
+        if not _same_everywhere(goes_on):
+            after = map_leaves(functools.partial(where, goes_on), after, carry)
+        carry = after
+    return carry
 
 
 def _chosen(

@@ -229,11 +229,13 @@ class Trace:
         axis: str,
         counts: tuple[int, int],
         mesh_axes: frozenset[str] = frozenset(),
+        padded: frozenset[relations.Lengths] = frozenset(),
     ) -> None:
         self.many = many
         self.mesh_axes = mesh_axes
         self.axis = axis
         self.counts = counts
+        self._padded = padded
         self._twins = {
             one.key: one
             for one in few.values
@@ -297,7 +299,9 @@ class Trace:
             one.array, twin.array, self.counts
         ):
             return [SAME]  # what pmap is to give the devices
-        return relations.found(one.array, twin.array, self.axis, self.counts, minor)
+        return relations.found(
+            one.array, twin.array, self.axis, self.counts, minor, self._padded
+        )
 
     @functools.cached_property
     def _minor_axes(self) -> tuple[str, ...]:

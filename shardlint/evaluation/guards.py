@@ -71,7 +71,8 @@ class Run:
     what is changed of the program; ``alike`` are the draws that all devices made with the same key. With
     ``takes_varying`` it goes on where JAX refuses a result that varies and is returned as replicated. Mapped functions
     are given their rows in a ``row_order``, if there is one. ``idles`` tells that some ``pmean``, ``pmax`` or ``pmin``
-    was given what all devices hold alike. What gradients send is kept in ``sending``, if that is asked for."""
+    was given what all devices hold alike. What gradients send is kept in ``sending``, if that is asked for. ``rounds``
+    are those that each ``while_loop`` made until it ended."""
 
     steps: int
     work: int = field(default=0, init=False)
@@ -84,6 +85,7 @@ class Run:
     sending: Sending | None = None
     idles: bool = False
     layouts: Layouts = field(default_factory=Layouts)
+    rounds: list[int] = field(default_factory=list)
 
     def tell_reduction(self, operand: Array, axes: Axes) -> None:
         """Remember whether a reduction changes nothing."""
@@ -167,6 +169,19 @@ def tick(cost: int = 1) -> bool:
     if run.steps < 0:
         raise OutOfBudget(TOO_MANY_STEPS)
     return True
+
+
+def tell_rounds(number: int) -> None:
+    """Remember how many rounds a loop made that ends when something is so."""
+    run = _run.get()
+    if run is not None:
+        run.rounds.append(number)
+
+
+def rounds_so_far() -> tuple[int, ...]:
+    """How many rounds each such loop made."""
+    run = _run.get()
+    return () if run is None else tuple(run.rounds)
 
 
 def surroundings() -> Surroundings:

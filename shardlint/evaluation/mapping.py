@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shardlint.evaluation import meshes, refusals, unmade
@@ -13,6 +13,7 @@ from shardlint.evaluation.guards import (
     layouts,
     mapped_call,
     note_argument,
+    rounds_so_far,
     row_order,
     takes_varying,
     tick,
@@ -249,7 +250,7 @@ class Region:
     ``places`` are the results as the devices have them, with what puts them together: a spec for each, or for ``pmap``
     its ``out_axes``. ``split`` are the dimensions of
     arguments that are sharded, by axis. ``stacked`` is the number of devices whose values follow each other in a first
-    dimension, as ``pmap`` has them.
+    dimension, as ``pmap`` has them. ``rounds`` are those of each ``while_loop`` that led to the results.
     """
 
     function: Any
@@ -258,6 +259,7 @@ class Region:
     places: Any
     split: Mapping[str, frozenset[int]]
     stacked: int | None = None
+    rounds: tuple[int, ...] = field(default_factory=rounds_so_far)
 
 
 def replicated_axes(region: Region) -> list[tuple[str, ...]]:

@@ -11,6 +11,7 @@ from shardlint.evaluation.comparison import (
     Outcome,
     Program,
     Resized,
+    padded_lengths,
 )
 from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.mapping import Region
@@ -88,7 +89,11 @@ def trace_of(many: Outcome, few: Outcome, axis: str) -> Trace:
     """Two recorded runs, side by side."""
     assert many.recorder is not None and few.recorder is not None
     counts = many.sizes[axis], few.sizes[axis]
-    return Trace(many.recorder, few.recorder, axis, counts, frozenset(many.sizes))
+    pairs = zip(many.regions, few.regions, strict=False)
+    padded = frozenset(pair for both in pairs for pair in padded_lengths(*both))
+    return Trace(
+        many.recorder, few.recorder, axis, counts, frozenset(many.sizes), padded
+    )
 
 
 def result_of(region: Region, difference: Difference | Resized) -> Array | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,15 +23,21 @@ _MONOIDS: tuple[tuple[Monoid, Any], ...] = (
 )
 
 
+Lengths: TypeAlias = tuple[int, int]
+"""How long one dimension is on the larger and on the smaller number of devices."""
+
+
 def found(
     many: Array,
     few: Array,
     axis: str,
     counts: tuple[int, int],
     minor: str | None = None,
+    padded: Collection[Lengths] = (),
 ) -> list[Relation] | None:
     """Every relation that may hold over an axis, by what a larger and a smaller number of devices along it have: one
-    that makes the same of both. None where the two cannot be compared. With a ``minor`` axis, over both as one."""
+    that makes the same of both. None where the two cannot be compared. With a ``minor`` axis, over both as one.
+    What lies beyond the shorter of two ``padded`` lengths may be anything."""
     if many.value is None or few.value is None:
         return None
     others = {one for one, _ in many.value.axes} ^ {one for one, _ in few.value.axes}
@@ -41,7 +47,7 @@ def found(
     reference = _parts(few.value, axis, counts[1], minor)
     if parts[0].ndim != reference[0].ndim:
         return None
-    return list(_relations(parts, reference, parts[0].ndim - many.rank))
+    return list(_relations(parts, reference, parts[0].ndim - many.rank, padded))
 
 
 def are_laid_out(many: Array, few: Array, counts: tuple[int, int]) -> bool:
@@ -80,7 +86,10 @@ def _whole(value: Simulated) -> Any:
 
 
 def _relations(
-    many: Sequence[Any], few: Sequence[Any], first: int
+    many: Sequence[Any],
+    few: Sequence[Any],
+    first: int,
+    padded: Collection[Lengths],
 ) -> Iterator[Relation]:
     """The relations between the parts; the dimensions of the array begin with ``first``."""
     shape, other = many[0].shape, few[0].shape
@@ -108,8 +117,33 @@ def _relations(
             own = dim - first if dim >= first else None
             yield from (split(own, power) for power in _powers(*pair, ratio))
             return
+    if shape != other and padded:
+        yield from _trimmed_relations(many, few, ratio, first, padded)
     if shape != other and len(shape) == 1 and not first:
         yield from _padded_relations(many, few, ratio)
+
+
+def _trimmed_relations(
+    many: Sequence[Any],
+    few: Sequence[Any],
+    ratio: Fraction,
+    first: int,
+    padded: Collection[Lengths],
+) -> Iterator[Relation]:
+    """The relations between arrays that are filled up to other lengths on another number of devices."""
+    if _alike(many) and _alike(few):
+        same = trimmed(many[0], few[0], padded)
+        powers = () if same is None else _powers(*same, ratio)
+        yield from (Relation("same", power=power) for power in powers)
+    total = trimmed(np.add.reduce(many), np.add.reduce(few), padded)
+    powers = () if total is None else _powers(*total, ratio)
+    yield from (part("sum", power) for power in powers)
+    for dim in range(many[0].ndim):
+        joined = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
+        whole = trimmed(*joined, padded)
+        own = dim - first if dim >= first else None
+        powers = () if whole is None else _powers(*whole, ratio)
+        yield from (split(own, power) for power in powers)
 
 
 def _padded_relations(
@@ -143,6 +177,17 @@ def without_padding(one: Any, other: Any) -> tuple[Any, Any] | None:
     return one[:length], other[:length]
 
 
+def trimmed(x: Any, y: Any, lengths: Collection[Lengths]) -> tuple[Any, Any] | None:
+    """What two arrays have both, where they differ by such lengths alone; None where they differ by others."""
+    if x.ndim != y.ndim:
+        return None
+    sizes = list(zip(x.shape, y.shape, strict=True))
+    if any(one != two and (one, two) not in lengths for one, two in sizes):
+        return None
+    kept = tuple(slice(min(pair)) for pair in sizes)
+    return x[kept], y[kept]
+
+
 def _alike(parts: Sequence[Any]) -> bool:
     return all(_equal(one, parts[0]) for one in parts[1:])
 
@@ -171,13 +216,13 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(np.all(close(one, other)))
 
 
-def close(one: Any, other: Any) -> Any:
-    """Which entries of two arrays are the same, but for rounding."""
+def close(one: Any, other: Any, tolerance: float = TOLERANCE) -> Any:
+    """Which entries of two arrays are the same, but for a share of the largest one, as rounding leaves it."""
     if np.array_equal(one, other):  # as most are, which is found out at once
         return np.ones(np.shape(one), bool)
     with np.errstate(invalid="ignore"):
         large = np.abs(other) * (np.abs(other) > MASKED)
-        allowed = TOLERANCE * np.maximum(_scale(other), large)
+        allowed = tolerance * np.maximum(_scale(other), large)
         near = np.abs(one - other) <= np.maximum(allowed, ROUNDED)
     return near | (one == other) | (np.isnan(one) & np.isnan(other))
 

@@ -127,12 +127,11 @@ class LastRun:
     def _begin(self, looked: Looked) -> None:
         """By now mypy has met all modules of the run."""
         own = self._folder + os.sep
+        hashed = self._modules.keys() | looked.files.keys()
         files = {
-            path: _with_hash(path, known) if path in self._modules else known
+            path: _with_hash(path, known) if path in hashed else known
             for path, known in (looked.files | self._seen).items()
         }
-        for path in looked.files:
-            files[path] = _with_hash(path, files[path])
         folders = {
             path: names
             for path, names in looked.folders.items()

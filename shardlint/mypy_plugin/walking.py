@@ -20,17 +20,20 @@ from mypy.nodes import (
     DictionaryComprehension,
     Expression,
     ExpressionStmt,
+    FloatExpr,
     ForStmt,
     FuncDef,
     FuncItem,
     GeneratorExpr,
     IfStmt,
     IndexExpr,
+    IntExpr,
     LambdaExpr,
     ListComprehension,
     ListExpr,
     MatchStmt,
     MemberExpr,
+    NameExpr,
     OperatorAssignmentStmt,
     OpExpr,
     OverloadedFuncDef,
@@ -41,6 +44,7 @@ from mypy.nodes import (
     SliceExpr,
     StarExpr,
     Statement,
+    StrExpr,
     TryStmt,
     TupleExpr,
     UnaryExpr,
@@ -49,6 +53,8 @@ from mypy.nodes import (
     YieldExpr,
     YieldFromExpr,
 )
+
+_LEAVES = (NameExpr, IntExpr, StrExpr, FloatExpr)
 
 
 def blocks(node: Statement) -> list[Block | None]:
@@ -121,6 +127,8 @@ def _defaults(function: FuncItem) -> list[Expression | None]:
 
 def parts(node: Expression) -> list[Expression | None]:
     """The expressions that an expression is made of. The body of a lambda is its ``expr``."""
+    if isinstance(node, _LEAVES):  # most are
+        return []
     if isinstance(node, MemberExpr):
         return [node.expr]
     if isinstance(node, CallExpr):

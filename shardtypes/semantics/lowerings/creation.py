@@ -161,11 +161,14 @@ def linspace(
 
 @lowering(f"{_JNP}.eye", f"{_LAX}.eye")
 def eye(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = None, **options: Any
+    N: int,
+    M: int | None = None,
+    k: int | Array = 0,
+    dtype: Any = None,
+    **options: Any,
 ) -> Array:
-    shape = shape_of([N, N if M is None else M])
-    rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
-    return cast(e.eq(add(rows, int_of(k)), columns), dtype_name(dtype or "float32"))
+    rows, columns = _rows_and_columns(N, M, k)
+    return cast(e.eq(rows, columns), dtype_name(dtype or "float32"))
 
 
 @lowering(f"{_JNP}.identity")
@@ -174,10 +177,17 @@ def identity(n: int, dtype: Any = None) -> Array:
 
 
 @lowering(f"{_JNP}.tri")
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
+def tri(N: int, M: int | None = None, k: int | Array = 0, dtype: Any = None) -> Array:
+    rows, columns = _rows_and_columns(N, M, k)
+    return cast(e.ge(rows, columns), dtype_name(dtype or "float32"))
+
+
+def _rows_and_columns(N: int, M: int | None, k: int | Array) -> tuple[Array, Array]:
+    """The number of each entry's row, moved by ``k``, which each device may have of its own, and of its column."""
     shape = shape_of([N, N if M is None else M])
     rows, columns = (iota(shape=shape, dimension=d, dtype="int32") for d in (0, 1))
-    return cast(e.ge(add(rows, int_of(k)), columns), dtype_name(dtype or "float32"))
+    offset = cast(k, "int32") if isinstance(k, Array) else int_of(k)
+    return add(rows, offset), columns
 
 
 @lowering(f"{_JNP}.tril")
