@@ -26,6 +26,16 @@ State: TypeAlias = Literal["holds", "off", "lost", "unknown"]
 """A relation holds; one holds up to a power of the number of devices; none does; the runs cannot be compared."""
 
 _PRODUCTS = frozenset({"*", "*=", "jax.numpy.multiply", "jax.lax.mul"})
+_JOINING = frozenset(
+    {
+        "jax.lax.concatenate",
+        "jax.lax.dynamic_update_slice",
+        "jax.lax.dynamic_update_slice_in_dim",
+        "jax.numpy.append",
+        "jax.numpy.concatenate",
+        "jax.numpy.vstack",
+    }
+)
 _SENDING = frozenset({"jax.lax.all_to_all", "jax.lax.ppermute", "jax.lax.pshuffle"})
 _REDUCTIONS = frozenset(f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin"))
 
@@ -141,6 +151,13 @@ class Culprit:
             return False
         is_reordered = _is_reordered(operand.value.array, self.step.value.array)
         return made[2:] == given[1:] and is_reordered
+
+    @property
+    def joins_rows(self) -> bool:
+        """Whether each device puts some of the rows that it has beside others that it has, or in their place: of a
+        queue, of which it keeps a part."""
+        is_joining = self.step.value.name in _JOINING
+        return is_joining and any(one.dim == 0 for one in self._sharded_operands)
 
     @property
     def takes_blocks(self) -> bool:

@@ -6,8 +6,10 @@ from shardlint.evaluation.comparison import (
     Difference,
     Outcome,
     Resized,
+    numbers_of,
 )
 from shardlint.evaluation.culprits import Culprit, Trace
+from shardlint.evaluation.flat_state import has_the_same_rows
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.meshes import Spec
 from shardlint.evaluation.parting import OWN, Parting
@@ -39,6 +41,8 @@ def excuse_of(
         return None  # the result is right as it is
     if _is_part(region, leaf, culprit):
         return ""  # whoever gets the parts of all devices may combine them
+    if culprit.joins_rows and _has_the_same_rows(parting, difference):
+        return "each device keeps rows of its own"
     reason = _reason_to_differ(trace, leaf, culprit, difference)
     if reason is not None:
         return reason
@@ -92,6 +96,18 @@ def _reason_to_differ(
     if trace.has_one_each(leaf.sources):
         return "each device has one entry of a sharded array"
     return None
+
+
+def _has_the_same_rows(parting: Parting, difference: Difference | Resized) -> bool:
+    """Whether a result has the same rows on both numbers of devices, in another order."""
+    found = [
+        dict(zip(paths_of(structure), map(numbers_of, leaves), strict=True))
+        for leaves, structure in map(
+            flatten, (parting.region.results, parting.twin.results)
+        )
+    ]
+    one, two = (arrays.get(difference.path) for arrays in found)
+    return has_the_same_rows(one, two)
 
 
 def axes_of_result(region: Region, difference: Difference | Resized) -> frozenset[str]:

@@ -1,14 +1,14 @@
-"""State that a program keeps flat, such as an optimizer's moments of which each device has a piece, or row by row, such
-as a queue of which each device fills a part.
+"""State in an order of its own: flat, as an optimizer's moments of which each device has a piece, or in rows, as a
+queue of which each device fills a part.
 
-Where each device flattens what it has of an array, or puts its rows into a part of its own, the order of the whole
-depends on the number of devices, and means nothing: only the program itself reads it, and takes it apart as it has put
-it together.
+Where each device flattens what it has of an array, or puts rows where it has room, the order of the whole depends on
+the number of devices, and means nothing: only the program itself reads it, and takes it apart as it has put it
+together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ Numbers = Callable[[Any], Any]
 def reordered_state(
     first: Any, second: Any, beside: Any, numbers: Numbers
 ) -> frozenset[str]:
-    """The arrays of two trees, by path, that are state and hold the same numbers or rows in both, in another order, and
-    places in these. State is ``beside``, too: an argument comes back as a result."""
+    """The arrays of two trees, by path, that are flat state or queues and hold the same in both, in another order, and
+    the places in these queues. State is ``beside``, too: an argument comes back as a result."""
     _, structure = flatten(beside)
     fields = {_field(path) for path in paths_of(structure)} - {""}
     a, structure = flatten(first)
@@ -36,14 +36,17 @@ def reordered_state(
         for path, one, two in zip(paths_of(structure), a, b, strict=True)
         if _field(path) in fields
     }
-    found = {path for path, pair in pairs.items() if _holds_the_same(*pair)}
-    objects = {_object(path) for path in found if not np.array_equal(*pairs[path])}
-    places = {
-        path
-        for path, pair in pairs.items()
-        if _object(path) in objects and _are_numbers(*pair)
-    }
-    return frozenset(found | places)
+    flat = {path for path, pair in pairs.items() if _holds_the_same(*pair)}
+    return frozenset(flat | _of_queues(pairs))
+
+
+def _of_queues(pairs: Mapping[str, tuple[Any, Any]]) -> set[str]:
+    """The arrays of objects that have rows in another order, and a place among them."""
+    rows = {path for path, pair in pairs.items() if has_the_same_rows(*pair)}
+    places = {path for path, pair in pairs.items() if _are_integers(*pair)}
+    reordered = {_object(path) for path in rows if not np.array_equal(*pairs[path])}
+    queues = reordered & {_object(path) for path in places}
+    return {path for path in rows | places if _object(path) in queues}
 
 
 def _field(path: str) -> str:
@@ -57,28 +60,26 @@ def _object(path: str) -> str:
     return path.rpartition(".")[0]
 
 
-def _are_numbers(one: Any, two: Any) -> bool:
-    """Whether two values are single integers, as a place in a queue is."""
+def _are_integers(one: Any, two: Any) -> bool:
     return all(
         x is not None and x.ndim == 0 and x.dtype.kind in "iu" for x in (one, two)
     )
 
 
 def _holds_the_same(one: Any, two: Any) -> bool:
-    """Whether two arrays hold the same numbers or rows, whatever their order; and two vectors whatever zeros fill them
-    up."""
-    if one is None or two is None or one.ndim != two.ndim or not one.ndim:
+    """Whether two vectors hold the same numbers, whatever their order and the zeros that fill them up."""
+    if one is None or two is None or one.ndim != 1 or two.ndim != 1:
         return False
-    if one.ndim > 1:
-        return one.shape == two.shape and _has_the_same_rows(one, two)
     first = np.sort(one[one != 0])
     second = np.sort(two[two != 0])
     return len(first) == len(second) and bool(np.all(close(first, second)))
 
 
-def _has_the_same_rows(one: Any, two: Any) -> bool:
-    first, second = _by_projection(one), _by_projection(two)
-    return bool(np.all(close(first, second)))
+def has_the_same_rows(one: Any, two: Any) -> bool:
+    """Whether two arrays hold the same rows, whatever their order."""
+    if one is None or two is None or one.shape != two.shape or not one.ndim:
+        return False
+    return bool(np.all(close(_by_projection(one), _by_projection(two))))
 
 
 def _by_projection(array: Any) -> Any:
