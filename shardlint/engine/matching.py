@@ -632,6 +632,7 @@ def _check_manual(
     what: str,
 ) -> Problem | None:
     """The same in manual code, where sizes are local and the axes of dimensions are known."""
+    value = manual_match.read_as_declared(view, type_, value)
     problem = check_array(
         type_, manual_match.as_declared(view, type_, value), bindings, facts, what
     )

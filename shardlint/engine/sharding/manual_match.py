@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shardlint.engine.types import ArrayType
+from shardlint.ops.arrays import ONE
 from shardlint.ops.sharding.elementwise import global_shape
 from shardlint.ops.sharding.state import notes_about, state
 from shardlint.ops.sharding.view import View
@@ -36,6 +37,37 @@ def aligned(type_: ArrayType, rank: int) -> list[Dim] | None:
         return None
     at = shape.variadic
     return [*shape.dims[:at], *[shape.dims[at]] * extra, *shape.dims[at + 1 :]]
+
+
+def read_as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
+    """The value with its axes where the annotation has them, as far as that is the same array on every device.
+
+    A dimension that has one row on each device may be whole, or sharded into as many rows as there are devices:
+    ``x.reshape(1, 2)`` of a dimension over ``t`` is ``'1 n/t'`` as well as ``'m/t 2'``.
+    """
+    dims = aligned(type_, len(value.dims or ()))
+    if dims is None or value.dims is None:
+        return value
+    new = list(value.dims)
+    start = 0
+    for end, dim in enumerate(value.dims):
+        if dim.size == ONE:
+            continue
+        run = value.dims[start : end + 1]
+        wanted = [view.splitting(declared.axes) for declared in dims[start : end + 1]]
+        if _axes_of([one.axes for one in run]) == _axes_of(wanted):
+            new[start : end + 1] = [
+                replace(one, axes=axes) for one, axes in zip(run, wanted, strict=True)
+            ]
+        start = end + 1
+    return replace(value, dims=tuple(new))
+
+
+def _axes_of(dims: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    """The axes of dimensions beside each other, major to minor; None where those of one are not known."""
+    if None in dims:
+        return None
+    return tuple(axis for axes in dims for axis in axes or ())
 
 
 def as_declared(view: View, type_: ArrayType, value: ArrayValue) -> ArrayValue:
