@@ -31,6 +31,8 @@ GRADIENTS = frozenset(
         "jax.value_and_grad",
         "equinox.filter_grad",
         "equinox.filter_value_and_grad",
+        "flax.nnx.grad",
+        "flax.nnx.value_and_grad",
     }
 )
 JACOBIANS = frozenset({"jax.jacfwd", "jax.jacrev", "jax.jacobian", "jax.hessian"})
@@ -40,6 +42,8 @@ DERIVATIVES = {
     **dict.fromkeys(GRADIENTS | JACOBIANS, ("argnums", "has_aux")),
     "equinox.filter_grad": ("has_aux",),
     "equinox.filter_value_and_grad": ("has_aux",),
+    "flax.nnx.grad": (),
+    "flax.nnx.value_and_grad": (),
     PULLBACK: (),
     PUSHFORWARD: (),
 }
@@ -95,7 +99,7 @@ def call_derivative(
     place = (frame.module, at)
     wanted = None
     if chosen is not None:
-        given = [_differentiable(inner[index]) for index in chosen]
+        given = [_variables(func.kind, inner[index]) for index in chosen]
         own = it.by_hand == by_hand
         wanted = [
             manual_trees.gradient(it.view, one, value, place, own)
@@ -118,6 +122,13 @@ def call_derivative(
             (SequenceValue((value, extra)) if aux else value, gradient)
         )
     return SequenceValue((gradient, extra)) if aux else gradient
+
+
+def _variables(kind: str, value: Value) -> Value:
+    """What a gradient is taken by. That by a module of ``nnx`` is a state, which is not followed."""
+    if kind.startswith("flax.nnx.") and not isinstance(value, ArrayValue):
+        return Unknown("the gradient of a module")
+    return _differentiable(value)
 
 
 def _differentiable(value: Value, strong: bool = False) -> Value:

@@ -12,6 +12,7 @@ from shardlint.engine.trees import bare, children, is_leaf, map_leaves, rebuilt
 from shardlint.values import (
     ArrayValue,
     ClassValue,
+    CollectionValue,
     ExternalValue,
     FunctionValue,
     InstanceValue,
@@ -90,8 +91,21 @@ def call(site: Site) -> Value | None:
             return _combined(args[0], args[1])
         case "equinox.tree_at", 3 if not kwargs:
             return _replaced_at(args)
-        case "flax.nnx.List", 1 if isinstance(args[0], SequenceValue) and not kwargs:
-            return replace(args[0])  # another list
+        case "flax.nnx.List", _ if not kwargs:
+            return _list(args)
+        case _:
+            return None
+
+
+def _list(args: list[Value]) -> Value | None:
+    """``nnx.List``, which is another list of the same items."""
+    match args:
+        case []:
+            return SequenceValue((), "list")
+        case [SequenceValue() as items]:
+            return replace(items, kind="list")
+        case [CollectionValue(kind="list" | "tuple") as items]:
+            return replace(items, kind="list")
         case _:
             return None
 

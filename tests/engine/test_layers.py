@@ -231,3 +231,65 @@ def f(x):
 def test_what_a_layer_gives_is_an_array() -> None:
     found = inferred(UNKNOWN)
     assert isinstance(found, ArrayValue) and found.dims is None
+
+
+NNX_MODULES = """
+import jax.numpy as jnp
+from flax import nnx
+
+class Block(nnx.Module):
+    def __init__(self, rngs):
+        self.linear = nnx.Linear(3, 3, rngs=rngs)
+
+    def __call__(self, x):
+        return self.linear(x)
+
+class Deep(nnx.Module):
+    def __init__(self, rngs, depth=2):
+        self.blocks = nnx.List(BLOCKS)
+        self.last = nnx.Linear(3, 7, rngs=rngs)
+
+    def __call__(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+
+def loss(model, x, scale):
+    out = model(x)
+    return jnp.sum(out) * scale, out
+
+def both(model, x):
+    return nnx.value_and_grad(loss, has_aux=True)(model, x, 1.0)
+
+def f(depth):
+    model = Deep(nnx.Rngs(0), depth)
+    (value, y), grads = both(model, jnp.ones((2, 3)))
+    by_x = nnx.grad(lambda x: loss(model, x, 1.0)[0])(jnp.ones((2, 3)))
+    first = model.blocks[0](jnp.ones((5, 3)))
+"""
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        "[Block(rngs) for _ in range(depth)]",
+        "[Block(rngs), Block(rngs)]",
+        "(Block(rngs), Block(rngs))",
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("value", []), ("y", [2, 7]), ("by_x", [2, 3]), ("first", [5, 3])],
+)
+def test_modules_of_nnx_in_lists_and_under_gradients(
+    blocks: str, name: str, shape: list[int]
+) -> None:
+    found = inferred(NNX_MODULES.replace("BLOCKS", blocks), name)
+    assert isinstance(found, ArrayValue) and found.dims is not None
+    sizes = [dim.size.constant for dim in found.dims if dim.size is not None]
+    assert sizes == shape
+
+
+def test_the_gradient_by_a_module_of_nnx_is_not_known() -> None:
+    program = NNX_MODULES.replace("BLOCKS", "[Block(rngs)]")
+    assert not isinstance(inferred(program, "grads"), ArrayValue)
