@@ -35,12 +35,13 @@ _RANDOM = """default_rng RandomState seed rand randn randint normal uniform perm
 standard_normal""".split()
 _TESTING = """assert_allclose assert_almost_equal assert_array_almost_equal assert_array_equal assert_array_less
     assert_equal""".split()
+_WINDOWS = "lib.stride_tricks.sliding_window_view"
 _OF_UFUNCS = "accumulate at outer reduce reduceat".split()
 
 
 def _usable() -> Iterator[tuple[str, Any]]:
     """The functions, classes and constants that a program may use, by name below ``numpy``."""
-    chosen = [*_CLASSES, *_CONSTANTS]
+    chosen = [*_CLASSES, *_CONSTANTS, _WINDOWS]
     chosen += [f"random.{name}" for name in _RANDOM]
     chosen += [f"testing.{name}" for name in _TESTING]
     for name in chosen:
@@ -172,6 +173,13 @@ def _size(a: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def _windows(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """``sliding_window_view``, whose result shows an entry many times."""
+    view = np.lib.stride_tricks.sliding_window_view(read(x), *args, **kwargs)
+    refuse_size(view.size)
+    return view
+
+
 def _reduced(name: str, a: Any, *args: Any, **kwargs: Any) -> Any:
     """A reduction, which NumPy leaves to the method of what is no array of its own."""
     if isinstance(a, Array):
@@ -187,6 +195,7 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     **_OF_ARRAYS,
     "prod": _prod,
     "size": _size,
+    _WINDOWS: _windows,
 }
 for _name, _value in _usable():
     if _is_function(_value):

@@ -34,6 +34,7 @@ from shardlint.ops import (  # noqa: F401 - each registers its models
     splitting,
     statistics,
     trees,
+    windows,
 )
 from shardlint.ops.application import apply as apply
 from shardlint.ops.application import is_modelled as is_modelled

@@ -122,3 +122,33 @@ def test_any_negative_size_stands_for_the_rest():
     assert ops.method(
         abstract(x), "reshape", [constant(-5)], {}, ops.OpContext()
     ) == ArrayValue(None, numpy=True)
+
+
+WINDOWS = [
+    ((9,), (4,), {}),
+    ((9,), 4, {}),
+    ((9, 5), (4, 2), {}),
+    ((9, 5), 3, {"axis": -1}),
+    ((9, 5), (2, 3, 2), {"axis": (0, 1, 0)}),
+    ((9, 5, 2), (3, 2), {"axis": (1, 0)}),
+    ((9, 5), 4, {}),
+    ((3,), 4, {}),
+]
+
+
+@pytest.mark.parametrize(("shape", "window", "options"), WINDOWS)
+def test_windows(
+    shape: tuple[int, ...], window: object, options: dict[str, object]
+) -> None:
+    name = "numpy.lib.stride_tricks.sliding_window_view"
+    known = {key: constant(value) for key, value in options.items()}
+    given = [abstract(jax.ShapeDtypeStruct(shape, "float32")), constant(window)]
+    found = ops.apply(name, given, known, ops.OpContext())
+    try:
+        truth = np.lib.stride_tricks.sliding_window_view(
+            np.zeros(shape), window, **options
+        )
+    except ValueError:
+        return
+    assert fits(found, truth)
+    assert isinstance(found, ArrayValue) and found.dims is not None
