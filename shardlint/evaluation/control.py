@@ -75,8 +75,10 @@ def _length(xs: Any, length: Any) -> int:
     sizes = {int(asarray(leaf).dims[0]) for leaf in flatten(xs)[0]}  # type: ignore[arg-type]  # numbers
     if length is not None:
         sizes.add(int_of(length))
-    if len(sizes) != 1:
-        raise ValueError(f"a scan over sizes {sorted(sizes)}")
+    if not sizes:
+        raise ValueError("a scan over nothing")
+    if len(sizes) > 1:
+        raise refusals.sizes_disagree("a scan", sizes, "ST210")
     return sizes.pop()
 
 

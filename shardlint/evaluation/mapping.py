@@ -23,7 +23,7 @@ from shardlint.evaluation.outside import provide
 from shardlint.evaluation.row_orders import RowOrder
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import binding, bound
-from shardtypes.semantics.lowerings.convert import asarray, axis_of
+from shardtypes.semantics.lowerings.convert import AxisOutOfRange, asarray, axis_of
 from shardtypes.semantics.primitives import mapping as p
 from shardtypes.semantics.relation import Relation, Relations, split
 from shardtypes.semantics.simulated import EXAMPLES, Axis
@@ -51,6 +51,15 @@ def _per_argument(axes: Any, count: int) -> list[Any]:
     return [axes] * count
 
 
+def _dimension(axis: Any, array: Array) -> int:
+    """The mapped dimension of an argument. One that it has not is no mistake that is told here: equinox passes on
+    numbers as they are."""
+    try:
+        return axis_of(axis, array.rank)
+    except AxisOutOfRange as error:
+        raise ValueError(str(error)) from error
+
+
 def _mapped_sizes(args: Sequence[Any], axes: Sequence[Any]) -> set[int]:
     sizes = set()
     for arg, wanted in zip(args, axes, strict=True):
@@ -60,7 +69,7 @@ def _mapped_sizes(args: Sequence[Any], axes: Sequence[Any]) -> set[int]:
         ):
             if axis is not None:
                 array = asarray(leaf)
-                sizes.add(int(array.dims[axis_of(axis, array.rank)]))  # type: ignore[arg-type]  # a number
+                sizes.add(int(array.dims[_dimension(axis, array)]))  # type: ignore[arg-type]  # a number
     return sizes
 
 
@@ -75,7 +84,7 @@ def _entered(arg: Any, wanted: Any, axis: Axis) -> Any:
         else:
             array = asarray(leaf)
             made.append(
-                p.unstack(array, axis=axis, dimension=axis_of(dimension, array.rank))
+                p.unstack(array, axis=axis, dimension=_dimension(dimension, array))
             )
     return unflatten(structure, made)
 
@@ -106,8 +115,15 @@ def _left(result: Any, wanted: Any, axis: Axis, takes_first: bool = False) -> An
     return unflatten(structure, made)
 
 
+def _no_size(what: str, sizes: set[int], filters: bool) -> ValueError:
+    """The error of arguments that have not one size to map over. Which of them a library maps that ``filters`` them, as
+    equinox and nnx do, is not looked at here."""
+    if filters or not sizes:
+        return ValueError(f"{what} over sizes {sorted(sizes)}")
+    return refusals.sizes_disagree(what, sizes, "ST211")
+
+
 @provide("jax.vmap")
-@provide("equinox.filter_vmap")
 def vmap(
     fun: Any = None,
     in_axes: Any = 0,
@@ -115,6 +131,7 @@ def vmap(
     axis_name: Any = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
+    filters: bool = False,
 ) -> Any:
     if fun is None:
         return functools.partial(
@@ -123,6 +140,7 @@ def vmap(
             out_axes=out_axes,
             axis_name=axis_name,
             axis_size=axis_size,
+            filters=filters,
         )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -133,7 +151,7 @@ def vmap(
         if axis_size is not None:
             sizes.add(axis_size)
         if len(sizes) != 1:
-            raise ValueError(f"vmap over sizes {sorted(sizes)}")
+            raise _no_size("vmap", sizes, filters)
         name = f"{EXAMPLES}{next(meshes.machine().examples)}"
         axis = (name, int.__int__(sizes.pop()))
         inner = [
@@ -147,6 +165,9 @@ def vmap(
     return _like(mapped, fun)
 
 
+provide("equinox.filter_vmap")(functools.partial(vmap, filters=True))
+
+
 def _like(made: Any, function: Any) -> Any:
     """A wrapper with the name of what it wraps."""
     made.__name__ = getattr(function, "__name__", "mapped")
@@ -155,7 +176,6 @@ def _like(made: Any, function: Any) -> Any:
 
 
 @provide("jax.pmap")
-@provide("equinox.filter_pmap")
 def pmap(
     fun: Any = None,
     axis_name: Any = None,
@@ -165,6 +185,7 @@ def pmap(
     static_broadcasted_argnums: Any = (),
     devices: Any = None,
     axis_size: int | None = None,
+    filters: bool = False,
     **options: Any,
 ) -> Any:
     if fun is None:
@@ -174,6 +195,7 @@ def pmap(
             in_axes=in_axes,
             out_axes=out_axes,
             static_broadcasted_argnums=static_broadcasted_argnums,
+            filters=filters,
         )
     static = (
         (static_broadcasted_argnums,)
@@ -194,7 +216,7 @@ def pmap(
         ]
         sizes = _mapped_sizes([arg for arg, _ in moving], [one for _, one in moving])
         if len(sizes) != 1:
-            raise ValueError(f"pmap over sizes {sorted(sizes)}")
+            raise _no_size("pmap", sizes, filters)
         size = int.__int__(sizes.pop())
         if size > meshes.machine().devices:
             raise NotEvaluable("pmap over more devices than there are")
@@ -225,6 +247,9 @@ def pmap(
         return found
 
     return _like(mapped, fun)
+
+
+provide("equinox.filter_pmap")(functools.partial(pmap, filters=True))
 
 
 def _stacked_rows(arg: Any, wanted: Any, order: RowOrder | None) -> Any:

@@ -12,12 +12,14 @@ from shardlint.evaluation.meshes import UNNAMED
 from shardlint.evaluation.recording import Where
 from shardtypes.lang.messages import (
     indivisible,
+    listed,
     returned_as_replicated,
     spec_too_long,
     unbound_axis,
 )
 from shardtypes.semantics.array import Array, SizesDiffer
 from shardtypes.semantics.lowerings.collectives import UnboundAxis
+from shardtypes.semantics.lowerings.convert import AxisOutOfRange
 
 
 class Refused(ValueError):
@@ -72,7 +74,7 @@ class Refusal:
 
 def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
     """What ended a run, if JAX refuses it too. ``paths`` are the files of the program."""
-    if not isinstance(error, (Refused, SizesDiffer, UnboundAxis)):
+    if not isinstance(error, (AxisOutOfRange, Refused, SizesDiffer, UnboundAxis)):
         return None
     where = raised_at(error, paths)
     if where is None:
@@ -82,6 +84,8 @@ def refusal(error: Exception, paths: Collection[str]) -> Refusal | None:
         return Refusal(
             "ST204", message, None, where, is_of_sizes=True, operands=error.operands
         )
+    if isinstance(error, AxisOutOfRange):
+        return Refusal("ST208", f"JAX refuses this call: {error}", None, where)
     if isinstance(error, UnboundAxis):
         return Refusal(
             "ST305", _unbound(error), None, where, mapped=getattr(error, _MAPPED, None)
@@ -176,6 +180,13 @@ def is_longer(path: str, entries: int, rank: int, spec: Where | None) -> Refused
     what = f"argument {path}" if path else "the argument"
     reason = spec_too_long(rank, "its PartitionSpec", entries)
     return Refused("ST306", f"JAX refuses this call: {what} {reason}", spec=spec)
+
+
+def sizes_disagree(what: str, sizes: Collection[int], code: str) -> Refused:
+    """For dimensions that are mapped or scanned over together, and have several sizes."""
+    numbers = listed([str(size) for size in sorted(sizes)])
+    message = f"JAX refuses this call: {what} over dimensions of sizes {numbers}"
+    return Refused(code, message, is_of_sizes=True)
 
 
 def carry_changes(path: str, before: str, after: str, is_of_sizes: bool) -> Refused:

@@ -299,6 +299,99 @@ def test_jax_says_the_same_of_axes(tmp_path: Path) -> None:
     assert errors == dict.fromkeys(BOUND) | dict.fromkeys(UNBOUND, "NameError")
 
 
+PAIRED = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+
+def times(w, x):
+    return {body}
+
+
+def step(w, x):
+    return {step}
+
+
+def main():
+    n = jax.device_count()
+    w = {{"a": jnp.ones((n, 3, 3)), "b": np.ones((n, 3))}}
+    return jax.pmap(step, axis_name="d")(w, jnp.ones((n, {rows}, 3)))
+
+
+main()
+"""
+SUITABLE = {
+    "body": 'x @ w["a"]',
+    "step": "jax.vmap(times, in_axes=(None, 0))(w, x)",
+    "rows": 5,
+}
+UNPAIRED = {
+    "vmap": ("ST211", {"step": "jax.vmap(times)(w, x)"}),
+    "vmap by a number of devices": (
+        "ST211",
+        {"step": "jax.vmap(times, axis_size=jax.device_count())(w, x)"},
+    ),
+    "scan": ("ST210", {"step": "lax.scan(lambda c, i: (c, i), 0.0, (w, x))"}),
+    "map": ("ST210", {"step": "lax.map(lambda both: times(*both), (w, x))"}),
+    "axis of a sum": ("ST208", {"body": 'w["b"].sum(axis=1)'}),
+    "axis of a sort": ("ST208", {"body": "jnp.sort(x, axis=-2)"}),
+    "axis that is put in": ("ST208", {"body": "jnp.expand_dims(x, 3)"}),
+    "axis of numpy": ("ST208", {"body": 'np.max(w["b"], axis=1)'}),
+    "axis that is moved": ("ST208", {"body": "jnp.moveaxis(x, 1, 0)"}),
+}
+
+
+def paired(name: str) -> str:
+    return PAIRED.format(**(SUITABLE | UNPAIRED[name][1]))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("name", UNPAIRED)
+def test_sizes_and_axes_of_mapped_code_are_refused(name: str) -> None:
+    refusal = judged(paired(name)).refusal
+    assert refusal is not None
+    assert refusal.code == UNPAIRED[name][0]
+    assert refusal.message.startswith("JAX refuses this call: ")
+    (changed,) = UNPAIRED[name][1].values()
+    assert (
+        paired(name).splitlines()[refusal.where.place[0] - 1] == f"    return {changed}"
+    )
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {
+            "rows": 8,
+            "step": "jax.vmap(times, in_axes=(None, 0), axis_size=jax.device_count())(w, x)",
+        },
+        {"step": "times(w, x) if x.ndim > 2 else jax.vmap(times, (None, 0))(w, x)"},
+    ],
+    ids=["right", "another number of devices would not do", "never called"],
+)
+def test_mapped_code_that_fits_is_not_refused(changed: dict[str, object]) -> None:
+    assert judged(PAIRED.format(**(SUITABLE | changed))).refusal is None
+
+
+def test_jax_says_the_same_of_mapped_code(tmp_path: Path) -> None:
+    programs = {name: paired(name) for name in UNPAIRED}
+    programs["right"] = PAIRED.format(**SUITABLE)
+    errors = errors_of(programs, tmp_path)
+    assert errors.pop("right", "not run") is None
+    assert set(errors.values()) == {"ValueError"}, errors
+
+
+@pytest.mark.once
+def test_what_equinox_maps_over_is_not_guessed() -> None:
+    maps = {"step": "filter_vmap(times)(w, x)"}
+    text = PAIRED.format(**(SUITABLE | maps))
+    assert judged(f"from equinox import filter_vmap\n{text}").refusal is None
+
+
 @pytest.mark.once
 def test_a_program_without_a_mistake_is_compared() -> None:
     assert judged(PROGRAM.format(**RIGHT)) == Judgement((), ("d",), ())

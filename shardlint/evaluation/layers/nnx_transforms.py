@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from shardlint.evaluation import derivatives, mapping
@@ -171,8 +172,12 @@ def _mapped(make: Callable[..., Any], entering: str, leaving: str) -> Any:
     return derivatives.decorating(transform)
 
 
-provide(f"{_NNX}.vmap")(_mapped(mapping.vmap, "in_axes", "out_axes"))
-provide(f"{_NNX}.pmap")(_mapped(mapping.pmap, "in_axes", "out_axes"))
+provide(f"{_NNX}.vmap")(
+    _mapped(partial(mapping.vmap, filters=True), "in_axes", "out_axes")
+)
+provide(f"{_NNX}.pmap")(
+    _mapped(partial(mapping.pmap, filters=True), "in_axes", "out_axes")
+)
 provide(f"{_NNX}.shard_map")(_mapped(mapping.shard_map, "in_specs", "out_specs"))
 
 
