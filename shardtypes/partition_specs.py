@@ -92,6 +92,8 @@ def map_type(
             for name, hint in hints.items()
         }
         return base(**values)
+    if typing.is_typeddict(base):
+        return _map_tree(field_types(base, args), leaf, path, example, many)
     if annotation is None or annotation is type(None):
         return None
     if origin in (typing.Union, types.UnionType):

@@ -338,9 +338,14 @@ def has_arrays(hint: Any) -> bool:
     return bool(found)
 
 
+def is_made(argument: Argument) -> bool:
+    """Whether its arrays are made of its annotation."""
+    return argument.value is _MISSING and argument.guess is None
+
+
 def shapes_of(parameters: list[Argument]) -> Iterator[Shape]:
     for argument in parameters:
-        if argument.value is _MISSING and argument.guess is None:
+        if is_made(argument):
             found: list[ArrayType] = []
             try:
                 map_type(argument.annotation, found.append, many=lambda c, item: item)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shardtypes.trace_own_names import owner_of
 from shardtypes.trace_sizes import Sizes
 
 # Numbers of a configuration, beyond which their products are not looked at.
@@ -135,11 +136,11 @@ class Fitter:
         if same is not None:
             kinds = {name, same}
             one_of_each = bool(kinds & self.fields) and bool(kinds & self.direct)
-            return (
-                f"{name} = {same}"
-                if one_of_each and trial.outcome == "refused"
-                else None
-            )
+            owners = {owner_of(one) for one in kinds}
+            independent = one_of_each or len(owners - {""}) > 1
+            if independent and trial.outcome == "refused":
+                return f"{name} = {same}"
+            return None
         product = _product(number, others)
         if product is None and trial.outcome == "refused":
             product = next(

@@ -53,6 +53,12 @@ from shardtypes.trace_calls import Call, Configured, Surroundings
 from shardtypes.trace_fits import numbers_of
 from shardtypes.trace_forms import innermost, mappings
 from shardtypes.trace_guesses import CannotTell, shown
+from shardtypes.trace_own_names import (
+    holds_own_names,
+    joins_own_names,
+    readable,
+    with_own_names,
+)
 from shardtypes.trace_search import Search, Trial
 from shardtypes.trace_sizes import Sizes, sizes_of
 from shardtypes.trace_untracked import untracked
@@ -187,6 +193,28 @@ def _trace_call(
     sizes: Mapping[str, int],
     configured: Configured,
 ) -> Verdict:
+    verdict = _of_names(name, f, parameters, mesh, sizes, configured)
+    if verdict.ok is not False or not holds_own_names(parameters):
+        return verdict
+    apart = with_own_names(parameters)
+    if apart is None:
+        reason = f"{verdict.reason}; where parts of its arguments have other sizes it may hold: give an example"
+        return replace(verdict, ok=None, reason=reason)
+    other = _of_names(name, f, apart, mesh, sizes, configured)
+    if other.ok is False:
+        return verdict
+    return replace(other, ok=None, reason=readable(other.reason))
+
+
+def _of_names(
+    name: str,
+    f: Callable[..., Any],
+    parameters: list[Argument],
+    mesh: Any,
+    sizes: Mapping[str, int],
+    configured: Configured,
+) -> Verdict:
+    """The verdict where each name is one size in all arguments."""
     try:
         call = Call(
             f, parameters, mappings(f), result_of(f), Surroundings(mesh), configured
@@ -416,7 +444,7 @@ def _wrong(name: str, search: Search) -> Verdict:
         return Verdict(
             None, f"{name}: {why_uncertain(search.beyond)}", None, None, search.beyond
         )
-    if search.only_where:
+    if search.only_where and not joins_own_names(search.only_where):
         equal = " and ".join(search.only_where)
         reason = f"{name}: holds only where {equal}, which its annotations do not say: {_line(trial.error)}"
         return Verdict(None, reason, None, trial.sizes, trial.error)
