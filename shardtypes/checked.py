@@ -124,12 +124,25 @@ UNREADABLE = (NameError, TypeError, ValueError, AttributeError, SyntaxError)
 
 def evaluated_hints(function: Any) -> dict[str, Any]:
     """The annotations of a function, evaluated. Raises one of ``UNREADABLE``."""
-    return typing.get_type_hints(
-        function,
-        _globals(function),
-        _closure(function),
-        include_extras=True,
+    names, local_names = _globals(function), _closure(function)
+    try:
+        return typing.get_type_hints(function, names, local_names, include_extras=True)
+    except NameError:
+        return _hints_with_gaps(function, names, local_names)
+
+
+def _hints_with_gaps(
+    function: Any, names: dict[str, Any], local_names: dict[str, Any]
+) -> dict[str, Any]:
+    """The same where a type of another module, as ``optax.OptState``, names types that only that module has: ``Any``
+    stands for these. Raises ``NameError`` for what the function itself names."""
+    written = inspect.get_annotations(
+        inspect.unwrap(function), globals=names, locals=local_names, eval_str=True
     )
+    return {
+        name: resolved(annotation, names, local_names).annotation
+        for name, annotation in written.items()
+    }
 
 
 def _make_plan(function: Any, names: dict[str, Any]) -> _Plan:

@@ -20,6 +20,10 @@ from shardtypes.checked import _MISSING
 _NUMBER, _FRACTION = 4, 0.5
 
 
+# As much of a type stands in a message.
+_LONGEST = 60
+
+
 class CannotTell(Exception):
     """An argument cannot be made from the annotations."""
 
@@ -127,8 +131,18 @@ def guess_of(parameter: inspect.Parameter, hint: Any) -> Guess:
         raise CannotTell(
             f"{hint.__name__}{missing} has no default: give an example of {name!r}"
         )
-    what = "has no annotation" if hint is _MISSING else f"is annotated {hint!r}"
+    what = "has no annotation" if hint is _MISSING else f"is annotated {_type(hint)}"
     raise CannotTell(f"parameter {name!r} {what} and has no default: give an example")
+
+
+def _type(hint: Any) -> str:
+    """A type as messages show it."""
+    if isinstance(hint, type) and not typing.get_args(hint):
+        return hint.__name__
+    text = repr(hint)
+    if len(text) > _LONGEST:
+        return f"{text[:_LONGEST]}…"
+    return text
 
 
 def _is_record(cls: type) -> bool:

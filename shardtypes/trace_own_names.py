@@ -131,7 +131,8 @@ def _renamed(array: ArrayType, owner: str) -> Any:
     own = {name: Size.of(f"{name}{_BETWEEN}{owner}") for name in shape.names}
     dims = " ".join(str(_with_sizes(dim, own)) for dim in shape.dims)
     pending = f" {{U:{','.join(shape.pending)}}}" if shape.pending else ""
-    return typing.get_origin(array)[dims + pending]
+    dtype: Any = typing.get_origin(array)
+    return dtype[dims + pending]
 
 
 def _with_sizes(dim: Dim, own: dict[str, Size]) -> Dim:

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 import jax
 import jax.numpy as jnp
@@ -462,3 +462,35 @@ def test_a_small_constant_of_the_module_may_be_what_a_size_has_to_be() -> None:
     assert verdict.ok is None
     assert "holds only where layers = 2" in verdict.reason
     assert trace(split_by_a_number).ok is False
+
+
+# as optax.OptState, which names types of the module that it is made in
+State = Union[jax.Array, "OnlyThere"]
+
+
+def advanced(x: f32["B"], state: State = None) -> tuple[f32["B"], State]:
+    return x, state
+
+
+def longer(x: f32["B"], state: State = None) -> tuple[f32["B+1"], State]:
+    return x, state
+
+
+def needs_a_state(x: f32["B"], state: State) -> f32["B"]:
+    return x
+
+
+def names_nothing(x: f32["B"] | OnlyThere) -> f32["B"]:
+    return x
+
+
+def test_types_that_name_what_only_their_module_has() -> None:
+    assert trace(advanced).ok is True
+    assert trace(longer).ok is False
+    verdict = trace(needs_a_state)
+    assert verdict.ok is None
+    assert "parameter 'state' is annotated" in verdict.reason
+    assert "give an example" in verdict.reason
+    verdict = trace(names_nothing)
+    assert verdict.ok is None
+    assert "name 'OnlyThere' is not defined" in verdict.reason
