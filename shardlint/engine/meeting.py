@@ -76,7 +76,7 @@ def filled(it: Interpreter, value: ArrayValue, promised: ArrayValue) -> ArrayVal
         unknown = {
             axis
             for axis in sharded(promised)
-            if state(value, axis) in ("unclear", "varying")
+            if state(value, axis) in ("unclear", "varying", "pending")
         }
         dims = tuple(
             _dimension(a, b, unknown) for a, b in zip(dims, promised.dims, strict=True)
@@ -87,7 +87,7 @@ def filled(it: Interpreter, value: ArrayValue, promised: ArrayValue) -> ArrayVal
 
 def _dimension(found: Dimension, promised: Dimension, unknown: set[str]) -> Dimension:
     """A dimension, its gaps filled. A size that nothing explains is none where the annotation names one; a dimension
-    that is whole as far as is known is split over the axes of which nothing is known."""
+    that is whole as far as is known is split over the axes over which devices hold, or may hold, different values."""
     names_size = promised.size is not None and not promised.size.is_opaque
     open_size = found.size is None or (found.size.is_opaque and names_size)
     splits = bool(promised.axes) and unknown.issuperset(promised.axes or ())

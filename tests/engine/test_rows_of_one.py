@@ -63,3 +63,35 @@ def test_either_dimension_may_be_sharded(
 )
 def test_another_dimension_may_not(declared: str, code: str, tmp_path: Path) -> None:
     assert f"{code} " in findings(tmp_path, declared, declared, "P(None, 't')")
+
+
+STACKED = """
+from jax import lax
+from shardtypes import f32, typed_shard_map
+
+
+@typed_shard_map
+def product(x: f32["B E/t"], w: f32["E/t F"]) -> f32["B F"]:
+    terms: f32["T/t B F"] = (x @ w)[None]
+    return {result}
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "codes"),
+    [
+        ('lax.all_gather(terms, "t", tiled=True).sum(0)', []),
+        ('lax.psum(terms.sum(0), "t")', []),
+        ('lax.psum(terms, "t")[0]', []),
+        ("terms.sum(0)", ["ST301"]),
+        ('lax.psum(lax.psum(terms.sum(0), "t"), "t")', ["ST303"]),
+    ],
+)
+def test_the_terms_of_a_sum_are_the_rows_of_an_array(
+    result: str, codes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "stacked.py").write_text(STACKED.replace("{result}", result))
+    done = run_linter(
+        "stacked.py", "--no-evaluate", "--quiet", "--format=concise", cwd=tmp_path
+    )
+    assert [line.split()[1] for line in done.stdout.splitlines()] == codes
