@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 from shardtypes import _stats
 from shardtypes.lang import ShapeSyntaxError
 from shardtypes.lang.messages import stands_for
-from shardtypes.messages import ENCLOSING_HINT, SCOPE_HINT, other_size
+from shardtypes.messages import (
+    ENCLOSING_HINT,
+    SCOPE_HINT,
+    other_size,
+    other_size_of_variable,
+)
 from shardtypes.sites import Bound, Site
 
 if TYPE_CHECKING:
@@ -121,6 +126,8 @@ class ShardTypeError(TypeCheckError):
             and bound_by - {self.site.function}
         ):
             return ENCLOSING_HINT
+        if self.site is not None and self.site.is_variable:
+            return other_size_of_variable(self.clash)
         return other_size(self.clash)
 
 

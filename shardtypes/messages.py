@@ -104,6 +104,12 @@ def other_size(names: Collection[str]) -> str:
     return f"pass arrays that agree in {known}, or give the dimension another name"
 
 
+def other_size_of_variable(names: Collection[str]) -> str:
+    """The same for a value that is assigned to an annotated variable."""
+    known = ", ".join(sorted(names))
+    return f"assign an array that agrees in {known}, or annotate the variable where it is given another shape"
+
+
 def size_differs(dim: int, want: str, got: Any, declared: str, actual: str) -> str:
     """A size that is not the declared one."""
     return lang.wrong_size(dim, want, str(got)) + declared_actual(declared, actual)

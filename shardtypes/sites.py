@@ -20,6 +20,11 @@ class Site:
         return f"{self.function}: {self.role}" if self.function else self.role
 
     @property
+    def is_variable(self) -> bool:
+        """Whether it is an assignment to an annotated variable."""
+        return self.role.startswith("variable ")
+
+    @property
     def qualified(self) -> str:
         """The function with its module, as reports of a whole project name it."""
         return (

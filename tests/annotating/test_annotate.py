@@ -266,3 +266,12 @@ def test_jax_agrees_with_what_is_written(tmp_path: Path) -> None:
     done = run_pytest("-q", "--shardtypes", "test_calls.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert f"{len(given)} passed" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["all_gather", "psum_scatter"])
+def test_a_collective_outside_of_mapped_code_says_so(name: str, tmp_path: Path) -> None:
+    text = f'from jax import lax\n\n\ndef f(x):\n    return lax.{name}(x.reshape(2, 3), "t")\n'
+    (tmp_path / "model.py").write_text(text)
+    done = run_linter("annotate", "--diff", "model.py", cwd=tmp_path)
+    assert "a collective in code that nothing says is mapped" in done.stderr
+    assert "no model" not in done.stderr

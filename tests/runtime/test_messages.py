@@ -65,6 +65,20 @@ def test_wrong_size() -> None:
     )
 
 
+def test_a_variable_that_is_given_another_shape() -> None:
+    @st.typechecked
+    def turned(x: f32["B M"]) -> None:
+        y: f32["M B"] = x.T
+        y = y.T
+
+    with pytest.raises(st.ShapeError) as caught:
+        turned(jnp.ones((2, 3)))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "turned: variable 'y': dimension 0 is 2, expected M = 3"
+    advice = "assign an array that agrees in M, or annotate the variable where it is given another shape"
+    assert lines[-1] == f"  {advice}"
+
+
 def test_a_name_that_a_caller_in_the_same_scope_bound_hints_at_it() -> None:
     @st.typechecked
     def outer(x: f32["B M"]) -> None:

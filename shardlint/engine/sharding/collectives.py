@@ -56,6 +56,9 @@ _SIGNATURES = {
 }
 #: Those whose result is shaped as their operand.
 _KEEPING = frozenset({"psum", "pmean", "pmax", "pmin", "ppermute", "pshuffle"})
+#: Those whose result has another shape, by the number of devices.
+_RESHAPING = frozenset({"all_gather", "psum_scatter", "all_to_all"})
+_UNMAPPED = Unknown("a collective in code that nothing says is mapped over devices")
 COLLECTIVES = frozenset(f"jax.lax.{name}" for name in _SIGNATURES)
 
 
@@ -98,7 +101,7 @@ def call(site: Site) -> Value | None:
     it, frame, name, at = site.it, site.frame, site.name, site.at
     view, operands = it.view, site.operands
     if view is None:
-        return None
+        return _UNMAPPED if name in _RESHAPING else None
     given = parse_signature(_SIGNATURES[name]).bind(site.args, site.kwargs)
     if given is None:
         return Unknown(f"arguments of lax.{name} not understood")
