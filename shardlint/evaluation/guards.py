@@ -413,9 +413,15 @@ def call(path: str, place: Place, function: Any, /, *args: Any, **kwargs: Any) -
         raise
     if getattr(value, "where", MARK) is None:  # a PartitionSpec that was made here
         value.where = where
-    if isinstance(value, (int, float, np.generic)) and code_of(function) is None:
+    is_number = isinstance(value, (int, float, np.generic))
+    if is_number and code_of(function) is None and not _adds_up(function):
         value = computed(value, *given)
     return note(path, place, function, value, given)
+
+
+def _adds_up(function: Any) -> bool:
+    """Whether it is the sum over devices, which makes the size of the whole of local sizes."""
+    return getattr(function, "qualname", "") == "jax.lax.psum"
 
 
 def code_of(function: Any) -> CodeType | None:
