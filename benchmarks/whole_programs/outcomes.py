@@ -152,9 +152,12 @@ class _Runs:
         """What the compiled programs of a run cost."""
         if source not in self.costs:
             with tempfile.TemporaryDirectory() as dump:
-                self._run(
-                    source, f"{_FLAGS} --xla_dump_to={dump} --xla_dump_hlo_as_text", {}
-                )
+                flags = f"{_FLAGS} --xla_dump_to={dump} --xla_dump_hlo_as_text"
+                said = self._run(source, flags, {})
+                if said["outcome"] != "agrees":  # not all of it was compiled
+                    raise RuntimeError(
+                        f"{self.program.stem} {said['outcome']} where its costs are counted: {said['detail']}"
+                    )
                 self.costs[source] = costs(Path(dump))
         return self.costs[source]
 
