@@ -52,14 +52,22 @@ HARMLESS = {
     "llama_fsdp": {"batch_donated_too"},
     # There are as many groups as heads in each, so that nothing changes.
     "causal_ring": {"heads_grouped_in_other_order"},
+    # What is gathered is normalized alike on all devices, and costs as much.
+    "mla_decoder": {"latent_norm_after_gather"},
+    # As in the first.
+    "rule_seq2seq": {"batch_donated"},
+    # Metrics are ratios, of which the factor cancels.
+    "linen_ema_windows": {"metrics_averaged"},
+    # The devices share the rows that are held out without padding.
+    "tempering_posterior": {"score_counts_padding"},
     # Each of eight devices has one head of keys, so that both orders of the groups are one.
     "paged_serving": {"group_order"},
 }
 
 
-def test_there_are_49_programs_with_at_least_ten_changes_each() -> None:
+def test_there_are_55_programs_with_at_least_ten_changes_each() -> None:
     counts = [len(program.changes) for program in PROGRAMS.values()]
-    assert len(counts) == 49
+    assert len(counts) == 55
     assert min(counts) == 10
 
 
