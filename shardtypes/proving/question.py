@@ -39,6 +39,7 @@ from shardtypes.proving.numbers import (
 )
 from shardtypes.proving.observed import Host
 from shardtypes.proving.on_purpose import certainly_wrong
+from shardtypes.proving.own_orders import QUEUES, ROUNDS, of_queues, of_rounds
 from shardtypes.proving.program import Constant, Name, Program
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.purposes import MEANT_BY_REFERENCE, Purpose, Purposes
@@ -386,9 +387,54 @@ class Question:
         wrong = self._wrong(found.results, wanted, found.inside)
         if not wrong:
             return self.agreeing()
-        if self.reference is None and self._agrees_otherwise(given):
-            return self.agreeing()
+        if self.reference is None:
+            if self._agrees_otherwise(given):
+                return self.agreeing()
+            wrong = self._without_own_orders(wrong, paths, found.results, wanted)
+            if not wrong:
+                return self.agreeing()
+            queues = of_queues(paths, found.results, wanted)
+            as_given = self._with_queues_as_given() if queues else None
+            if as_given is not None:
+                return as_given
         return self._refuted(wrong, paths, found.results, wanted, given.many, ones)
+
+    def _with_queues_as_given(self) -> Proof | None:
+        """What is said where arguments with equal entries are as they are given, if the numbers agree then: which rows
+        of a queue are replaced first does not matter. None where they do not."""
+        arrays = enumerate(self.call.arrays)
+        alike = frozenset(number for number, array in arrays if _is_alike(array))
+        if not alike or self.as_given:
+            return None
+        judged = self.beside_program(self.one)
+        judged.as_given = alike
+        found = judged.in_numbers()
+        if found is None or not found.agrees:
+            return None
+        self.agreed_if = judged.agreed_if
+        return found
+
+    def _without_own_orders(
+        self,
+        wrong: list[int],
+        paths: Sequence[str],
+        found: list[Values],
+        wanted: list[Host],
+    ) -> list[int]:
+        """Those of the wrong results that have no order or number of rounds of their own."""
+        excused = {
+            QUEUES: of_queues(paths, found, wanted),
+            ROUNDS: of_rounds(self.many.program),
+        }
+        left = [
+            number
+            for number in wrong
+            if not any(number in numbers for numbers in excused.values())
+        ]
+        if not left:
+            names = [what for what, numbers in excused.items() if numbers & set(wrong)]
+            self.agreed_if = f", but for {' and '.join(names)}"
+        return left
 
     @cached_property
     def readings(self) -> Readings:

@@ -1,0 +1,101 @@
+"""Results that are right, though not the same on devices as on one: the order of the rows in a queue of which each
+device fills a part, with places in it, and how many rounds a loop makes until it is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from shardtypes.proving.numbers import Values, agree
+from shardtypes.proving.observed import Host
+from shardtypes.proving.program import Constant, Name, Program, Step
+
+QUEUES = "the order of rows in a queue of which each device fills a part"
+ROUNDS = "the rounds that a loop makes until it is done"
+_LAST = re.compile(r"(?:\.\w+|\[[^\]]*\])$")
+_KEEPS = frozenset(
+    "broadcast_in_dim convert_element_type copy pvary reshape shard squeeze unshard".split()
+)
+
+
+def of_queues(
+    paths: Sequence[str], found: Sequence[Values], wanted: Sequence[Host]
+) -> set[int]:
+    """The results in objects that hold rows in another order, and a place among them."""
+    rows: dict[int, bool] = {}
+    places = []
+    for number, (values, whole) in enumerate(zip(found, wanted, strict=True)):
+        array = values.array
+        if values.axes or array.shape != whole.shape:
+            continue
+        if array.ndim > 1 and _has_the_same_rows(array, whole):
+            rows[number] = not agree(array, whole)
+        elif array.ndim == 1 and array.dtype.kind in "iu":
+            places.append(number)
+    reordered = {_object(paths[number]) for number, differs in rows.items() if differs}
+    queues = reordered & {_object(paths[number]) for number in places}
+    return {number for number in (*rows, *places) if _object(paths[number]) in queues}
+
+
+def of_rounds(program: Program) -> set[int]:
+    """The results that count the rounds of a loop which ends when something is so."""
+    counts = _counts(program)
+    return {number for number, output in enumerate(program.outputs) if output in counts}
+
+
+def _object(path: str) -> str:
+    """The path of the object that a result is a field of."""
+    return _LAST.sub("", path)
+
+
+def _has_the_same_rows(array: Host, whole: Host) -> bool:
+    """Whether the rows are the same in each draw, whatever their order."""
+    pairs = zip(array, whole, strict=True)
+    return all(agree(_in_order(one), _in_order(other)) for one, other in pairs)
+
+
+def _in_order(rows: Host) -> Host:
+    """Rows in an order that depends on their numbers alone: equal ones come in the same place."""
+    flat = np.asarray(rows, np.float64).reshape(len(rows), -1)
+    direction = np.random.default_rng(0).normal(size=flat.shape[1])
+    return flat[np.argsort(flat @ direction, kind="stable")]
+
+
+def _counts(program: Program) -> set[Name]:
+    """The values that count rounds, in a program and what is inside it."""
+    found: set[Name] = set()
+    for step in program.steps:
+        if step.primitive == "while":
+            found.update(_counters(step))
+        elif step.primitive == "scan":
+            (body,) = step.inside
+            inner = _counts(body)
+            pairs = zip(step.results, body.outputs, strict=True)
+            found.update(name for name, output in pairs if output in inner)
+        elif step.primitive in _KEEPS:
+            named = {one for one in step.operands if not isinstance(one, Constant)}
+            if named and named <= found:
+                found.update(step.results)
+    return found
+
+
+def _counters(step: Step) -> list[Name]:
+    """What a loop carries that is one more after each round."""
+    body = step.inside[1]
+    given = body.inputs[step.params["body_nconsts"] :]
+    makers = {name: one for one in body.steps for name in one.results}
+    counters = []
+    for result, before, after in zip(step.results, given, body.outputs, strict=True):
+        maker = makers.get(after) if isinstance(after, int) else None
+        if maker is not None and _adds_one(maker, before):
+            counters.append(result)
+    return counters
+
+
+def _adds_one(step: Step, before: Name) -> bool:
+    if step.primitive != "add" or before not in step.operands:
+        return False
+    others = [one for one in step.operands if one != before]
+    return all(isinstance(one, Constant) and np.all(one.value == 1) for one in others)
