@@ -304,6 +304,8 @@ def _missing_reductions(program: Program, axes: Sequence[str]) -> Iterator[Origi
 
 def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | None:
     """Where a program departs from itself on another number of devices along an axis, or why it is not known."""
+    if axis not in declared.sizes:
+        return declared.reason  # it ended before the mesh was made
     other = other_run(program, declared, axis)
     if isinstance(other, str) or not other.differs:
         # on no number of devices but one may be right what the program asserts
