@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.server_latency import program
-from benchmarks.timing import Rounds, command_seconds, share
+from benchmarks.timing import Rounds, command_seconds, commands_in_turns, share
 
 _ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = {
@@ -84,7 +84,10 @@ def _measure(name: str, write: Callable[[Path], None], rounds: int) -> None:
         edited = files[len(files) // 2].relative_to(folders[_WITH])
         for run, begin in _runs(edited).items():
             cases = {one: _case(folders[one], begin) for one in folders}
-            _row(f"{name} | {lines:,} | {run}", *_in_turns(cases, rounds))
+            times = commands_in_turns(cases, rounds)
+            used = {one: [pair[0] for pair in pairs] for one, pairs in times.items()}
+            waited = {one: [pair[1] for pair in pairs] for one, pairs in times.items()}
+            _row(f"{name} | {lines:,} | {run}", used, waited)
 
 
 def _runs(edited: Path) -> dict[str, Callable[[Path], None]]:
@@ -110,22 +113,6 @@ def _runs(edited: Path) -> dict[str, Callable[[Path], None]]:
         "nothing changed": nothing,
         "one file edited": edit,
     }
-
-
-def _in_turns(
-    cases: dict[str, Callable[[], tuple[float, float]]], rounds: int
-) -> tuple[Rounds, Rounds]:
-    """The seconds of the processor, and those that one waits."""
-    used: Rounds = {one: [] for one in cases}
-    waited: Rounds = {one: [] for one in cases}
-    order = list(cases.items())
-    for _ in range(rounds):
-        for one, case in order:
-            processor, waiting = case()
-            used[one].append(processor)
-            waited[one].append(waiting)
-        order.reverse()
-    return used, waited
 
 
 def _case(

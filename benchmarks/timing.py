@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 Rounds = dict[str, list[float]]
 """The seconds that each case took in each round."""
@@ -51,9 +53,11 @@ def in_turns(
     return found
 
 
-def commands_in_turns(cases: Mapping[str, Callable[[], float]], rounds: int) -> Rounds:
-    """The same for cases that measure themselves: seconds of the processes that each starts."""
-    found: Rounds = {name: [] for name in cases}
+def commands_in_turns(
+    cases: Mapping[str, Callable[[], T]], rounds: int
+) -> dict[str, list[T]]:
+    """The same for cases that measure themselves, such as seconds of the processes that each starts."""
+    found: dict[str, list[T]] = {name: [] for name in cases}
     order = list(cases.items())
     for _ in range(rounds):
         for name, case in order:

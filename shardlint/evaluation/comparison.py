@@ -442,10 +442,11 @@ def compared(
     region, twin = regions[number], others[number]
     if region.stacked is not None or twin.stacked is not None:
         return _compared_stacked(regions, others, number)
+    padded = padded_lengths(region, twin)
     given = differences(
         region.arguments,
         twin.arguments,
-        padded=padded_lengths(region, twin),
+        padded=padded,
         tolerance=_tolerance(region, twin),
     )
     if isinstance(given, (Resized, Incomparable)):
@@ -456,7 +457,7 @@ def compared(
         )
         if any(one.path not in reordered for one in given):
             return Incomparable("the mapped function is given something else")
-    results = results_apart(region, twin)
+    results = _results_apart(region, twin, padded)
     if isinstance(results, (Resized, Incomparable)):
         return results
     return results[0] if results else None
@@ -477,10 +478,16 @@ def results_apart(
     region: Region, twin: Region
 ) -> list[Difference] | Resized | Incomparable:
     """Where the results of two calls of a mapped function differ, but for the order of state that is kept flat."""
+    return _results_apart(region, twin, padded_lengths(region, twin))
+
+
+def _results_apart(
+    region: Region, twin: Region, padded: frozenset[Lengths]
+) -> list[Difference] | Resized | Incomparable:
     counts = None
     if region.stacked is not None and twin.stacked is not None:
         counts = region.stacked, twin.stacked
-    padded = frozenset() if counts else padded_lengths(region, twin)
+        padded = frozenset()
     tolerance = _tolerance(region, twin)
     found = differences(region.results, twin.results, counts, padded, tolerance)
     if counts is not None or not isinstance(found, list) or not found:

@@ -15,7 +15,7 @@ from shardlint.evaluation.meshes import Spec
 from shardlint.evaluation.parting import OWN, Parting
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.collectives import collectives
-from shardtypes.semantics.trees import flatten, paths_of
+from shardtypes.semantics.trees import flatten, leaf_at, paths_of
 
 OWN_GROUPS = "each device forms groups of its own rows"
 _EXCHANGES = frozenset(
@@ -100,13 +100,10 @@ def _reason_to_differ(
 
 def _has_the_same_rows(parting: Parting, difference: Difference | Resized) -> bool:
     """Whether a result has the same rows on both numbers of devices, in another order."""
-    found = [
-        dict(zip(paths_of(structure), map(numbers_of, leaves), strict=True))
-        for leaves, structure in map(
-            flatten, (parting.region.results, parting.twin.results)
-        )
-    ]
-    one, two = (arrays.get(difference.path) for arrays in found)
+    one, two = (
+        numbers_of(leaf_at(region.results, difference.path))
+        for region in (parting.region, parting.twin)
+    )
     return has_the_same_rows(one, two)
 
 

@@ -22,7 +22,7 @@ from shardlint.evaluation.other_meshes import (
     refuting_run,
 )
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.trees import flatten, paths_of
+from shardtypes.semantics.trees import leaf_at
 
 OWN = "its results are meant to be each device's own"
 
@@ -98,8 +98,7 @@ def trace_of(many: Outcome, few: Outcome, axis: str) -> Trace:
 
 def result_of(region: Region, difference: Difference | Resized) -> Array | None:
     """The array that differs, as the devices have it."""
-    leaves, structure = flatten(region.places[0])
-    leaf = dict(zip(paths_of(structure), leaves, strict=True)).get(difference.path)
+    leaf = leaf_at(region.places[0], difference.path)
     return leaf if isinstance(leaf, Array) else None
 
 

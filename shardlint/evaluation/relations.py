@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +26,9 @@ _MONOIDS: tuple[tuple[Monoid, Any], ...] = (
 
 Lengths: TypeAlias = tuple[int, int]
 """How long one dimension is on the larger and on the smaller number of devices."""
+
+Cut: TypeAlias = Callable[[Any, Any], tuple[Any, Any] | None]
+"""What two arrays have both without padding; None where they differ by something else."""
 
 
 def found(
@@ -118,50 +122,28 @@ def _relations(
             yield from (split(own, power) for power in _powers(*pair, ratio))
             return
     if shape != other and padded:
-        yield from _trimmed_relations(many, few, ratio, first, padded)
+        by_length = partial(trimmed, lengths=padded)
+        yield from _padded_relations(many, few, first, ratio, by_length)
     if shape != other and len(shape) == 1 and not first:
-        yield from _padded_relations(many, few, ratio)
-
-
-def _trimmed_relations(
-    many: Sequence[Any],
-    few: Sequence[Any],
-    ratio: Fraction,
-    first: int,
-    padded: Collection[Lengths],
-) -> Iterator[Relation]:
-    """The relations between arrays that are filled up to other lengths on another number of devices."""
-    if _alike(many) and _alike(few):
-        same = trimmed(many[0], few[0], padded)
-        powers = () if same is None else _powers(*same, ratio)
-        yield from (Relation("same", power=power) for power in powers)
-    total = trimmed(np.add.reduce(many), np.add.reduce(few), padded)
-    powers = () if total is None else _powers(*total, ratio)
-    yield from (part("sum", power) for power in powers)
-    for dim in range(many[0].ndim):
-        joined = np.concatenate(many, axis=dim), np.concatenate(few, axis=dim)
-        whole = trimmed(*joined, padded)
-        own = dim - first if dim >= first else None
-        powers = () if whole is None else _powers(*whole, ratio)
-        yield from (split(own, power) for power in powers)
+        yield from _padded_relations(many, few, first, ratio, without_padding)
 
 
 def _padded_relations(
-    many: Sequence[Any], few: Sequence[Any], ratio: Fraction
+    many: Sequence[Any], few: Sequence[Any], first: int, ratio: Fraction, cut: Cut
 ) -> Iterator[Relation]:
-    """The relations between vectors that are padded with zeros, to another length on another number of devices."""
+    """The relations between arrays that are filled up to another length on another number of devices."""
     if _alike(many) and _alike(few):
-        same = without_padding(many[0], few[0])
-        if same is not None:
-            yield from (
-                Relation("same", power=power) for power in _powers(*same, ratio)
-            )
-    total = without_padding(np.add.reduce(many), np.add.reduce(few))
-    if total is not None:
-        yield from (part("sum", power) for power in _powers(*total, ratio))
-    joined = without_padding(np.concatenate(many), np.concatenate(few))
-    if joined is not None:
-        yield from (split(0, power) for power in _powers(*joined, ratio))
+        same = cut(many[0], few[0])
+        powers = () if same is None else _powers(*same, ratio)
+        yield from (Relation("same", power=power) for power in powers)
+    total = cut(np.add.reduce(many), np.add.reduce(few))
+    powers = () if total is None else _powers(*total, ratio)
+    yield from (part("sum", power) for power in powers)
+    for dim in range(many[0].ndim):
+        whole = cut(np.concatenate(many, axis=dim), np.concatenate(few, axis=dim))
+        own = dim - first if dim >= first else None
+        powers = () if whole is None else _powers(*whole, ratio)
+        yield from (split(own, power) for power in powers)
 
 
 def without_padding(one: Any, other: Any) -> tuple[Any, Any] | None:

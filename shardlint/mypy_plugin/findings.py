@@ -37,6 +37,7 @@ from shardlint.mypy_plugin.codes import (
     path_of,
 )
 from shardlint.mypy_plugin.columns import Places, place_of, places
+from shardlint.mypy_plugin.heads import text_of
 from shardlint.mypy_plugin.last_run import Looked, looked_at
 from shardlint.mypy_plugin.settings import Settings
 from shardlint.relevance import imported_names, relevant
@@ -93,9 +94,8 @@ class Findings:
         return None if asked is None else file in asked.relevant
 
     def _ask(self, file: Path) -> None:
-        files = _beside(file, self._config)
-        versions = {str(one): version_of(str(one)) for one in files}
-        texts = {path: _text(path) for path in versions if path not in self._found}
+        versions = self._versions_beside(file)
+        texts = {path: text_of(path) for path in versions if path not in self._found}
         if self._linter is None and not any(map(_JAX.search, texts.values())):
             return  # mypy has nothing to read that takes long
         self._linter = self._linter or LinterBeside()
@@ -136,14 +136,18 @@ class Findings:
         if answer is not None:
             self._take(answer, asked.versions, file)
 
+    def _versions_beside(self, file: Path) -> dict[str, Version | None]:
+        """The files that are checked with one, as they are now."""
+        files = _beside(file, self._config)
+        return {str(one): version_of(str(one)) for one in files}
+
     @property
     def _config(self) -> Config:
         return self._settings.selection.config
 
     def _check(self, file: str) -> None:
         config = replace(self._config, jobs=1)
-        files = _beside(Path(file), config)
-        versions = {str(one): version_of(str(one)) for one in files}
+        versions = self._versions_beside(Path(file))
         answer = checked(list(versions), config, self._keeps)
         self._take(answer, versions, file)
 
@@ -240,13 +244,6 @@ def _beside(file: Path, config: Config) -> list[Path]:
     discovery = Discovery(lambda folder: replace(config, force_exclude=True))
     files = [one for one in sorted(around) if discovery.admits(one)]
     return files if file in files else [*files, file]
-
-
-def _text(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""  # the linter reports it
 
 
 def _imports_others(text: bytes) -> bool:

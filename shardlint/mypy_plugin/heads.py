@@ -67,7 +67,7 @@ class Heads:
 
 def mentions_annotations(path: str) -> bool:
     """Whether a source file may have array types; it may say yes too often, never no by mistake."""
-    text = _text(path)
+    text = text_of(path)
     may = b"shardtypes" in text or b"jaxtyping" in text or _may_mention(text)
     return may and _MENTION.search(text) is not None
 
@@ -82,10 +82,11 @@ def _may_mention(text: bytes) -> bool:
 
 def shows_types(path: str) -> bool:
     """Whether a source file may ask for a type, of which another file's body may be what decides."""
-    return b"reveal_type" in _text(path)
+    return b"reveal_type" in text_of(path)
 
 
-def _text(path: str) -> bytes:
+def text_of(path: str) -> bytes:
+    """What a source file holds; nothing where it cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError:

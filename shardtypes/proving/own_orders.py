@@ -11,6 +11,7 @@ import numpy as np
 from shardtypes.proving.numbers import Values, agree
 from shardtypes.proving.observed import Host
 from shardtypes.proving.program import Constant, Name, Program, Step
+from shardtypes.semantics.rows import in_order
 
 QUEUES = "the order of rows in a queue of which each device fills a part"
 ROUNDS = "the rounds that a loop makes until it is done"
@@ -53,14 +54,7 @@ def _object(path: str) -> str:
 def _has_the_same_rows(array: Host, whole: Host) -> bool:
     """Whether the rows are the same in each draw, whatever their order."""
     pairs = zip(array, whole, strict=True)
-    return all(agree(_in_order(one), _in_order(other)) for one, other in pairs)
-
-
-def _in_order(rows: Host) -> Host:
-    """Rows in an order that depends on their numbers alone: equal ones come in the same place."""
-    flat = np.asarray(rows, np.float64).reshape(len(rows), -1)
-    direction = np.random.default_rng(0).normal(size=flat.shape[1])
-    return flat[np.argsort(flat @ direction, kind="stable")]
+    return all(agree(in_order(one), in_order(other)) for one, other in pairs)
 
 
 def _counts(program: Program) -> set[Name]:

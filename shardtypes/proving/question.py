@@ -390,10 +390,10 @@ class Question:
         if self.reference is None:
             if self._agrees_otherwise(given):
                 return self.agreeing()
-            wrong = self._without_own_orders(wrong, paths, found.results, wanted)
+            queues = of_queues(paths, found.results, wanted)
+            wrong = self._without_own_orders(wrong, queues)
             if not wrong:
                 return self.agreeing()
-            queues = of_queues(paths, found.results, wanted)
             as_given = self._with_queues_as_given() if queues else None
             if as_given is not None:
                 return as_given
@@ -414,18 +414,9 @@ class Question:
         self.agreed_if = judged.agreed_if
         return found
 
-    def _without_own_orders(
-        self,
-        wrong: list[int],
-        paths: Sequence[str],
-        found: list[Values],
-        wanted: list[Host],
-    ) -> list[int]:
+    def _without_own_orders(self, wrong: list[int], queues: set[int]) -> list[int]:
         """Those of the wrong results that have no order or number of rounds of their own."""
-        excused = {
-            QUEUES: of_queues(paths, found, wanted),
-            ROUNDS: of_rounds(self.many.program),
-        }
+        excused = {QUEUES: queues, ROUNDS: of_rounds(self.many.program)}
         left = [
             number
             for number in wrong

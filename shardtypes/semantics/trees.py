@@ -187,3 +187,12 @@ def paths_of(structure: Structure, path: str = "") -> list[str]:
         for key, child in rows
         for one in paths_of(child, f"{path}.{key}" if path else str(key))
     ]
+
+
+def leaf_at(tree: Any, path: str) -> Any:
+    """The leaf to which a path leads; None where there is none."""
+    leaves, structure = flatten(tree)
+    paths = paths_of(structure)
+    if path not in paths:
+        return None
+    return leaves[paths.index(path)]
