@@ -27,6 +27,7 @@ from shardlint.evaluation.recording import Where
 from shardlint.evaluation.repairs import leaves_parts_behind, repair
 from shardlint.evaluation.repeated_draws import RepeatedDraw
 from shardlint.evaluation.replicas import Unequal
+from shardlint.evaluation.trails import trail
 from shardlint.evaluation.wording import (
     cause,
     departure_text,
@@ -270,6 +271,8 @@ def _diagnostic(
     notes += [
         (where, "called here") for where in dict.fromkeys(callers) if where is not None
     ]
+    if mended is None:
+        notes += [(one.where, one.text) for one in trail(departure)]
     return _of_rule(CODE, text, where, files, _notes(notes, files))
 
 

@@ -29,6 +29,9 @@ class Forms:
 
     def __init__(self, lookup: Callable[[str], SymbolTableNode | None]) -> None:
         self._lookup = lookup
+        # by how they are shown: most are met many times
+        self._known: dict[str, Type] = {}
+        self._known_of: TypeInfo | None = None
 
     def array(
         self, dtype: str | None, text: str | None, at: Type | None = None
@@ -90,11 +93,7 @@ class Forms:
     def known(self, arrays: Arrays) -> Type:
         """The type of an array that is shown as ``float32['B L']``, or of a tuple of such and others."""
         if isinstance(arrays, str):
-            dtype, _, rest = arrays.partition("[")
-            text = rest.removeprefix("'").removesuffix("']")
-            return self.array(
-                CLASS_OF_DTYPE.get(dtype), None if text == _OPEN else text
-            )
+            return self._array_shown_as(arrays)
         unknown = AnyType(TypeOfAny.special_form)
         tuples = self._info("builtins.tuple")
         if arrays is None or tuples is None:
@@ -102,6 +101,21 @@ class Forms:
         return TupleType(
             [self.known(one) for one in arrays], Instance(tuples, [unknown])
         )
+
+    def _array_shown_as(self, shown: str) -> Type:
+        info = self._info(JAX_ARRAY)
+        if info is not self._known_of:  # mypy's daemon has read JAX again
+            self._known.clear()
+            self._known_of = info
+        known = self._known.get(shown)
+        if known is None:
+            dtype, _, rest = shown.partition("[")
+            text = rest.removeprefix("'").removesuffix("']")
+            known = self.array(
+                CLASS_OF_DTYPE.get(dtype), None if text == _OPEN else text
+            )
+            self._known[shown] = known
+        return known
 
     def _info(self, qualname: str) -> TypeInfo | None:
         found = self._lookup(qualname)

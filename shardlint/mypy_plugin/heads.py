@@ -65,9 +65,19 @@ class Heads:
         return self.direct.get(name)
 
 
+def is_rewritten(path: str) -> bool:
+    """Whether a source file may have array types, or asks for a type, of which another file's body may be what
+    decides."""
+    text = text_of(path)
+    return b"reveal_type" in text or _mentions(text)
+
+
 def mentions_annotations(path: str) -> bool:
     """Whether a source file may have array types; it may say yes too often, never no by mistake."""
-    text = text_of(path)
+    return _mentions(text_of(path))
+
+
+def _mentions(text: bytes) -> bool:
     may = b"shardtypes" in text or b"jaxtyping" in text or _may_mention(text)
     return may and _MENTION.search(text) is not None
 
@@ -78,11 +88,6 @@ def _may_mention(text: bytes) -> bool:
         if text[max(0, start - _FAR) : start].rstrip(_BETWEEN).endswith(_WORDS):
             return True
     return False
-
-
-def shows_types(path: str) -> bool:
-    """Whether a source file may ask for a type, of which another file's body may be what decides."""
-    return b"reveal_type" in text_of(path)
 
 
 def text_of(path: str) -> bytes:

@@ -27,7 +27,7 @@ from shardlint.mypy_plugin.findings import Findings
 from shardlint.mypy_plugin.forms import Forms
 from shardlint.mypy_plugin.generic import make_array_generic, open_dtypes
 from shardlint.mypy_plugin.guard import Guard, SignatureContext
-from shardlint.mypy_plugin.heads import mentions_annotations, shows_types
+from shardlint.mypy_plugin.heads import is_rewritten, mentions_annotations
 from shardlint.mypy_plugin.last_run import LastRun, Looked, OfFile
 from shardlint.mypy_plugin.names import (
     ANNOTATED,
@@ -99,8 +99,9 @@ class Hooks:
     def about(self, path: str) -> OfFile:
         """What decides how mypy keeps a file of the user's."""
         has_findings = not self.findings.of(path).is_nothing
-        is_rewritten = has_findings or mentions_annotations(path) or shows_types(path)
-        about = OfFile(is_rewritten, has_findings, self.settings.key)
+        about = OfFile(
+            has_findings or is_rewritten(path), has_findings, self.settings.key
+        )
         self._last_run.decide(path, about)
         return about
 
@@ -118,7 +119,7 @@ class Hooks:
         self.require_settings()
         if file.fullname == DTYPES_MODULE:
             return [(NORMAL_PRIORITY, STATIC, -1)]
-        if not is_users or not _is_rewritten(file.path):
+        if not is_users or not _may_be_rewritten(file.path):
             return []
         has_arrays = (
             self._prepare_in_worker(file)
@@ -228,7 +229,7 @@ class Hooks:
         return self.guard.typed(lambda: self.types.attribute_hook(fullname), fullname)
 
 
-def _is_rewritten(path: str) -> bool:
+def _may_be_rewritten(path: str) -> bool:
     """Nothing is reported in installed packages, so only the signatures of those that have annotations matter. The
     import of the stub, which imports JAX, would make one circle of all that JAX imports."""
     return installed_in(path) is None or mentions_annotations(path)

@@ -99,9 +99,9 @@ class LastRun:
 
     def see(self, path: str) -> None:
         """mypy has read a file, or found it in its cache."""
-        if path.endswith((".py", ".pyi")):
-            file = os.path.abspath(path)
-            self._seen.setdefault(file, _version(file))
+        if path in self._seen or not path.endswith((".py", ".pyi")):
+            return
+        self._seen[path] = _version(path)
 
     def decide(self, path: str, about: OfFile) -> None:
         """A module of the user's is kept, or not, for these reasons."""
@@ -127,10 +127,11 @@ class LastRun:
     def _begin(self, looked: Looked) -> None:
         """By now mypy has met all modules of the run."""
         own = self._folder + os.sep
+        seen = {os.path.abspath(path): known for path, known in self._seen.items()}
         hashed = self._modules.keys() | looked.files.keys()
         files = {
             path: _with_hash(path, known) if path in hashed else known
-            for path, known in (looked.files | self._seen).items()
+            for path, known in (looked.files | seen).items()
         }
         folders = {
             path: names

@@ -7,7 +7,7 @@ these are given passes through functions of a stub, which have hooks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from mypy.nodes import (
     ARG_POS,
@@ -86,9 +86,10 @@ def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
     walk = _Walk(heads)
     walk.statements(file.defs)
     values = AnnotationValues(walk.is_annotation, walk.annotation, walk.constructor)
-    for statement in list(walking.statements(file.defs)):
+    statements = list(walking.statements(file.defs))
+    for statement in statements:
         values.statement(statement)
-    walk.unasked(file.defs)
+    walk.unasked(statements)
     if walk.wrapped and not stub_imported:
         file.defs.insert(0, _stub_import(file))
     return walk.wrapped
@@ -282,10 +283,10 @@ class _Walk:
                 t.name for t in node.lvalues if isinstance(t, NameExpr)
             )
 
-    def unasked(self, nodes: Sequence[Statement]) -> None:
+    def unasked(self, statements: Iterable[Statement]) -> None:
         """mypy asks no plugin what ``reveal_type`` shows, and what a function gives that is the value of an expression:
         these pass through functions that it does ask about."""
-        for statement in walking.statements(nodes):
+        for statement in statements:
             for expression in walking.expressions(statement):
                 for node in walking.below(expression):
                     if isinstance(node, CallExpr):

@@ -1,0 +1,129 @@
+"""Which other places of the program a departure leads through: where what the culprit was given begins to be other than
+on one device, and what puts it in another order on the way to the result.
+
+The culprit may be right as it is: each device takes the best of its own entries, which are gathered later, say. Then
+one of these places is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from shardlint.evaluation.arrays import Method
+from shardlint.evaluation.culprits import Step, Trace
+from shardlint.evaluation.departures import Departure
+from shardlint.evaluation.origins import Origin
+from shardlint.evaluation.recording import Recorded, Where
+from shardlint.evaluation.wording import operation
+
+#: Of more places a reader learns nothing.
+_MOST_MOVES = 4
+
+_MOVING = frozenset(
+    f"jax.lax.{name}"
+    for name in (
+        "all_gather",
+        "all_to_all",
+        "collapse",
+        "ppermute",
+        "pshuffle",
+        "psum_scatter",
+        "reshape",
+        "transpose",
+    )
+) | frozenset(
+    f"jax.numpy.{name}"
+    for name in ("moveaxis", "ravel", "reshape", "rollaxis", "swapaxes", "transpose")
+)
+_MOVING_METHODS = frozenset({"flatten", "ravel", "reshape", "swapaxes", "transpose"})
+
+
+def trail(departure: Departure) -> Iterator[Origin]:
+    """The places before the culprit, and after it if it is applied to shards, at other lines, each once."""
+    culprit = departure.culprit
+    seen = {_line(culprit.step.value.where)}
+    is_of_shards = any(one.kind == "split" for one in culprit.operands)
+    moves = _moves(departure) if is_of_shards else ()
+    for one in (*_begins(departure), *moves):
+        if _line(one.where) not in seen:
+            seen.add(_line(one.where))
+            yield one
+
+
+def _begins(departure: Departure) -> Iterator[Origin]:
+    """Where the operands of the culprit begin to be a part, off by a factor, or each device's own, and the calls of the
+    functions that this is in."""
+    trace = departure.evidence.trace
+    for operand in departure.culprit.operands:
+        kept = _kept(operand)
+        if kept is None:
+            continue
+        is_such, text = kept
+        begin = _begin(trace, operand.value, is_such)
+        if begin.is_inside and not begin.is_argument:
+            yield Origin(begin.where, text)
+            if begin.caller not in (None, departure.culprit.step.value.caller):
+                yield Origin(begin.caller, "called here")
+
+
+def _kept(operand: Step) -> tuple[Callable[[Step], bool], str] | None:
+    """What about an operand is other than on one device, and how to say that it begins; None where nothing is."""
+    if operand.kind == "part":
+        return _is_part, "it becomes a partial result here"
+    if operand.state == "off":
+        return _is_off, "the factor comes in here"
+    if operand.state == "lost":
+        return _is_lost, "it begins to be each device's own here"
+    return None
+
+
+def _is_part(step: Step) -> bool:
+    return step.kind == "part"
+
+
+def _is_off(step: Step) -> bool:
+    return step.state == "off"
+
+
+def _is_lost(step: Step) -> bool:
+    return step.state == "lost"
+
+
+def _begin(trace: Trace, value: Recorded, is_such: Callable[[Step], bool]) -> Recorded:
+    """The first of the values like it that a value was computed from, one after another."""
+    while True:
+        before = [trace.step(source) for source in value.sources]
+        alike = [one for one in before if is_such(one)]
+        if len(alike) != 1:
+            return value
+        value = alike[0].value
+
+
+def _moves(departure: Departure) -> Iterator[Origin]:
+    """What sends a value that was computed from the culprit to other devices, or gives it another shape, on the way to
+    the result."""
+    evidence = departure.evidence
+    values = evidence.trace.many.values
+    after = {departure.culprit.step.value.number}
+    places: dict[Where, Origin] = {}
+    for number in sorted(evidence.trace.ancestors(evidence.sources)):
+        one = values[number]
+        if after.isdisjoint(one.sources):
+            continue
+        after.add(number)
+        if _is_moving(one):
+            what = operation(one.what)
+            places.setdefault(one.where, Origin(one.where, f"then {what} here"))
+    yield from list(places.values())[:_MOST_MOVES]
+
+
+def _is_moving(one: Recorded) -> bool:
+    if one.is_backward or not one.is_inside:
+        return False
+    if isinstance(one.what, Method):
+        return one.what.__name__.lstrip(".") in _MOVING_METHODS
+    return one.name in _MOVING
+
+
+def _line(where: Where) -> tuple[str, int]:
+    return where.path, where.place[0]
