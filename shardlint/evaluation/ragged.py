@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.outside import known, provide
 from shardtypes.semantics.array import Array
-from shardtypes.semantics.lowerings.convert import asarray, cast
+from shardtypes.semantics.lowerings.convert import asarray
 
 
 @provide("jax.lax.ragged_dot")
@@ -29,8 +30,9 @@ def ragged_dot(
     is_behind = places[:, None] >= ends[None, :]
     group = known("jax.numpy.sum")(is_behind, axis=1)
     chosen = known("jax.nn.one_hot")(group, matrices.dims[0], dtype=rows.dtype)
-    each = known("jax.numpy.einsum")("mk,gkn->gmn", rows, matrices)
-    found: Array = known("jax.numpy.einsum")("gmn,mg->mn", each, chosen)
-    if preferred_element_type is None:
-        return found
-    return cast(found, preferred_element_type)
+    einsum = partial(
+        known("jax.numpy.einsum"), preferred_element_type=preferred_element_type
+    )
+    each = einsum("mk,gkn->gmn", rows, matrices)
+    found: Array = einsum("gmn,mg->mn", each, chosen)
+    return found

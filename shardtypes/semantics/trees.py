@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from shardtypes.lang.frozen import frozen
@@ -36,6 +36,24 @@ class Structure:
         if self.kind is None:
             return 1
         return sum(child.leaves for child in self.children)
+
+    @property
+    def num_leaves(self) -> int:
+        """``PyTreeDef.num_leaves``."""
+        return self.leaves
+
+    @property
+    def num_nodes(self) -> int:
+        """``PyTreeDef.num_nodes``: the leaves are among them."""
+        return 1 + sum(child.num_nodes for child in self.children)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """``PyTreeDef.unflatten``."""
+        return unflatten(self, list(leaves))
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """``PyTreeDef.flatten_up_to``: what a tree has where this one has leaves. Raises ValueError where it differs."""
+        return _up_to(self, tree)
 
 
 LEAF = Structure(None)
@@ -127,7 +145,7 @@ def map_leaves(
     Raises ValueError where structures differ.
     """
     leaves, structure = flatten(tree, is_leaf)
-    others = [_up_to(structure, other) for other in rest]
+    others = [structure.flatten_up_to(other) for other in rest]
     return unflatten(
         structure, [function(*items) for items in zip(leaves, *others, strict=True)]
     )

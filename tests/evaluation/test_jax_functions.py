@@ -44,6 +44,14 @@ PROGRAMS = {
             return x * jax.typeof(x).shape[0]
         return mapped(body, x)
 """,
+    "structures of trees": """
+        params = {"a": x, "b": [v, {"c": 2 * v}]}
+        leaves, tree = jax.tree.flatten(params)
+        states = {"a": (x, x + 1), "b": [(v, v), {"c": None}]}
+        rows = tree.flatten_up_to(states)
+        made = tree.unflatten(leaf + 1 for leaf in leaves)
+        return made, rows[0][1], rows[1], rows[2] is None, tree.num_leaves, tree.num_nodes
+""",
     "settings as blocks": """
         with jax.default_matmul_precision("float32"), jax.disable_jit(), jax.debug_nans(False), jax.log_compiles():
             first = x @ v

@@ -6,11 +6,14 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array, Varying
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
     axis_of,
+    cast,
+    dtype_name,
     of_shape,
     promoted,
     sizes_of,
@@ -42,6 +45,21 @@ def _of_one_dtype(*arrays: Array) -> list[Array]:
             array = pvary(array, axes=tuple(sorted(every - array.varying)))
         cast.append(array)
     return promoted(*cast)
+
+
+def added_up_in(dtype: Any, arrays: Sequence[Array]) -> list[Array]:
+    """Operands in the dtype in which JAX adds up their products: the one that is asked for, where it holds more."""
+    if dtype is None:
+        return list(arrays)
+    wide = dtype_name(dtype)
+    return [cast(one, wide) if _holds_more(wide, one.dtype) else one for one in arrays]
+
+
+def _holds_more(wide: str, dtype: str | None) -> bool:
+    if dtype is None:
+        return False
+    found = dtypes.promote(wide, False, dtype, False)
+    return found is not None and found[0] == wide
 
 
 # --- einsum -------------------------------------------------------------------------------------------------------
@@ -87,6 +105,7 @@ def einsum(
     if not isinstance(subscripts, str):
         raise Unsupported("an einsum in the form of lists")
     arrays = _of_one_dtype(*[asarray(x) for x in operands])
+    arrays = added_up_in(preferred_element_type, arrays)
     inputs, output = parsed(subscripts, [array.rank for array in arrays])
     return asarray(contracted(arrays, inputs, output), preferred_element_type)
 
@@ -186,7 +205,9 @@ def matmul(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = _of_one_dtype(asarray(a), asarray(b))
+    x, y = added_up_in(
+        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
+    )
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     rows = "i" if x.rank > 1 else ""
     columns = "j" if y.rank > 1 else ""
@@ -205,7 +226,9 @@ def dot(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = _of_one_dtype(asarray(a), asarray(b))
+    x, y = added_up_in(
+        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
+    )
     if not x.rank or not y.rank:
         return asarray(e.mul(x, y), preferred_element_type)
     if y.rank > 1:
@@ -249,7 +272,7 @@ def lax_dot_general(
         tuple(tuple(int(k) for k in side) for side in pair)
         for pair in dimension_numbers
     )
-    x, y = _of_one_dtype(*_of_lax(lhs, rhs))
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(*_of_lax(lhs, rhs)))
     product = dot_general(x, y, dimension_numbers=numbers)
     return asarray(product, preferred_element_type)
 
@@ -261,7 +284,9 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
 
 @lowering(f"{_JNP}.inner")
 def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
-    x, y = _of_one_dtype(asarray(a), asarray(b))
+    x, y = added_up_in(
+        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
+    )
     if not x.rank or not y.rank:
         return e.mul(x, y)
     return dot_general(

@@ -13,7 +13,7 @@ from typing import Any
 
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lazy import np
-from shardtypes.semantics.lowerings.contractions import einsum
+from shardtypes.semantics.lowerings.contractions import added_up_in, einsum
 from shardtypes.semantics.lowerings.convert import (
     ArrayLike,
     asarray,
@@ -142,7 +142,9 @@ def conv_general_dilated(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    left, right = promoted(asarray(lhs), asarray(rhs))
+    left, right = added_up_in(
+        preferred_element_type, promoted(asarray(lhs), asarray(rhs))
+    )
     numbers = _dimension_numbers(dimension_numbers, left.rank)
     x = transpose(left, numbers.lhs_spec)
     kernel = transpose(right, numbers.rhs_spec)

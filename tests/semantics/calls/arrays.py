@@ -9,6 +9,9 @@ from tests.semantics.calls.entries import each
 
 A, B, CUBE = numbers((4, 6)), numbers((6, 4), seed=1), numbers((2, 3, 4), seed=2)
 ROW, SQUARE = numbers((6,), seed=3), numbers((4, 4), seed=4)
+BYTES = positions((4, 6), 100).astype(np.int8)
+# the products of bytes are larger than a byte
+IN_INT32 = {"preferred_element_type": np.int32, "smooth": False}
 
 _CREATION = [
     *each("jax.numpy", "zeros ones empty", (2, 3)),
@@ -111,6 +114,12 @@ _REDUCTIONS = [
 ]
 _PRODUCTS = [
     *each("jax.numpy", "matmul dot kron", A, B),
+    *each("jax.numpy", "matmul dot", BYTES, BYTES.T, **IN_INT32),
+    *each("jax.numpy", "einsum", "ij,kj->ik", BYTES, BYTES, **IN_INT32),
+    *each("jax.lax", "dot", BYTES, BYTES.T, **IN_INT32),
+    *each(
+        "jax.lax", "dot_general", BYTES, BYTES, (((1,), (1,)), ((), ())), **IN_INT32
+    ),
     *each("jax.lax", "dot", A, B),
     *each("jax.lax", "batch_matmul", CUBE, CUBE.transpose(0, 2, 1).copy()),
     *each("jax.numpy.linalg", "matmul", A, B),
