@@ -449,6 +449,8 @@ def compared(
         padded=padded,
         tolerance=_tolerance(region, twin),
     )
+    if region.is_gradient and given:
+        return None  # what is computed of the results of mapped functions may be another function's
     if isinstance(given, (Resized, Incomparable)):
         return Incomparable(given.reason)
     if given:
@@ -458,6 +460,8 @@ def compared(
         if any(one.path not in reordered for one in given):
             return Incomparable("the mapped function is given something else")
     results = _results_apart(region, twin, padded)
+    if isinstance(results, Incomparable) and region.is_gradient:
+        return None
     if isinstance(results, (Resized, Incomparable)):
         return results
     return results[0] if results else None

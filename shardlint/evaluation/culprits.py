@@ -387,7 +387,38 @@ class Trace:
 
     def culprit(self, sources: Iterable[int]) -> Culprit | None:
         """The first expression that led to a value and at which the runs part, if it can be told."""
-        return next(self.culprits(sources), None) or self._misplaced(sources)
+        found = next(self.culprits(sources), None) or self._misplaced(sources)
+        return None if found is None else self._inside(found)
+
+    def _inside(self, found: Culprit) -> Culprit:
+        """The same, but for what only puts the gradient of a mapped function together, outside of it: where that begins
+        which it puts together."""
+        value = found.step.value
+        if value.is_inside or not value.is_backward:
+            return found
+        begun = found.begun
+        if begun is None:
+            not_right = [
+                one
+                for one in found.operands
+                if one.kind == "part" or one.state != "holds"
+            ]
+            if len(not_right) != 1:
+                return found
+            begun = self.begin(not_right[0])
+        if not begun.value.is_inside or begun.value.is_argument:
+            return found
+        return self._described(begun, self.before(begun))
+
+    def begin(self, step: Step) -> Step:
+        """The first of the values like it that a value was computed from, one after another: of those that are a part,
+        off by a factor, or lost."""
+        while True:
+            before = map(self.step, step.value.sources)
+            alike = [one for one in before if _is_alike(one, step)]
+            if len(alike) != 1:
+                return step
+            (step,) = alike
 
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
@@ -663,6 +694,13 @@ def _has_only_entries_of(given: Array, made: Array) -> bool:
         return False
     pairs = zip(given.value.parts, made.value.parts, strict=False)
     return all(np.isin(other, one).all() for one, other in pairs)
+
+
+def _is_alike(one: Step, other: Step) -> bool:
+    """Whether both are parts, or neither is and both are off by a factor or both lost."""
+    if other.kind == "part":
+        return one.kind == "part"
+    return one.state == other.state
 
 
 def _is_split(step: Step) -> bool:

@@ -72,7 +72,8 @@ class Departure:
     ``is_shared`` that all devices are to have the same, ``is_alike`` that they do, ``is_own`` that it depends
     on what each device draws for itself. ``uneven`` is a mean of devices' means that it is due to;
     ``is_of_ring`` tells that it is due to what stays on its device while the rest goes round. ``spec`` is where
-    the spec of the result is made, if the result is a shard as it is and nothing but that spec is wrong.
+    the spec of the result is made, if the result is a shard as it is and nothing but that spec is wrong. ``gives``
+    says whether it is a result of the ``function``, or its gradient.
     ``mended`` is the change that bears it out, if it needed one, or the first that was found, if ``is_tried``;
     ``refuted_by`` is an assertion of the program that fails, and holds with one device along the axis.
     """
@@ -90,6 +91,7 @@ class Departure:
     uneven: UnevenMean | None = field(default=None, compare=False, repr=False)
     is_of_ring: bool = field(default=False, compare=False, repr=False)
     spec: Where | None = field(default=None, compare=False, repr=False)
+    gives: str = "result"
     mended: Repair | None = field(default=None, compare=False, repr=False)
     is_tried: bool = field(default=False, compare=False, repr=False)
     refuted_by: Where | None = field(default=None, compare=False, repr=False)
@@ -328,6 +330,7 @@ def _departure(
         is_own=parting.is_own(difference),
         evidence=evidence,
         spec=_wrong_spec(region, difference, culprit),
+        gives="gradient" if region.is_gradient else "result",
         refuted_by=parting.declared.failed if parting.is_refuted else None,
     )
 

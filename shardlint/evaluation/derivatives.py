@@ -19,6 +19,7 @@ from shardlint.evaluation.guards import (
     sending,
     tick,
 )
+from shardlint.evaluation.mapping import met_in, note_gradient
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics import gradient
@@ -98,7 +99,7 @@ def value_and_grad(
         given = list(args)
         inputs: list[list[Array]] = []
         structures: list[tuple[Structure, list[Any]]] = []
-        with deriving() as level:
+        with deriving() as level, met_in() as calls:
             for place in places:
                 leaves, structure = flatten(map_leaves(asarray, args[place]))
                 made = inputs_of(leaves, level)
@@ -121,6 +122,9 @@ def value_and_grad(
                 )
             )
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
+        if not _levels.get():
+            known = detached((args, result))
+            note_gradient(fun, known, detached(gradient), calls)
         return ended((((result, aux) if has_aux else result), gradient))
 
     run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
@@ -165,7 +169,7 @@ provide("jax.grad")(decorating(grad))
 @provide("jax.vjp")
 def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     leaves, structure = flatten(map_leaves(asarray, primals))
-    with deriving() as level:
+    with deriving() as level, met_in() as calls:
         made = inputs_of(leaves, level)
         layouts().note_differentiated(made)
         found = fun(*unflatten(structure, made))
@@ -177,7 +181,11 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
         inputs = [leaf for leaf in made if is_float(leaf)]
         taken = iter(_pulled_back(outputs, given, inputs, level))
         made_of = [next(taken) if is_float(leaf) else leaf for leaf in made]
-        return ended(unflatten(structure, made_of))
+        gradient = unflatten(structure, made_of)
+        known = detached((primals, result, cotangents))
+        if not _levels.get():
+            note_gradient(fun, known, detached(gradient), calls)
+        return ended(gradient)
 
     answer = ended(unflatten(shape, outputs))
     return (answer, pull, ended(aux)) if has_aux else (answer, pull)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -275,7 +276,9 @@ class Region:
     ``places`` are the results as the devices have them, with what puts them together: a spec for each, or for ``pmap``
     its ``out_axes``. ``split`` are the dimensions of
     arguments that are sharded, by axis. ``stacked`` is the number of devices whose values follow each other in a first
-    dimension, as ``pmap`` has them. ``rounds`` are those of each ``while_loop`` that led to the results.
+    dimension, as ``pmap`` has them. ``rounds`` are those of each ``while_loop`` that led to the results. With
+    ``is_gradient`` the results are the gradient of what calls of mapped functions led to, and it is taken outside of
+    these.
     """
 
     function: Any
@@ -285,6 +288,7 @@ class Region:
     split: Mapping[str, frozenset[int]]
     stacked: int | None = None
     rounds: tuple[int, ...] = field(default_factory=rounds_so_far)
+    is_gradient: bool = False
 
 
 def replicated_axes(region: Region) -> list[tuple[str, ...]]:
@@ -305,6 +309,47 @@ def _unmentioned(region: Region, spec: Spec | None) -> tuple[str, ...]:
 
 Observer = Callable[[Region], None]
 observers: list[Observer] = []
+
+
+@contextmanager
+def met_in() -> Iterator[list[Region]]:
+    """The calls of mapped functions in the block."""
+    found: list[Region] = []
+    observer = found.append
+    observers.append(observer)
+    try:
+        yield found
+    finally:
+        observers.remove(observer)
+
+
+def note_gradient(
+    function: Any, given: Any, gradient: Any, calls: Sequence[Region]
+) -> None:
+    """Tell observers of a gradient through ``calls`` of mapped functions, by what its function is given. Not of one
+    that is taken in a mapped function, nor through ``pmap``, which has the gradients of all devices one after
+    another."""
+    is_outside = not bound().axes and not any(one.is_gradient for one in calls)
+    is_stacked = any(one.stacked is not None for one in calls)
+    arrays = [leaf for leaf in flatten((given, gradient))[0] if isinstance(leaf, Array)]
+    if not calls or not is_outside or is_stacked or not all(map(_is_whole, arrays)):
+        return
+    split: dict[str, frozenset[int]] = {}
+    for call in calls:
+        for axis, dimensions in call.split.items():
+            split[axis] = split.get(axis, frozenset()) | dimensions
+    known = [leaf for leaf in flatten(given)[0] if isinstance(leaf, Array)]
+    wanted = [None] * len(flatten(gradient)[0])
+    region = Region(
+        function, known, gradient, (gradient, wanted), split, is_gradient=True
+    )
+    for observer in observers:
+        observer(region)
+
+
+def _is_whole(array: Array) -> bool:
+    """Whether an array is one for all devices and examples, with numbers."""
+    return array.value is not None and not array.value.axes
 
 
 def _is_spec(value: Any) -> bool:

@@ -7,10 +7,9 @@ one of these places is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from shardlint.evaluation.arrays import Method
-from shardlint.evaluation.culprits import Step, Trace
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.origins import Origin
 from shardlint.evaluation.recording import Recorded, Where
@@ -38,6 +37,13 @@ _MOVING = frozenset(
 _MOVING_METHODS = frozenset({"flatten", "ravel", "reshape", "swapaxes", "transpose"})
 
 
+_BEGINS = {
+    "part": "it becomes a partial result here",
+    "off": "the factor comes in here",
+    "lost": "it begins to be each device's own here",
+}
+
+
 def trail(departure: Departure) -> Iterator[Origin]:
     """The places before the culprit, and after it if it is applied to shards, at other lines, each once."""
     culprit = departure.culprit
@@ -53,50 +59,16 @@ def trail(departure: Departure) -> Iterator[Origin]:
 def _begins(departure: Departure) -> Iterator[Origin]:
     """Where the operands of the culprit begin to be a part, off by a factor, or each device's own, and the calls of the
     functions that this is in."""
-    trace = departure.evidence.trace
-    for operand in departure.culprit.operands:
-        kept = _kept(operand)
-        if kept is None:
+    culprit = departure.culprit
+    for operand in culprit.operands:
+        text = _BEGINS.get("part" if operand.kind == "part" else operand.state)
+        if text is None:
             continue
-        is_such, text = kept
-        begin = _begin(trace, operand.value, is_such)
+        begin = departure.evidence.trace.begin(operand).value
         if begin.is_inside and not begin.is_argument:
             yield Origin(begin.where, text)
-            if begin.caller not in (None, departure.culprit.step.value.caller):
+            if begin.caller not in (None, culprit.step.value.caller):
                 yield Origin(begin.caller, "called here")
-
-
-def _kept(operand: Step) -> tuple[Callable[[Step], bool], str] | None:
-    """What about an operand is other than on one device, and how to say that it begins; None where nothing is."""
-    if operand.kind == "part":
-        return _is_part, "it becomes a partial result here"
-    if operand.state == "off":
-        return _is_off, "the factor comes in here"
-    if operand.state == "lost":
-        return _is_lost, "it begins to be each device's own here"
-    return None
-
-
-def _is_part(step: Step) -> bool:
-    return step.kind == "part"
-
-
-def _is_off(step: Step) -> bool:
-    return step.state == "off"
-
-
-def _is_lost(step: Step) -> bool:
-    return step.state == "lost"
-
-
-def _begin(trace: Trace, value: Recorded, is_such: Callable[[Step], bool]) -> Recorded:
-    """The first of the values like it that a value was computed from, one after another."""
-    while True:
-        before = [trace.step(source) for source in value.sources]
-        alike = [one for one in before if is_such(one)]
-        if len(alike) != 1:
-            return value
-        value = alike[0].value
 
 
 def _moves(departure: Departure) -> Iterator[Origin]:

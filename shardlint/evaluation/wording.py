@@ -54,7 +54,7 @@ def mended_text(
 def _depends(departure: Departure, sizes: Mapping[str, int] | None) -> str:
     many, few = departure.counts
     entry, numbers = _compared(departure.difference)
-    where = f"{departure.function}'s result" + (f" {entry}" if entry else "")
+    where = f"{departure.function}'s {departure.gives}" + (f" {entry}" if entry else "")
     axis = departure.axis
     chosen = ", ".join(f"{name}={size}" for name, size in (sizes or {}).items())
     given = f", with {chosen}" if chosen else ""

@@ -213,6 +213,7 @@ def filter_value_and_grad(fun: Any, *, has_aux: bool = False, **options: Any) ->
         def inner(given: Any) -> Any:
             return fun(combine(given, rest), *args, **kwargs)
 
+        inner.__name__ = getattr(fun, "__name__", inner.__name__)
         return derivatives.value_and_grad(inner, 0, has_aux)(floats)
 
     run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined

@@ -67,6 +67,7 @@ def value_and_grad(
                 made[place] = _with_state(args[place], one)
             return fun(*made, **kwargs)
 
+        inner.__name__ = getattr(fun, "__name__", inner.__name__)
         both = derivatives.value_and_grad(inner, tuple(range(len(places))), has_aux)
         found, gradients = both(*operands)
         for place, operand in zip(places, operands, strict=True):

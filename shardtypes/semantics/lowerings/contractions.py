@@ -205,9 +205,7 @@ def matmul(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = added_up_in(
-        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
-    )
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
     batch = string.ascii_uppercase[: max(x.rank, y.rank, 2) - 2]
     rows = "i" if x.rank > 1 else ""
     columns = "j" if y.rank > 1 else ""
@@ -226,9 +224,7 @@ def dot(
     preferred_element_type: Any = None,
     **options: Any,
 ) -> Array:
-    x, y = added_up_in(
-        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
-    )
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
     if not x.rank or not y.rank:
         return asarray(e.mul(x, y), preferred_element_type)
     if y.rank > 1:
@@ -283,15 +279,15 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
 
 
 @lowering(f"{_JNP}.inner")
-def inner(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
-    x, y = added_up_in(
-        preferred_element_type, _of_one_dtype(asarray(a), asarray(b))
-    )
+def inner(
+    a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None, **options: Any
+) -> Array:
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
     if not x.rank or not y.rank:
-        return e.mul(x, y)
-    return dot_general(
-        x, y, dimension_numbers=(((x.rank - 1,), (y.rank - 1,)), ((), ()))
-    )
+        return asarray(e.mul(x, y), preferred_element_type)
+    numbers = (((x.rank - 1,), (y.rank - 1,)), ((), ()))
+    product = dot_general(x, y, dimension_numbers=numbers)
+    return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_JNP}.linalg.outer")
@@ -308,21 +304,41 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 
 @lowering(f"{_JNP}.vdot")
-def vdot(a: ArrayLike, b: ArrayLike, **options: Any) -> Array:
-    x, y = _of_one_dtype(ravel(a), ravel(b))
-    return dot_general(e.conj(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, preferred_element_type: Any = None, **options: Any
+) -> Array:
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(ravel(a), ravel(b)))
+    product = dot_general(e.conj(x), y, dimension_numbers=(((0,), (0,)), ((), ())))
+    return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_JNP}.vecdot", f"{_JNP}.linalg.vecdot")
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **options: Any) -> Array:
-    x, y = _of_one_dtype(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
+    arrays = _of_one_dtype(moveaxis(x1, axis, -1), moveaxis(x2, axis, -1))
+    x, y = added_up_in(preferred_element_type, arrays)
     product = e.mul(e.conj(x), y)
-    return reduce_sum(product, axes=(product.rank - 1,))
+    found = reduce_sum(product, axes=(product.rank - 1,))
+    return asarray(found, preferred_element_type)
 
 
 @lowering(f"{_JNP}.tensordot", f"{_JNP}.linalg.tensordot")
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Array:
-    x, y = _of_one_dtype(asarray(a), asarray(b))
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: Any = 2,
+    *,
+    preferred_element_type: Any = None,
+    **options: Any,
+) -> Array:
+    x, y = added_up_in(preferred_element_type, _of_one_dtype(asarray(a), asarray(b)))
     if isinstance(axes, int):
         left = tuple(range(x.rank - axes, x.rank))
         right = tuple(range(axes))
@@ -332,7 +348,8 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, **options: Any) -> Arra
         )
         left = tuple(axis_of(k, x.rank) for k in first)
         right = tuple(axis_of(k, y.rank) for k in second)
-    return dot_general(x, y, dimension_numbers=((left, right), ((), ())))
+    product = dot_general(x, y, dimension_numbers=((left, right), ((), ())))
+    return asarray(product, preferred_element_type)
 
 
 @lowering(f"{_JNP}.kron")

@@ -115,11 +115,12 @@ _REDUCTIONS = [
 _PRODUCTS = [
     *each("jax.numpy", "matmul dot kron", A, B),
     *each("jax.numpy", "matmul dot", BYTES, BYTES.T, **IN_INT32),
+    *each("jax.numpy", "inner vecdot", BYTES, BYTES, **IN_INT32),
+    *each("jax.numpy", "vdot", BYTES, BYTES, **IN_INT32),
+    *each("jax.numpy", "tensordot", BYTES, BYTES.T, 1, **IN_INT32),
     *each("jax.numpy", "einsum", "ij,kj->ik", BYTES, BYTES, **IN_INT32),
     *each("jax.lax", "dot", BYTES, BYTES.T, **IN_INT32),
-    *each(
-        "jax.lax", "dot_general", BYTES, BYTES, (((1,), (1,)), ((), ())), **IN_INT32
-    ),
+    *each("jax.lax", "dot_general", BYTES, BYTES, (((1,), (1,)), ((), ())), **IN_INT32),
     *each("jax.lax", "dot", A, B),
     *each("jax.lax", "batch_matmul", CUBE, CUBE.transpose(0, 2, 1).copy()),
     *each("jax.numpy.linalg", "matmul", A, B),
