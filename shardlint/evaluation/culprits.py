@@ -198,8 +198,9 @@ class Culprit:
 
     @property
     def is_put_together_wrongly(self) -> bool:
-        """Whether it is a result that is right as each device has it: shards, of which something else is made."""
-        return not self.operands and self.step.kind == "split"
+        """Whether it is a result that is right as each device has it: shards or copies, of which something else is
+        made."""
+        return not self.operands and self.step.kind in ("split", "same")
 
     def repeats(self, axis: str) -> bool:
         """Whether it adds up, over the devices, what all of them have alike, as it follows from their arguments."""

@@ -27,6 +27,7 @@ from shardlint.evaluation.excuses import (
     spec_of_result,
 )
 from shardlint.evaluation.guards import TOO_MANY_STEPS
+from shardlint.evaluation.idle_reductions import UNIFYING
 from shardlint.evaluation.mapping import Region
 from shardlint.evaluation.other_meshes import DEVICES, OtherRun, Setting
 from shardlint.evaluation.parting import OWN, Parting, result_of
@@ -273,7 +274,7 @@ def _departing_result(
     leaf = result_of(parting.region, difference)
     if leaf is None or result_of(parting.twin, difference) is None:
         return "its results are no arrays"
-    culprit = _culprit(trace, leaf)
+    culprit = _culprit(trace, leaf) or _tiled(parting, leaf, difference)
     if culprit is None:
         return None if _is_mapped_as_it_is(trace, leaf) else _NO_EXPRESSION
     is_off = any(trace.step(number).state == "off" for number in leaf.sources)
@@ -381,6 +382,31 @@ def _of_rings(
         departure = _departure(parting, trace, difference, leaf, culprit)
         yield replace(departure, is_of_ring=True)
         return
+
+
+def _tiled(
+    parting: Parting, leaf: Array, difference: Difference | Resized
+) -> Culprit | None:
+    """What made a result the same on all devices, of which the spec of the result puts their copies one after another:
+    along a dimension that has more than one entry, so that these are not the entries of each device."""
+    axis, trace = parting.axis, parting.trace
+    if not isinstance(difference, Resized) or len(leaf.sources) != 1:
+        return None
+    spec = spec_of_result(parting.region, difference)
+    if spec is None or axis not in spec.mentioned:
+        return None
+    names = spec.axes(leaf.rank)
+    dimension = next(k for k, group in enumerate(names) if axis in group)
+    if leaf.dims[dimension] == 1 or leaf.value is None or leaf.value.varies_along(axis):
+        return None
+    (last,) = leaf.sources
+    step = trace.step(last)
+    is_copy = step.state == "holds" and step.kind == "same"
+    is_made = any(
+        one.name in UNIFYING and axis in one.given.names
+        for one in trace.led(leaf.sources)
+    )
+    return Culprit(step, ()) if is_copy and is_made else None
 
 
 def _culprit(trace: Trace, leaf: Array) -> Culprit | None:

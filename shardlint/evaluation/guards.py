@@ -115,13 +115,18 @@ def _is_idle(array: Array, axes: Axes) -> bool:
 
 
 def _alike(key: Array, shape: Shape) -> Alike:
-    if key.value is None or not shape:
-        return Alike()
     value = key.value
+    if value is None:
+        return Alike()
+    is_mapped = any(map(is_of_examples, value.axes))
+    if not shape and not is_mapped:
+        return Alike()
     axes = bound().axes.values()
     same = frozenset(name for name, size in axes if not value.differs_along(name, size))
     shards = axes_of_product(*shape)
-    return Alike(shards & same, same - shards)
+    others = same - shards
+    mapped = others if is_mapped else frozenset[str]()
+    return Alike(shards & same, others, mapped)
 
 
 _run: ContextVar[Run | None] = ContextVar("shardlint_run", default=None)

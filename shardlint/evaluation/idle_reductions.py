@@ -12,7 +12,7 @@ from shardlint.evaluation.recording import Recorded, Recorder, Where
 # What gives each device what it was given, if all were given the same.
 _IDEMPOTENT = frozenset(f"jax.lax.{name}" for name in ("pmean", "pmax", "pmin"))
 # What gives all devices along an axis the same.
-_UNIFYING = frozenset(
+UNIFYING = frozenset(
     f"jax.lax.{name}" for name in ("psum", "pmean", "pmax", "pmin", "all_gather")
 )
 
@@ -55,7 +55,7 @@ def _reduced(recorder: Recorder, value: Recorded, axis: str) -> Where | None:
         return not numbers.varies_along(axis)
 
     def unifies(one: Recorded) -> bool:
-        return one.name in _UNIFYING and axis in one.given.names
+        return one.name in UNIFYING and axis in one.given.names
 
     led = recorder.led(value.sources, lambda one: is_alike(one) and not unifies(one))
     for number in sorted(led, reverse=True):

@@ -41,8 +41,8 @@ from shardlint.evaluation.repairs import repair
 from shardlint.evaluation.repeated_draws import (
     RepeatedDraw,
     axes_to_judge,
+    repeated_beside,
     repeated_draws,
-    repeated_under_pmap,
 )
 from shardlint.evaluation.replicas import Unequal
 from shardtypes.semantics.local_sizes import Ample
@@ -238,7 +238,7 @@ def _repeated(
     yield from repeated_draws(run, shards)
     for axis in sorted(stacked - shards):
         trace = _beside_another(program, run, axis)
-        found = None if trace is None else repeated_under_pmap(run, trace)
+        found = None if trace is None else repeated_beside(run, trace)
         if found is not None:
             yield found
 

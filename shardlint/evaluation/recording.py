@@ -119,14 +119,20 @@ class Recorded:
 @dataclass(frozen=True, slots=True)
 class Alike:
     """A draw with a key that is the same on all devices: along the axes of ``shards`` each device draws for its own, as
-    the local sizes say that it draws for; along ``others`` nothing says so."""
+    the local sizes say that it draws for; along ``others`` nothing says so. Along ``mapped``, which are some of them,
+    ``vmap`` draws with a key for each example."""
 
     shards: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
+    mapped: frozenset[str] = frozenset()
 
     def also(self, other: Alike) -> Alike:
         """Both draws, of one expression."""
-        return Alike(self.shards | other.shards, self.others | other.others)
+        return Alike(
+            self.shards | other.shards,
+            self.others | other.others,
+            self.mapped | other.mapped,
+        )
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from shardlint.evaluation.culprits import Trace
 from shardlint.evaluation.recording import Alike, Recorded, Recorder, Where
 from shardtypes.lang.dtypes import KEY
 from shardtypes.semantics.array import Array
+from shardtypes.semantics.simulated import is_of_examples
 from shardtypes.semantics.trees import flatten
 
 # What gives positions in a shard: rows may be put in the same order on all devices.
@@ -47,8 +48,8 @@ class RepeatedDraw:
 
 
 def axes_to_judge(run: Outcome) -> tuple[frozenset[str], frozenset[str]]:
-    """The axes with several devices along which all of them drew with the same key: for their shards, and in functions
-    under ``pmap``, where only another number of devices shows what is a shard."""
+    """The axes with several devices along which all of them drew with the same key: for their shards, and, in functions
+    under ``pmap`` or for examples under ``vmap``, where only another number of devices shows what is a shard."""
     several = {axis for axis, size in run.sizes.items() if size > 1}
     stacked = {
         axis
@@ -56,7 +57,8 @@ def axes_to_judge(run: Outcome) -> tuple[frozenset[str], frozenset[str]]:
         if region.stacked is not None
         for axis in region.split
     }
-    return run.alike.shards & several, run.alike.others & several & stacked
+    others = (run.alike.others & stacked) | run.alike.mapped
+    return run.alike.shards & several, others & several
 
 
 def repeated_draws(run: Outcome, axes: frozenset[str]) -> tuple[RepeatedDraw, ...]:
@@ -71,19 +73,29 @@ def repeated_draws(run: Outcome, axes: frozenset[str]) -> tuple[RepeatedDraw, ..
     return tuple(found.values())
 
 
-def repeated_under_pmap(run: Outcome, trace: Trace) -> RepeatedDraw | None:
-    """The same along the axis of a trace, of draws under ``pmap`` that are for more entries on few devices: for what
-    these share out."""
+def repeated_beside(run: Outcome, trace: Trace) -> RepeatedDraw | None:
+    """The same along the axis of a trace, of draws that are for more entries, or for more examples, on few devices: for
+    what these share out."""
     assert run.recorder is not None
     axis = trace.axis
+    is_stacked = axis in run.machine.pmapped
     for draw, alike in _draws(run, run.recorder):
         twin = trace.first_twin(draw)
         if axis not in alike.others or twin is None:
             continue
-        is_for_shard = draw.array.rank and draw.array.dims != twin.array.dims
+        is_for_shard = axis in alike.mapped and _examples(draw) != _examples(twin)
+        if is_stacked and draw.array.rank:
+            is_for_shard |= draw.array.dims != twin.array.dims
         if is_for_shard and not _is_told_apart(run.recorder, draw, axis):
             return _described(run.recorder, draw, axis)
     return None
+
+
+def _examples(draw: Recorded) -> tuple[int, ...]:
+    """For how many examples ``vmap`` makes a draw."""
+    value = draw.array.value
+    axes = () if value is None else value.axes
+    return tuple(size for name, size in axes if is_of_examples((name, size)))
 
 
 def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:

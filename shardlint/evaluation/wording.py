@@ -149,7 +149,8 @@ def cause(departure: Departure) -> str:
     if step.value.is_backward:
         what = f"the gradient of the result of {what}"
     if not culprit.operands and step.relation is not None and step.state == "holds":
-        return f"{what} gives {described(step.relation, axis)}, which is returned as replicated"
+        returned = f"sharded over {axis!r}" if step.kind == "same" else "replicated"
+        return f"{what} gives {described(step.relation, axis)}, which is returned as {returned}"
     if step.state == "off" and not isinstance(departure.difference, Resized):
         return f"{what} {'is' if step.value.is_backward else 'gives a value'} {_factor(step)}"
     if departure.uneven is not None:

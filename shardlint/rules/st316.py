@@ -15,7 +15,8 @@ class DependsOnDevices(Rule):
     __name__ == '__main__':` or as flat scripts that call what they map, and functions and methods that map over
     devices, with random numbers of the shapes that annotations give, in sizes that are part of the finding. Where
     there are no annotations, the specs of `shard_map` say how many dimensions an argument has. What depends on the
-    number of devices by rounding alone, as quantised sums do, is not reported.
+    number of devices by rounding alone, as quantised sums do, is not reported. Where the results of mapped functions
+    agree, gradients that are taken outside of them are compared, too.
 
     Where results part may be far from the line to change. So the code is run again with small changes: a reduction
     that is missing, also in a backward rule, one too many, `pmean` for `psum`, one more axis, a permutation the other

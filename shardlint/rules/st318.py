@@ -11,10 +11,10 @@ class RepeatedDraws(Rule):
 
     Reports random numbers that all devices along a mesh axis draw alike, each of them for its own shard: in
     `shard_map`, with a key that is the same on all devices, for as many entries as the local size of a sharded
-    dimension; under `pmap`, for as many as are fewer where there are more devices. It is found by running code in
-    numbers, as for ST316, and reported where the mapped function calls what draws. Positions (`permutation`,
-    `choice`, `randint`) may be drawn alike, and so may anything that is not of a local size, such as noise for
-    replicated weights.
+    dimension; under `pmap`, or with a key for each example under `vmap`, for as many as are fewer where there are
+    more devices. It is found by running code in numbers, as for ST316, and reported where the mapped function calls
+    what draws. Positions (`permutation`, `choice`, `randint`) may be drawn alike, and so may anything that is not of
+    a local size, such as noise for replicated weights.
 
     ## Why is this bad
 

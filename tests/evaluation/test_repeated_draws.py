@@ -49,6 +49,13 @@ main()
 """
 
 
+NUMBERED = (
+    "noise = lambda i: jax.random.normal(jax.random.fold_in(key, i), {shape}); "
+    "rows = {first}jnp.arange(len(x)); return x + jax.vmap(noise)(rows){rest}"
+)
+OFFSET = "lax.axis_index('data') * len(x) + "
+
+
 def manual(body: str, spec: str = "'data'", out: str | None = None) -> str:
     return MANUAL.format(body=body, spec=spec, out=spec if out is None else out)
 
@@ -82,6 +89,18 @@ REPEATED = {
         manual(
             "return x + jax.vmap(lambda k: jax.random.normal(k, (6,)))(jax.random.split(key, len(x)))"
         ),
+        "data",
+    ),
+    "keys of local numbers": (
+        manual(NUMBERED.format(shape="(6,)", first="", rest="")),
+        "data",
+    ),
+    "a number for each row": (
+        manual(NUMBERED.format(shape="()", first="", rest="[:, None]")),
+        "data",
+    ),
+    "keys of local numbers under pmap": (
+        stacked(NUMBERED.format(shape="(6,)", first="", rest="")),
         "data",
     ),
     "under pmap": (stacked("return x + jax.random.normal(key, x.shape)"), "data"),
@@ -123,6 +142,16 @@ RIGHT = {
             "by devices": "(lax.axis_size('data'), own, 6)",
         }.items()
     },
+    "keys of numbers in the whole": manual(
+        NUMBERED.format(shape="(6,)", first=OFFSET, rest="")
+    ),
+    "keys of numbers in the whole under pmap": stacked(
+        NUMBERED.format(shape="(6,)", first=OFFSET, rest="")
+    ),
+    "keys of columns": manual(
+        "noise = lambda i: jax.random.normal(jax.random.fold_in(key, i), ()); "
+        "return x + jax.vmap(noise)(jnp.arange(6))"
+    ),
     "positions": manual("return x[jax.random.permutation(key, len(x))]"),
     "not used": manual("jax.random.normal(key, x.shape); return x"),
     "replicated rows": manual("return x + jax.random.normal(key, x.shape)", "", ""),
