@@ -52,7 +52,7 @@ class Structure:
         return unflatten(self, list(leaves))
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
-        """``PyTreeDef.flatten_up_to``: what a tree has where this one has leaves. Raises ValueError where it differs."""
+        """``PyTreeDef.flatten_up_to``: what a tree has where this one has leaves. Raises ValueError if it differs."""
         return _up_to(self, tree)
 
 
