@@ -270,12 +270,20 @@ def _dot(
     arrays: list[Host], params: Params, lead: int, types: Sequence[Any]
 ) -> list[Host]:
     (left_over, right_over), (left_batch, right_batch) = params["dimension_numbers"]
-    left, m = _matrix(arrays[0], lead, left_batch, left_over, last=True)
-    right, n = _matrix(arrays[1], lead, right_batch, right_over, last=False)
-    batch = tuple(arrays[0].shape[lead + dim] for dim in left_batch)
+    first, second = (_added_up_in(types[0].dtype, array) for array in arrays)
+    left, m = _matrix(first, lead, left_batch, left_over, last=True)
+    right, n = _matrix(second, lead, right_batch, right_over, last=False)
+    batch = tuple(first.shape[lead + dim] for dim in left_batch)
     found = np.matmul(left, right)
     before = found.shape[:lead]
     return [found.reshape(before + batch + m + n)]
+
+
+def _added_up_in(dtype: Any, array: Host) -> Host:
+    """An operand as JAX adds up its products: integers in the dtype of the result, which holds more of them."""
+    if array.dtype.kind not in "iu":
+        return array
+    return array.astype(dtype if np.dtype(dtype).kind in "iu" else np.float64)
 
 
 def _matrix(

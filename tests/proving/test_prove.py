@@ -63,6 +63,23 @@ def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
         found.raise_if_failed()
 
 
+def _of_bytes(x: jax.Array, w: jax.Array) -> jax.Array:
+    """A product of bytes that is larger than a byte, with the largest entry of all devices as the unit."""
+    unit = lax.pmax(jnp.max(jnp.abs(x)), "t") / 127
+    small = jnp.round(x / unit).astype(jnp.int8)
+    whole = jnp.round(w * 127).astype(jnp.int8)
+    total = jnp.matmul(small, whole, preferred_element_type=jnp.int32)
+    return lax.psum(total, "t") * unit
+
+
+def test_products_of_bytes_are_added_up_in_more_than_bytes() -> None:
+    mapped = jax.shard_map(
+        _of_bytes, mesh=MESH, in_specs=(P(None, "t"), P("t")), out_specs=P()
+    )
+    found = prove(mapped, array(6, 8), array(8, 5))
+    assert found.ok is not False and found.agrees, str(found)
+
+
 def _shifted(x: jax.Array) -> jax.Array:
     return x + lax.axis_index("t")
 
