@@ -64,20 +64,26 @@ def test_wrong_programs_are_refuted_in_their_line(name: str) -> None:
 
 
 def _of_bytes(x: jax.Array, w: jax.Array) -> jax.Array:
-    """A product of bytes that is larger than a byte, with the largest entry of all devices as the unit."""
+    """The largest products of bytes, which are larger than a byte, with the largest entry of all devices as the unit:
+    that they are the same is known from numbers alone."""
     unit = lax.pmax(jnp.max(jnp.abs(x)), "t") / 127
     small = jnp.round(x / unit).astype(jnp.int8)
     whole = jnp.round(w * 127).astype(jnp.int8)
     total = jnp.matmul(small, whole, preferred_element_type=jnp.int32)
-    return lax.psum(total, "t") * unit
+    best = lax.top_k(lax.psum(total, "t") * unit, 2)[0]
+    return lax.top_k(lax.all_gather(best, "d", axis=1, tiled=True), 2)[0]
 
 
 def test_products_of_bytes_are_added_up_in_more_than_bytes() -> None:
     mapped = jax.shard_map(
-        _of_bytes, mesh=MESH, in_specs=(P(None, "t"), P("t")), out_specs=P()
+        _of_bytes,
+        mesh=MESH,
+        in_specs=(P(None, "t"), P("t", "d")),
+        out_specs=P(),
+        check_vma=False,
     )
-    found = prove(mapped, array(6, 8), array(8, 5))
-    assert found.ok is not False and found.agrees, str(found)
+    found = prove(mapped, array(6, 8), array(8, 8))
+    assert found.ok is None and found.agrees, str(found)
 
 
 def _shifted(x: jax.Array) -> jax.Array:
