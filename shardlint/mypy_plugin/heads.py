@@ -25,6 +25,7 @@ _MENTION = re.compile(
 )
 # What follows a name in all but the first of these: quick to find, where most files have none.
 _FOLLOWS = re.compile(rb"\[\s*(?:[\w.]+\s*,\s*)?[rbRB]{0,2}['\"]|as[\s\\]")
+_UNASKED = re.compile(rb"reveal_type|[)\]][\s\\]*(?:#[^\n]*\s*)*\(")
 _BETWEEN = b" \t\r\n\f\v\\"
 _FAR = 200
 
@@ -70,6 +71,12 @@ def is_rewritten(path: str) -> bool:
     decides."""
     text = text_of(path)
     return b"reveal_type" in text or _mentions(text)
+
+
+def may_hold_unasked(path: str) -> bool:
+    """Whether a source file may ask for a type, or call what is the value of an expression: ``jit(f)(x)``."""
+    text = text_of(path)
+    return not text or _UNASKED.search(text) is not None
 
 
 def mentions_annotations(path: str) -> bool:

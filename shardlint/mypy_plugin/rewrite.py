@@ -50,7 +50,7 @@ from mypy.types import (
 
 from shardlint.mypy_plugin import walking
 from shardlint.mypy_plugin.annotation_values import AnnotationValues
-from shardlint.mypy_plugin.heads import STACKING, Heads
+from shardlint.mypy_plugin.heads import STACKING, Heads, may_hold_unasked
 from shardlint.mypy_plugin.names import (
     ANNOTATION,
     CALLED,
@@ -89,7 +89,8 @@ def rewrite(file: MypyFile, stub_imported: bool = False) -> bool:
     statements = list(walking.statements(file.defs))
     for statement in statements:
         values.statement(statement)
-    walk.unasked(statements)
+    if may_hold_unasked(file.path):
+        walk.unasked(statements)
     if walk.wrapped and not stub_imported:
         file.defs.insert(0, _stub_import(file))
     return walk.wrapped

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shardlint.mypy_plugin.heads import mentions_annotations
+from shardlint.mypy_plugin.heads import may_hold_unasked, mentions_annotations
 from tests.mypy_plugin.cases import found_by_file, run_mypy
 from tests.mypy_plugin.conftest import LOG
 
@@ -148,3 +148,24 @@ def test_words_in_prose_are_no_annotations(
 ) -> None:
     (tmp_path / "code.py").write_text(text)
     assert mentions_annotations(str(tmp_path / "code.py")) == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("y = jit(f)(x)\n", True),
+        ("y = (\n    jit(f)  # compiled\n    (x)\n)\n", True),
+        ("y = table['f'] (x)\n", True),
+        ("y = (f if fast else g)(x)\n", True),
+        ("y = jit(f) \\\n    (x)\n", True),
+        ("reveal_type(x)\n", True),
+        ("y = f(x) + (z)\n", False),
+        ("def f(x):\n    return g(x)[0]\n", False),
+    ],
+)
+def test_files_without_calls_of_values_are_left_alone(
+    tmp_path: Path, text: str, answer: bool
+) -> None:
+    (tmp_path / "code.py").write_text(text)
+    assert may_hold_unasked(str(tmp_path / "code.py")) == answer
+    assert may_hold_unasked(str(tmp_path / "missing.py"))
