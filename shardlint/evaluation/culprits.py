@@ -544,6 +544,11 @@ class Trace:
         step = self.step(number)
         return step.state != "holds" and not self._is_average(step)
 
+    def is_averaged_before(self, step: Step) -> bool:
+        """Whether a step is computed from an average of what each device has by itself."""
+        led = self.ancestors(step.value.sources)
+        return any(self._is_average(self.step(number)) for number in led)
+
     def _is_average(self, step: Step) -> bool:
         """Whether a step averages what each device has by itself, as trainers do that take steps of their own: that is
         meant to depend on how many there are."""

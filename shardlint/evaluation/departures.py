@@ -151,10 +151,11 @@ class Departure:
 
 @dataclass(frozen=True)
 class Suspected:
-    """What results may depend on, if a change bears it out; if none does, the ``reason`` why nothing is said."""
+    """What results may depend on, if a change bears it out; if none does, they depart ``otherwise``, or that is the
+    reason why nothing is said."""
 
     candidates: tuple[Departure, ...]
-    reason: str | None
+    otherwise: Departure | str | None
 
 
 def departure_of(
@@ -185,7 +186,9 @@ def departure_of(
     for difference in apart:
         departure = _departing_result(parting, trace, difference)
         if isinstance(departure, Departure):
-            return departure
+            averaged = trace.is_averaged_before(departure.culprit.step)
+            means = tuple(_of_uneven_means(parting, trace, apart)) if averaged else ()
+            return Suspected(means, departure) if means else departure
         if departure is not None:
             reasons.append(departure)
         if parting.is_own(difference):

@@ -319,7 +319,7 @@ def _along(program: Program, declared: Outcome, axis: str) -> Departure | str | 
         mended = repair(one)
         if mended is not None:
             return replace(one, mended=mended)
-    return found.reason
+    return found.otherwise
 
 
 def _is_rounding(program: Program, axis: str) -> bool:

@@ -45,6 +45,35 @@ def main():
 if __name__ == "__main__":
     main()
 """
+CENTRED = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, PartitionSpec as P
+
+def centre(x, mask):
+    mean = lax.pmean(jnp.sum(x * mask) / {count}, "data")
+    return (x - mean) * mask
+
+
+def share_above(x, mask):
+    above = jnp.sum((centre(x, mask) > 0.1) * mask)
+    return lax.psum(above, "data") / lax.psum(jnp.sum(mask), "data")
+
+
+def main():
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(
+        share_above, mesh=mesh, in_specs=P("data"), out_specs=P(), check_vma=False
+    )
+    x = np.random.default_rng(0).normal(size=(32,)).astype(np.float32) + np.arange(32)
+    return mapped(x, (np.arange(32) % 7 < 4).astype(np.float32))
+
+
+if __name__ == "__main__":
+    main()
+"""
 UNEVEN = "(np.arange(32) % 7 < 4).astype(np.float32)"
 EVEN = "(np.arange(32) % 4 < 3).astype(np.float32)"
 RIGHT = "jnp.sum(error * mask) / lax.pmean(jnp.sum(mask), 'data')"
@@ -108,6 +137,20 @@ def test_the_same_program_on_one_device_beside(
     assert main(["--no-cache", "--format", "json", str(path)]) == 1
     (finding,) = json.loads(capsys.readouterr().out)
     assert "(0.022313 and" in finding["message"]
+
+
+@pytest.mark.parametrize("divided", ["lax.pmean({}, 'data')", "{}"])
+def test_the_mean_is_blamed_and_not_what_is_compared_with_it(
+    divided: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(CENTRED.format(count=divided.format("jnp.sum(mask)")))
+    main(["--no-cache", "--format", "json", str(path)])
+    findings = json.loads(capsys.readouterr().out)
+    places = [(one["code"], one["line"]) for one in findings]
+    assert places == ([("ST316", 9)] if divided == "{}" else [])
+    texts = [one["message"] for one in findings]
+    assert all("these means are averaged with equal weights" in one for one in texts)
 
 
 def test_what_jax_computes(tmp_path: Path) -> None:
