@@ -19,7 +19,7 @@ from shardlint.evaluation.guards import (
     sending,
     tick,
 )
-from shardlint.evaluation.mapping import met_in, note_gradient
+from shardlint.evaluation.mapping import Region, met_in, note_gradient
 from shardlint.evaluation.outside import provide
 from shardtypes.lang import dtypes
 from shardtypes.semantics import gradient
@@ -76,6 +76,12 @@ def _pulled_back(
         return gradient.pulled_back(results, cotangents, inputs, note_cotangent, level)
 
 
+def _note(fun: Any, given: Any, pulled: Any, calls: Sequence[Region]) -> None:
+    """Let a gradient be compared that goes through calls of mapped functions, and is taken by no other derivative."""
+    if calls and not _levels.get():
+        note_gradient(fun, detached(given), detached(pulled), calls)
+
+
 def ended(tree: Any) -> Any:
     """What a derivative gives. If it is in no other one, nobody asks how that was computed: arrays that knew would keep
     all that they were computed from, for each step of a training."""
@@ -122,9 +128,7 @@ def value_and_grad(
                 )
             )
         gradient = gradients[0] if isinstance(argnums, int) else tuple(gradients)
-        if not _levels.get():
-            known = detached((args, result))
-            note_gradient(fun, known, detached(gradient), calls)
+        _note(fun, (args, result), gradient, calls)
         return ended((((result, aux) if has_aux else result), gradient))
 
     run.__wrapped__ = fun  # type: ignore[attr-defined]  # for whoever asks where it is defined
@@ -181,11 +185,9 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False, **options: Any) -> Any:
         inputs = [leaf for leaf in made if is_float(leaf)]
         taken = iter(_pulled_back(outputs, given, inputs, level))
         made_of = [next(taken) if is_float(leaf) else leaf for leaf in made]
-        gradient = unflatten(structure, made_of)
-        known = detached((primals, result, cotangents))
-        if not _levels.get():
-            note_gradient(fun, known, detached(gradient), calls)
-        return ended(gradient)
+        pulled = unflatten(structure, made_of)
+        _note(fun, (primals, result, cotangents), pulled, calls)
+        return ended(pulled)
 
     answer = ended(unflatten(shape, outputs))
     return (answer, pull, ended(aux)) if has_aux else (answer, pull)
