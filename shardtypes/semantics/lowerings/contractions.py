@@ -18,6 +18,7 @@ from shardtypes.semantics.lowerings.convert import (
     promoted,
     sizes_of,
     strong,
+    weak_as,
 )
 from shardtypes.semantics.lowerings.reductions import accumulated
 from shardtypes.semantics.lowerings.shapes import moveaxis, ravel
@@ -252,7 +253,8 @@ def lax_dot(
     **options: Any,
 ) -> Array:
     x, y = _of_lax(lhs, rhs)
-    return dot(x, y, preferred_element_type=preferred_element_type)
+    product = dot(x, y, preferred_element_type=preferred_element_type)
+    return weak_as(product, x) if x.weak and y.weak else product
 
 
 @lowering(f"{_LAX}.dot_general")
@@ -268,9 +270,12 @@ def lax_dot_general(
         tuple(tuple(int(k) for k in side) for side in pair)
         for pair in dimension_numbers
     )
-    x, y = added_up_in(preferred_element_type, _of_one_dtype(*_of_lax(lhs, rhs)))
+    arrays = _of_one_dtype(*_of_lax(lhs, rhs))
+    x, y = added_up_in(preferred_element_type, arrays)
     product = dot_general(x, y, dimension_numbers=numbers)
-    return asarray(product, preferred_element_type)
+    found = asarray(product, preferred_element_type)
+    is_weak = all(one.weak for one in arrays)
+    return weak_as(found, arrays[0]) if is_weak else found
 
 
 @lowering(f"{_LAX}.batch_matmul")
