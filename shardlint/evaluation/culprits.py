@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -414,12 +414,16 @@ class Trace:
     def begin(self, step: Step) -> Step:
         """The first of the values like it that a value was computed from, one after another: of those that are a part,
         off by a factor, or lost."""
+        return self.first(step, lambda one: _is_alike(one, step))
+
+    def first(self, step: Step, is_such: Callable[[Step], bool]) -> Step:
+        """The first of the values of a kind that a value was computed from, as long as each was computed from one."""
         while True:
             before = map(self.step, step.value.sources)
-            alike = [one for one in before if _is_alike(one, step)]
-            if len(alike) != 1:
+            such = [one for one in before if is_such(one)]
+            if len(such) != 1:
                 return step
-            (step,) = alike
+            (step,) = such
 
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
@@ -703,7 +707,7 @@ def _has_only_entries_of(given: Array, made: Array) -> bool:
 
 
 def _is_alike(one: Step, other: Step) -> bool:
-    """Whether both are parts, or neither is and both are off by a factor or both lost."""
+    """Whether both are parts; or, of one that is none, both off by a factor or both lost."""
     if other.kind == "part":
         return one.kind == "part"
     return one.state == other.state

@@ -329,17 +329,17 @@ def note_gradient(
     """Tell observers of a gradient through ``calls`` of mapped functions, by what its function is given. Not of one
     that is taken in a mapped function, nor through ``pmap``, which has the gradients of all devices one after
     another."""
-    is_outside = not bound().axes and not any(one.is_gradient for one in calls)
-    is_stacked = any(one.stacked is not None for one in calls)
-    arrays = [leaf for leaf in flatten((given, gradient))[0] if isinstance(leaf, Array)]
-    if not calls or not is_outside or is_stacked or not all(map(_is_whole, arrays)):
+    is_other = any(one.is_gradient or one.stacked is not None for one in calls)
+    known = [leaf for leaf in flatten(given)[0] if isinstance(leaf, Array)]
+    leaves = flatten(gradient)[0]
+    arrays = [*known, *(leaf for leaf in leaves if isinstance(leaf, Array))]
+    if bound().axes or is_other or not all(map(_is_whole, arrays)):
         return
     split: dict[str, frozenset[int]] = {}
     for call in calls:
         for axis, dimensions in call.split.items():
             split[axis] = split.get(axis, frozenset()) | dimensions
-    known = [leaf for leaf in flatten(given)[0] if isinstance(leaf, Array)]
-    wanted = [None] * len(flatten(gradient)[0])
+    wanted = [None] * len(leaves)
     region = Region(
         function, known, gradient, (gradient, wanted), split, is_gradient=True
     )

@@ -92,9 +92,10 @@ def _unreduced(trace: Trace, result: Array) -> list[Origin]:
         operands = [recorder.values[source] for source in one.sources]
         partial = [each for each in operands if _is_partial(trace, each)]
         if partial and any(_is_reduced(recorder, each, axis) for each in operands):
-            begin = _begin(trace, partial[0])
+            last = trace.step(partial[0].number)
+            begin = trace.first(last, lambda step: _is_partial(trace, step.value))
             meets = f"here it meets what is reduced over {axis!r}"
-            return [_own(begin, axis), Origin(one.where, meets)]
+            return [_own(begin.value, axis), Origin(one.where, meets)]
     return []
 
 
@@ -133,16 +134,6 @@ def _varying(recorder: Recorder, result: Array, axis: str) -> list[Recorded]:
             seen.add(number)
             waiting.extend(recorder.values[number].sources)
     return [recorder.values[number] for number in sorted(seen)]
-
-
-def _begin(trace: Trace, value: Recorded) -> Recorded:
-    """The first of the partial results that one was computed from, one after another."""
-    while True:
-        before = [trace.many.values[source] for source in value.sources]
-        partial = [one for one in before if _is_partial(trace, one)]
-        if len(partial) != 1:
-            return value
-        (value,) = partial
 
 
 def _is_partial(trace: Trace, value: Recorded) -> bool:

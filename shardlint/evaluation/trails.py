@@ -9,33 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from shardlint.evaluation.arrays import Method
 from shardlint.evaluation.departures import Departure
 from shardlint.evaluation.origins import Origin
-from shardlint.evaluation.recording import Recorded, Where
+from shardlint.evaluation.recording import Where
 from shardlint.evaluation.wording import operation
 
 #: Of more places a reader learns nothing.
 _MOST_MOVES = 4
 
 _MOVING = frozenset(
-    f"jax.lax.{name}"
-    for name in (
-        "all_gather",
-        "all_to_all",
-        "collapse",
-        "ppermute",
-        "pshuffle",
-        "psum_scatter",
-        "reshape",
-        "transpose",
+    f"{module}.{name}"
+    for module, names in (
+        ("jax.Array", "flatten ravel reshape swapaxes transpose"),
+        ("jax.numpy", "moveaxis ravel reshape rollaxis swapaxes transpose"),
+        ("jax.lax", "all_gather all_to_all collapse ppermute pshuffle psum_scatter"),
+        ("jax.lax", "reshape transpose"),
     )
-) | frozenset(
-    f"jax.numpy.{name}"
-    for name in ("moveaxis", "ravel", "reshape", "rollaxis", "swapaxes", "transpose")
+    for name in names.split()
 )
-_MOVING_METHODS = frozenset({"flatten", "ravel", "reshape", "swapaxes", "transpose"})
-
 
 _BEGINS = {
     "part": "it becomes a partial result here",
@@ -83,18 +74,10 @@ def _moves(departure: Departure) -> Iterator[Origin]:
         if after.isdisjoint(one.sources):
             continue
         after.add(number)
-        if _is_moving(one):
+        if one.name in _MOVING and one.is_inside and not one.is_backward:
             what = operation(one.what)
             places.setdefault(one.where, Origin(one.where, f"then {what} here"))
     yield from list(places.values())[:_MOST_MOVES]
-
-
-def _is_moving(one: Recorded) -> bool:
-    if one.is_backward or not one.is_inside:
-        return False
-    if isinstance(one.what, Method):
-        return one.what.__name__.lstrip(".") in _MOVING_METHODS
-    return one.name in _MOVING
 
 
 def _line(where: Where) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardlint.cli import main
 from shardlint.evaluation import guards, meshes, modules
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.lowerings.random import key_data
@@ -39,6 +40,27 @@ NUMBERS = """
 def judged(leaves):
     return [np.asarray(leaf).tolist() for leaf in leaves]
 """
+
+
+def findings(
+    capsys: pytest.CaptureFixture[str], folder: Path, text: str
+) -> list[dict[str, object]]:
+    """What the linter finds in a program, of the rules that runs in numbers have to do with."""
+    (folder / "program.py").write_text(text)
+    main(
+        [
+            "--no-cache",
+            "--jobs",
+            "1",
+            "--format",
+            "json",
+            "--select",
+            "ST104,ST204,ST301,ST302,ST305,ST311,ST316",
+            str(folder),
+        ]
+    )
+    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+    return found
 
 
 def in_jax(folder: Path, programs: Mapping[str, str], judged: str) -> Any:

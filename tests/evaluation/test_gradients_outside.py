@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evaluation.running import NUMBERS, in_jax
-from tests.evaluation.test_origins import findings
+from tests.evaluation.running import NUMBERS, findings, in_jax
 
 # with `up` of zeros, what it is multiplied with shows in the gradient alone
 _PROGRAM = """import jax

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from shardlint.cli import main
+from tests.evaluation.running import findings
 
 # JAX has no part in it; that it refuses these programs is tested in test_refusals.py
 pytestmark = pytest.mark.once
@@ -162,26 +161,6 @@ WRONG = {
         [(11, "this function is mapped by jax.pmap without axis_name")],
     ),
 }
-
-
-def findings(
-    capsys: pytest.CaptureFixture[str], folder: Path, text: str
-) -> list[dict[str, object]]:
-    (folder / "program.py").write_text(text)
-    main(
-        [
-            "--no-cache",
-            "--jobs",
-            "1",
-            "--format",
-            "json",
-            "--select",
-            "ST104,ST204,ST301,ST302,ST305,ST311,ST316",
-            str(folder),
-        ]
-    )
-    found: list[dict[str, object]] = json.loads(capsys.readouterr().out)
-    return found
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from shardlint.evaluation import repairs
-from tests.evaluation.running import NUMBERS, in_jax
-from tests.evaluation.test_origins import findings
+from tests.evaluation.running import NUMBERS, findings, in_jax
 
 _MAIN = """
 
