@@ -32,13 +32,15 @@ class RepeatedDraw:
     """The first expression that draws the same on all devices along an ``axis``; ``what`` is the function that draws.
     ``calls`` are those of the program's functions in the mapped one that it is in, the outermost first, ``keys`` the
     expressions that made its key, the last one first, and ``given`` is the call that gives the key to the mapped
-    function."""
+    function. ``numbers`` are where numbers begin that are folded into the key, such as those of rows, and that are the
+    same on all devices, too."""
 
     axis: str
     what: Any
     draw: Where
     calls: tuple[Where, ...]
     keys: tuple[Where, ...]
+    numbers: tuple[Where, ...]
     given: Where | None
 
     @property
@@ -100,15 +102,52 @@ def _examples(draw: Recorded) -> tuple[int, ...]:
 
 def _described(recorder: Recorder, draw: Recorded, axis: str) -> RepeatedDraw:
     keys: dict[Where, None] = {}
+    numbers: dict[Where, None] = {}
     given = None
     current = _key_of(recorder, draw)
     while current is not None:
         given = given or recorder.calls.get(current.number)
         if not current.is_argument:
             keys[current.where] = None
+            numbers.update(dict.fromkeys(_numbers_of(recorder, current, axis)))
         current = _key_of(recorder, current)
     calls = recorder.drawn_in[draw.number]
-    return RepeatedDraw(axis, draw.what, draw.where, calls, tuple(keys), given)
+    return RepeatedDraw(
+        axis, draw.what, draw.where, calls, tuple(keys), tuple(numbers), given
+    )
+
+
+def _numbers_of(recorder: Recorder, key: Recorded, axis: str) -> Iterator[Where]:
+    """Where the numbers begin that make keys for examples of one key, unless they are an argument's."""
+    before = _key_of(recorder, key)
+    if before is None or (_examples(key) and _rank(key) == _rank(before)):
+        return
+    for number in sorted(key.sources):
+        folded = recorder.values[number]
+        # A step of a loop is one number of all those that its keys are made of.
+        if folded.array.dtype in _KEYS or _rank(key) < _rank(folded):
+            continue
+        led = [recorder.values[one] for one in recorder.led({number})]
+        begin = min(
+            (one for one in led if _rank(one) and _is_alike(one, axis)),
+            key=lambda one: one.number,
+            default=None,
+        )
+        if begin is not None:
+            yield begin.where
+
+
+def _rank(value: Recorded) -> int:
+    """The rank that it has on one device, of all examples together."""
+    return value.array.rank + len(_examples(value))
+
+
+def _is_alike(one: Recorded, axis: str) -> bool:
+    """Whether a mapped function computed a value that is the same on all devices along an axis."""
+    if one.is_argument or not one.is_inside:
+        return False
+    value = one.array.value
+    return value is not None and not value.varies_along(axis)
 
 
 def _key_of(recorder: Recorder, value: Recorded) -> Recorded | None:

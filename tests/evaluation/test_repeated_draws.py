@@ -190,25 +190,65 @@ def test_runs_may_end_anywhere(steps: int) -> None:
     assert len(found) <= 1
 
 
+def shown(text: str, one: Where | None) -> str:
+    assert one is not None
+    line, start, _, end = one.place
+    return text.splitlines()[line - 1][start:end]
+
+
 def test_the_way_of_the_key_is_told() -> None:
     body = "noise = lambda k: jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
     text = manual(f"{body}; return x + noise(jax.random.fold_in(key, 2))")
     (found,) = draws(text)
 
-    def shown(one: Where | None) -> str:
-        assert one is not None
-        line, start, _, end = one.place
-        return text.splitlines()[line - 1][start:end]
-
-    assert shown(found.draw) == "jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
-    assert [shown(one) for one in found.keys] == [
+    assert (
+        shown(text, found.draw)
+        == "jax.random.normal(jax.random.fold_in(k, 1), x.shape)"
+    )
+    assert [shown(text, one) for one in found.keys] == [
         "jax.random.fold_in(k, 1)",
         "jax.random.fold_in(key, 2)",
         "jax.random.key(0)",
     ]
-    assert shown(found.where) == "noise(jax.random.fold_in(key, 2))"
+    assert shown(text, found.where) == "noise(jax.random.fold_in(key, 2))"
     assert found.calls == (found.where,)
-    assert shown(found.given) == "apply(jax.random.key(0), jnp.zeros((8, 6)))"
+    assert shown(text, found.given) == "apply(jax.random.key(0), jnp.zeros((8, 6)))"
+
+
+#: Rows are numbered alike on all devices; some numbers beside them are what they are to be.
+_ROWS = {
+    "in a function of each row": manual(
+        NUMBERED.format(shape="(6,)", first="", rest="")
+    ),
+    "for all rows at once": manual(
+        "rows = jnp.arange(len(x)); keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(rows); "
+        "return x + jax.vmap(lambda k: jax.random.normal(k, (6,)))(keys)"
+    ),
+    "beside a device's number along another axis": manual(
+        "rows = jnp.arange(len(x)) + 8 * lax.axis_index('model'); "
+        "fold = lambda i: jax.random.fold_in(key, i); "
+        "return x + jax.vmap(lambda i: jax.random.normal(fold(i), (6,)))(rows)"
+    ),
+    "in steps": manual(
+        "fold = lambda i, t: jax.random.fold_in(jax.random.fold_in(key, i), t); "
+        "draw = lambda t: jax.vmap(lambda i: jax.random.normal(fold(i, t), (6,)))(jnp.arange(len(x))); "
+        "return lax.scan(lambda c, t: (c + draw(t), None), x, jnp.arange(3))[0]"
+    ),
+    "under pmap": stacked(NUMBERED.format(shape="(6,)", first="", rest="")),
+}
+
+
+@pytest.mark.parametrize("name", _ROWS)
+def test_where_rows_are_numbered_is_told(name: str) -> None:
+    text = _ROWS[name]
+    (found,) = draws(text)
+    assert [shown(text, one) for one in found.numbers] == ["jnp.arange(len(x))"]
+
+
+def test_numbers_of_steps_are_no_rows() -> None:
+    text, _ = REPEATED["in a scan"]
+    (found,) = draws(text)
+    assert not found.numbers
 
 
 def test_draws_repeat_in_jax(tmp_path: Path) -> None:
