@@ -15,7 +15,7 @@ import numpy as np
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.flat_state import reordered_state
+from shardlint.evaluation.flat_state import has_the_same_members, reordered_state
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.mapping import Region
@@ -481,7 +481,8 @@ def padded_lengths(region: Region, twin: Region) -> frozenset[Lengths]:
 def results_apart(
     region: Region, twin: Region
 ) -> list[Difference] | Resized | Incomparable:
-    """Where the results of two calls of a mapped function differ, but for the order of state that is kept flat."""
+    """Where the results of two calls of a mapped function differ, but for the order of state that is kept flat, and of
+    members that a number tells apart."""
     return _results_apart(region, twin, padded_lengths(region, twin))
 
 
@@ -499,7 +500,12 @@ def _results_apart(
     reordered = reordered_state(
         region.results, twin.results, region.arguments, numbers_of
     )
-    return [one for one in found if one.path not in reordered]
+    return [
+        one
+        for one in found
+        if one.path not in reordered
+        and not has_the_same_members(region.results, twin.results, one.path, numbers_of)
+    ]
 
 
 def _compared_stacked(

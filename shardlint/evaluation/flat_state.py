@@ -1,5 +1,5 @@
 """State in an order of its own: flat, as an optimizer's moments of which each device has a piece, or in rows, as a
-queue of which each device fills a part.
+queue of which each device fills a part, or members that a number tells apart, wherever they are.
 
 Where each device flattens what it has of an array, or puts rows where it has room, the order of the whole depends on
 the number of devices, and means nothing: only the program itself reads it, and takes it apart as it has put it
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation.relations import close
-from shardtypes.semantics.rows import in_order
+from shardtypes.semantics.rows import hold_the_same_members, in_order
 from shardtypes.semantics.trees import flatten, paths_of
 
 Numbers = Callable[[Any], Any]
@@ -41,6 +41,28 @@ def reordered_state(
     return frozenset(flat | _of_queues(pairs))
 
 
+def has_the_same_members(first: Any, second: Any, path: str, numbers: Numbers) -> bool:
+    """Whether the object that has an array as a field holds the same members in two trees, in other places."""
+    fields, others = (_rows_beside(tree, path, numbers) for tree in (first, second))
+    return hold_the_same_members(
+        fields, others, lambda one, two: bool(np.all(close(one, two)))
+    )
+
+
+def _rows_beside(tree: Any, path: str, numbers: Numbers) -> dict[str, Any]:
+    """The arrays in the object that has an array as a field, by path, which have as many rows as that one."""
+    leaves, structure = flatten(tree)
+    fields = {
+        one: numbers(leaf)
+        for one, leaf in zip(paths_of(structure), leaves, strict=True)
+        if _object(one) == _object(path) and _is_named(one)
+    }
+    count = np.shape(fields.get(path))[:1]
+    if not count:
+        return {}
+    return {one: rows for one, rows in fields.items() if np.shape(rows)[:1] == count}
+
+
 def _of_queues(pairs: Mapping[str, tuple[Any, Any]]) -> set[str]:
     """The arrays of objects that have rows in another order, and a place among them."""
     rows = {path for path, pair in pairs.items() if has_the_same_rows(*pair)}
@@ -59,6 +81,11 @@ def _field(path: str) -> str:
 def _object(path: str) -> str:
     """The path of the object that an array is a field of."""
     return path.rpartition(".")[0]
+
+
+def _is_named(path: str) -> bool:
+    """Whether an array is a field with a name, and not an item of a sequence."""
+    return not path.rpartition(".")[2].isdigit()
 
 
 def _are_integers(one: Any, two: Any) -> bool:

@@ -1,5 +1,6 @@
 """Results that are right, though not the same on devices as on one: the order of the rows in a queue of which each
-device fills a part, with places in it, and how many rounds a loop makes until it is done."""
+device fills a part, with places in it, the places of members that a number tells apart, and how many rounds a loop
+makes until it is done."""
 
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ import numpy as np
 from shardtypes.proving.numbers import Values, agree
 from shardtypes.proving.observed import Host
 from shardtypes.proving.program import Constant, Name, Program, Step
-from shardtypes.semantics.rows import in_order
+from shardtypes.semantics.rows import hold_the_same_members, in_order
 
 QUEUES = "the order of rows in a queue of which each device fills a part"
+MEMBERS = "the places of members that a number tells apart"
 ROUNDS = "the rounds that a loop makes until it is done"
 _LAST = re.compile(r"(?:\.\w+|\[[^\]]*\])$")
+_ITEM = re.compile(r"\[\d+\]$")
 _KEEPS = frozenset(
     "broadcast_in_dim convert_element_type copy pvary reshape shard squeeze unshard".split()
 )
@@ -38,6 +41,31 @@ def of_queues(
     reordered = {_object(paths[number]) for number, differs in rows.items() if differs}
     queues = reordered & {_object(paths[number]) for number in places}
     return {number for number in (*rows, *places) if _object(paths[number]) in queues}
+
+
+def of_members(
+    paths: Sequence[str], found: Sequence[Values], wanted: Sequence[Host]
+) -> set[int]:
+    """The results in objects that hold the same members in other places."""
+    objects: dict[tuple[str, int], list[int]] = {}
+    for number, (values, whole) in enumerate(zip(found, wanted, strict=True)):
+        shape = values.array.shape
+        if values.axes or len(shape) < 2 or shape != whole.shape:
+            continue
+        if not _ITEM.search(paths[number]):
+            key = _object(paths[number]), shape[1]
+            objects.setdefault(key, []).append(number)
+    reordered = set[int]()
+    for numbers in objects.values():
+        draws = range(len(wanted[numbers[0]]))
+        one, two = (
+            [{str(n): arrays[n][draw] for n in numbers} for draw in draws]
+            for arrays in ([values.array for values in found], wanted)
+        )
+        pairs = zip(one, two, strict=True)
+        if all(hold_the_same_members(*pair, agree) for pair in pairs):
+            reordered.update(numbers)
+    return reordered
 
 
 def of_rounds(program: Program) -> set[int]:

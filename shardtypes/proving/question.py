@@ -39,7 +39,14 @@ from shardtypes.proving.numbers import (
 )
 from shardtypes.proving.observed import Host
 from shardtypes.proving.on_purpose import certainly_wrong
-from shardtypes.proving.own_orders import QUEUES, ROUNDS, of_queues, of_rounds
+from shardtypes.proving.own_orders import (
+    MEMBERS,
+    QUEUES,
+    ROUNDS,
+    of_members,
+    of_queues,
+    of_rounds,
+)
 from shardtypes.proving.program import Constant, Name, Program
 from shardtypes.proving.propagation import Proved, propagated
 from shardtypes.proving.purposes import MEANT_BY_REFERENCE, Purpose, Purposes
@@ -391,7 +398,8 @@ class Question:
             if self._agrees_otherwise(given):
                 return self.agreeing()
             queues = of_queues(paths, found.results, wanted)
-            wrong = self._without_own_orders(wrong, queues)
+            members = of_members(paths, found.results, wanted)
+            wrong = self._without_own_orders(wrong, queues, members)
             if not wrong:
                 return self.agreeing()
             as_given = self._with_queues_as_given() if queues else None
@@ -414,9 +422,12 @@ class Question:
         self.agreed_if = judged.agreed_if
         return found
 
-    def _without_own_orders(self, wrong: list[int], queues: set[int]) -> list[int]:
+    def _without_own_orders(
+        self, wrong: list[int], queues: set[int], members: set[int]
+    ) -> list[int]:
         """Those of the wrong results that have no order or number of rounds of their own."""
-        excused = {QUEUES: queues, ROUNDS: of_rounds(self.many.program)}
+        rounds = of_rounds(self.many.program)
+        excused = {QUEUES: queues, MEMBERS: members, ROUNDS: rounds}
         left = [
             number
             for number in wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shardtypes.semantics.lazy import np
@@ -16,3 +17,31 @@ def in_order(array: Any) -> Any:
     along = rows @ direction
     order = np.argsort(along, kind="stable")
     return rows[order]
+
+
+def hold_the_same_members(
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    agree: Callable[[Any, Any], bool],
+) -> bool:
+    """Whether two objects, whose fields have a row for each place, hold the same members in whatever places: one of the
+    fields numbers them, below zero where a place is not in use."""
+    names = sorted(first.keys() & second.keys())
+    for name in names:
+        places, others = _members(first[name]), _members(second[name])
+        if places is None or others is None:
+            continue
+        if np.array_equal(first[name][places], second[name][others]):
+            return all(agree(first[n][places], second[n][others]) for n in names)
+    return False
+
+
+def _members(numbered: Any) -> Any:
+    """The places in use, in the order of their numbers; None where these do not tell the members apart."""
+    if numbered.ndim != 1 or numbered.dtype.kind not in "iu":
+        return None
+    used = np.flatnonzero(numbered >= 0)
+    places = used[np.argsort(numbered[used])]
+    if len(places) < 2 or not np.all(np.diff(numbered[places])):
+        return None
+    return places

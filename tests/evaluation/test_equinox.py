@@ -96,6 +96,13 @@ PROGRAMS = {
         grads = jax.grad(lambda p: loss(eqx.combine(p, static), X))(params)
         return jax.vmap(model)(X), grads, [one is None for one in (static.first.weight, params.scale)]
         """,
+    "parts that a model of booleans chooses": """
+        model = Net(4, KEY)
+        biases = eqx.tree_at(lambda m: m.last.bias, jax.tree.map(lambda _: False, model), True)
+        chosen, others = eqx.partition(model, biases)
+        none = [one is None for one in (chosen.first.weight, chosen.last.bias, others.last.bias)]
+        return jax.tree.leaves(chosen), jax.tree.leaves(others), none
+        """,
     "parts replaced": """
         model = Net(4, KEY)
         once = eqx.tree_at(lambda m: m.first.weight, model, replace_fn=lambda w: w * 0)

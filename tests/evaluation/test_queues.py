@@ -108,3 +108,47 @@ def test_an_object_with_rows_and_a_place_is_a_queue() -> None:
     assert isinstance(compared([call(ROWS, 2)], [call(ROWS, 4)], 0), Difference)
     assert isinstance(compared([call(ROWS, 2)], [call(OTHERS + 1, 4)], 0), Difference)
     assert isinstance(compared([call(ROWS, 2.0)], [call(OTHERS, 4.0)], 0), Difference)
+
+
+NUMBERED = {"x": ROWS, "number": np.array([4, 0, -1, 7, -1, 2])}
+ELSEWHERE = np.array([1, 3, 2, 0, 5, 4])
+
+
+def members(**others: np.ndarray) -> Region:
+    results = (NUMBERED | others,)
+    return Region(None, ({"x": ROWS * 0},), results, None, {})
+
+
+def moved(**others: np.ndarray) -> dict[str, np.ndarray]:
+    """The same members in other places, and something else where there is none."""
+    x = np.where(NUMBERED["number"][:, None] < 0, 99.0, ROWS)
+    found = {"x": x, "number": NUMBERED["number"]} | others
+    return {name: rows[ELSEWHERE] for name, rows in found.items()}
+
+
+def test_members_that_a_number_tells_apart_may_be_anywhere() -> None:
+    assert compared([members()], [members(**moved())], 0) is None
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"x": ROWS + 1},
+        {"number": np.array([4, 0, -1, 7, -1, 3])},
+        {"number": np.array([4, 0, -1, 4, -1, 2])},
+        {"number": NUMBERED["number"] * 1.0},
+    ],
+    ids=["others", "other numbers", "a number twice", "no integers"],
+)
+def test_others_may_not(others: dict[str, np.ndarray]) -> None:
+    found = compared([members()], [members(**moved(**others))], 0)
+    assert isinstance(found, Difference)
+
+
+def test_items_of_a_tuple_have_an_order() -> None:
+    one, two = NUMBERED, moved()
+    regions = [
+        Region(None, (ROWS * 0,), (each["x"], each["number"]), None, {})
+        for each in (one, two)
+    ]
+    assert isinstance(compared(regions[:1], regions[1:], 0), Difference)

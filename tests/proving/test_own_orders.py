@@ -76,6 +76,49 @@ def test_rows_without_a_place_have_an_order() -> None:
     assert prove(turned, {"x": array(8, 3)}).ok is False
 
 
+class Walkers(NamedTuple):
+    x: Any
+    number: Any
+
+
+def walk(kick: Any, numbered: bool = True) -> Any:
+    """Walkers that go to the next device or stay, in places that are free: there are three for each."""
+
+    @partial(mapped, in_specs=P("d"), out_specs=P("d"))
+    def walk(x: Any) -> Walkers:
+        n, d, count = lax.axis_size("d"), lax.axis_index("d"), len(x)
+        x = x + kick(x)
+        goes = jnp.sin(x[:, 0]) > 0
+        number = d * count + jnp.arange(count)
+        sent = Walkers(x, jnp.where(goes, number, -1))
+        kept = Walkers(x, jnp.where(goes, -1, number))
+        ring = [(i, (i + 1) % n) for i in range(n)]
+        sent = jax.tree.map(lambda a: lax.ppermute(a, "d", ring), sent)
+        none = Walkers(jnp.ones_like(x), jnp.full(count, -1))
+        places = jax.tree.map(lambda *parts: jnp.concatenate(parts), kept, sent, none)
+        first = jnp.argsort(places.number < 0, stable=True)
+        ordered: Walkers = jax.tree.map(lambda a: a[first], places)
+        return ordered if numbered else ordered._replace(number=ordered.number * 0)
+
+    return walk
+
+
+def test_places_of_members_mean_nothing() -> None:
+    found = prove(walk(lambda x: 0.1 * x), array(8, 2))
+    assert found.agrees, found
+    assert "the places of members that a number tells apart" in found.reason
+
+
+def test_what_members_are_does() -> None:
+    found = prove(walk(lambda x: 0.1 * x + x.mean()), array(8, 2))
+    assert found.ok is False
+    assert found.numbers is not None and found.numbers.path == "result.x"
+
+
+def test_members_without_numbers_have_places() -> None:
+    assert prove(walk(lambda x: 0.1 * x, numbered=False), array(8, 2)).ok is False
+
+
 def solver(dot: Any) -> Any:
     """Conjugate gradients with the diagonal block of each device as a preconditioner."""
 

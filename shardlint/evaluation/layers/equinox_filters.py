@@ -57,17 +57,14 @@ def _is_none(value: Any) -> bool:
 
 def _chosen(tree: Any, spec: Any, is_leaf: Any = None) -> list[bool]:
     """Whether a filter takes each leaf of a tree."""
-    leaves = flatten(tree, is_leaf)[0]
-    if callable(spec):
-        return [bool(spec(leaf)) for leaf in leaves]
-    if isinstance(spec, bool):
-        return [spec] * len(leaves)
     found: list[bool] = []
-    map_leaves(
-        lambda one, below: found.extend(_chosen(below, one)),
-        spec,
-        tree,
-    )
+
+    def choose(kind: Any, below: Any) -> None:
+        takes = kind if callable(kind) else lambda leaf: kind
+        found.extend(bool(takes(leaf)) for leaf in flatten(below, is_leaf)[0])
+
+    # a module that can be called is a tree as well
+    map_leaves(choose, spec, tree)
     return found
 
 

@@ -20,9 +20,12 @@ from shardtypes.semantics.lowerings.convert import (
 )
 from shardtypes.semantics.lowerings.creation import tri
 from shardtypes.semantics.lowerings.elementwise import where
+from shardtypes.semantics.lowerings.padding import pad
 from shardtypes.semantics.lowerings.random import normal, truncated_normal, uniform
 from shardtypes.semantics.lowerings.reductions import softmax
-from shardtypes.semantics.registry import Unsupported, lowering
+from shardtypes.semantics.lowerings.samplers import orthogonal
+from shardtypes.semantics.lowerings.shapes import expand_dims, moveaxis, reshape
+from shardtypes.semantics.registry import Refused, Unsupported, lowering
 
 _NN = "jax.nn"
 
@@ -102,6 +105,47 @@ def truncated_initializer(
 @lowering(f"{_NN}.initializers.uniform")
 def uniform_initializer(scale: float = 1e-2, dtype: Any = float) -> Initializer:
     return _random(uniform, scale)
+
+
+@lowering(f"{_NN}.initializers.orthogonal")
+def orthogonal_initializer(
+    scale: float = 1.0, column_axis: int = -1, dtype: Any = float
+) -> Initializer:
+    def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
+        sizes = shape_of(shape)
+        if len(sizes) < 2:
+            raise Refused("needs at least 2 dimensions", "ranks")
+        if 0 in sizes:
+            return constant(0.0, sizes, dtype_name(dtype))
+        columns = sizes[column_axis]
+        rows = math.prod(sizes) // columns
+        others = list(sizes)
+        del others[column_axis]
+        drawn = orthogonal(key, rows, (), dtype, columns)
+        return moveaxis(reshape(drawn, (*others, columns)), -1, column_axis) * scale
+
+    return init
+
+
+@lowering(f"{_NN}.initializers.delta_orthogonal")
+def delta_orthogonal_initializer(
+    scale: float = 1.0, column_axis: int = -1, dtype: Any = float
+) -> Initializer:
+    """An orthogonal matrix in the middle of a kernel, and zeros around it."""
+    make = orthogonal_initializer(scale, column_axis)
+
+    def init(key: Any, shape: Any, dtype: Any = float, **options: Any) -> Array:
+        sizes = shape_of(shape)
+        if len(sizes) not in (3, 4, 5):
+            raise Refused("needs 3, 4 or 5 dimensions", "ranks")
+        if sizes[-1] < sizes[-2]:
+            raise Refused("needs at most as many inputs as outputs", "sizes")
+        matrix = make(key, sizes[-2:], dtype)
+        around = [((size - 1) // 2, size // 2) for size in sizes[:-2]]
+        centre = expand_dims(matrix, tuple(range(len(around))))
+        return pad(centre, (*around, (0, 0), (0, 0)))
+
+    return init
 
 
 def _scaled(scale: float, mode: str, distribution: str) -> Callable[..., Initializer]:

@@ -33,6 +33,7 @@ from shardtypes.semantics.lowerings.shapes import (
     broadcast_to,
     common_shape,
     expand_dims,
+    matrix_transpose,
 )
 from shardtypes.semantics.primitives import elementwise as e
 from shardtypes.semantics.primitives import samples as p
@@ -361,12 +362,15 @@ def orthogonal(
     m: int | None = None,
     **options: Any,
 ) -> Array:
-    if m is not None and m != n:
-        raise Unsupported("an orthogonal matrix that is not square")
-    drawn = normal(key, (*shape_of(shape), int_of(n), int_of(n)))
-    factor, upper = qr(drawn)
+    """Orthonormal columns, or rows where there are fewer of them."""
+    rows = int_of(n)
+    columns = rows if m is None else int_of(m)
+    long, short = max(rows, columns), min(rows, columns)
+    factor, upper = qr(normal(key, (*shape_of(shape), long, short)))
     from shardtypes.semantics.lowerings.contractions import diagonal
 
-    return asarray(
-        factor * expand_dims(e.sign(diagonal(upper, 0, -2, -1)), -2), dtype or float
-    )
+    signs = expand_dims(e.sign(diagonal(upper, 0, -2, -1)), -2)
+    found = asarray(factor * signs, dtype or float)
+    if rows < columns:
+        return matrix_transpose(found)
+    return found

@@ -211,6 +211,8 @@ _SAMPLES = [
     ),
     Call("jax.random.ball", (_KEY, 3, 2, (4,)), random=True),
     Call("jax.random.orthogonal", (_KEY, 3, (4,)), random=True),
+    Call("jax.random.orthogonal", (_KEY, 3, (4,)), {"m": 5}, random=True),
+    Call("jax.random.orthogonal", (_KEY, 3), {"m": 2}, random=True),
 ]
 CALLS = [
     *_SAMPLES,
