@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec as P
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 WORKERS = ('node', 'core')
 
@@ -244,7 +244,7 @@ def make_data(cfg):
 
 def main():
     cfg = Settings()
-    mesh = jax.make_mesh((2, 4), WORKERS)
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), WORKERS)
     optimizer, fit = make_fit(cfg, mesh)
     start, draws = jax.random.split(jax.random.key(5))
     state = optimizer.init(init_weights(start, cfg.widths))
