@@ -47,7 +47,7 @@ def recordings(seed):
     n_frames, n_words = np.zeros((2, BATCH), np.int32)
     for u in range(BATCH):
         said = rng.integers(1, WORDS + 1, rng.integers(2, MOST + 1))
-        sound = np.repeat(spectra[said], rng.integers(5, 10, said.size), 0)
+        sound = np.repeat(spectra[said], rng.integers(6, 12, said.size), 0)[:FRAMES]
         sound = rng.uniform(0.5, 2.0) * (sound + 0.4 * rng.normal(size=sound.shape)) + rng.normal()
         n_frames[u], n_words[u] = len(sound), len(said)
         frames[u, : len(sound)], words[u, : len(said)] = sound, said
@@ -238,7 +238,7 @@ def main():
     average, log = train(mesh, first_params())
     said = (P(EVERYWHERE), P("data", "time"), P(), P())
     test = jax.shard_map(judge, mesh=mesh, in_specs=(P(), LAYOUT), out_specs=said, check_vma=False)
-    nll, logp, sums, rates = jax.jit(test)(average, recordings(99))
+    nll, logp, sums, rates = jax.jit(test)(average, recordings(97))
     return {"nll": nll, "logp": logp, "sums": sums, "rates": rates, "log": log, **average["out"]}
 
 
@@ -297,7 +297,7 @@ def reference():
         updates, memory = adam.update(jax.tree.map(lambda v: v * min(1, CLIP / norm), g), memory)
         p = optax.apply_updates(p, updates)
         average = jax.tree.map(lambda a, b: a + (1 - KEEP) * (b - a), average, p)
-    batch = recordings(99)
+    batch = recordings(97)
     nll, logp, valid = map(np.asarray, jax.jit(costs)(average, batch, None))
     wrong = np.zeros(BATCH)
     for u in range(BATCH):
