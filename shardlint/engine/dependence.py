@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from shardlint import ir
-from shardlint.values import FunctionValue, Value
+from shardlint.engine.interpreter import Interpreter
+from shardlint.values import ExternalValue, FunctionValue, Value
 from shardlint.walking import walk
 
 _METHODS = frozenset(
     "sum mean max min prod std var astype reshape transpose ravel flatten squeeze dot clip".split()
 )
 _FUNCTIONS = frozenset(
-    """sum mean max min prod std var abs exp log sin cos tanh sqrt square sign negative dot matmul einsum add subtract
-    multiply divide power maximum minimum relu gelu silu softmax log_softmax sigmoid where reshape transpose
-    concatenate stack clip""".split()
+    f"{module}.{name}"
+    for module, names in (
+        (
+            "jax.numpy",
+            """sum mean max min prod std var abs exp log sin cos tanh sqrt square sign negative dot matmul einsum add
+            subtract multiply divide power maximum minimum where reshape transpose concatenate stack clip""",
+        ),
+        ("jax.nn", "relu gelu silu softmax log_softmax sigmoid"),
+    )
+    for name in names.split()
 )
 
 
-def depends(func: Value, positions: Collection[int], path: Sequence[int]) -> bool:
+def depends(
+    it: Interpreter, func: Value, positions: Collection[int], path: Sequence[int]
+) -> bool:
     """Whether a part of the result is computed from some arguments. ``path`` leads to it, as ``(1,)`` to the second
     item of a tuple. Only functions that compute straight ahead are judged."""
     if not isinstance(func, FunctionValue):
         return False
     node = func.node
-    tainted = {
-        param.name for index, param in enumerate(node.params) if index in positions
-    }
+    names = [param.name for param in node.params]
+    given = {name for index, name in enumerate(names) if index in positions}
+    reading = _Reading(it, func.module, given, set(names))
     if isinstance(node, ir.Lambda):
-        return _is_tainted(_part(node.body, path), tainted)
+        return reading.is_computed(_part(node.body, path))
     assigned: set[str] = set()
     for statement in node.body:
         match statement:
@@ -36,11 +47,11 @@ def depends(func: Value, positions: Collection[int], path: Sequence[int]) -> boo
                 name not in assigned
             ):
                 assigned.add(name)
-                (tainted.add if _is_tainted(value, tainted) else tainted.discard)(name)
+                reading.assign(name, value)
             case ir.ExprStmt(value=ir.Const()):
                 pass
             case ir.Return(value=value) if value is not None:
-                return _is_tainted(_part(value, path), tainted)
+                return reading.is_computed(_part(value, path))
             case _:
                 return False
     return False
@@ -54,33 +65,51 @@ def _part(expr: ir.Expr, path: Sequence[int]) -> ir.Expr:
     return expr
 
 
-def _is_tainted(expr: ir.Expr, names: set[str]) -> bool:
-    match expr:
-        case ir.Name(id=name):
-            return name in names
-        case ir.Binary(left=left, right=right):
-            return _is_tainted(left, names) or _is_tainted(right, names)
-        case ir.Unary(op="-", value=value):
-            return _is_tainted(value, names)
-        case ir.Subscript(obj=obj):
-            return _is_tainted(obj, names)
-        case ir.Attr(obj=obj, name="T" | "mT"):
-            return _is_tainted(obj, names)
-        case ir.Call(func=ir.Attr(obj=ir.Name(id="jnp"), name=name), args=args) if (
-            name in _FUNCTIONS
-        ):
-            return any(_is_tainted(arg.value, names) for arg in args)
-        case ir.Call(
-            func=ir.Attr(obj=ir.Attr(obj=ir.Name(id="jax"), name="nn"), name=name),
-            args=args,
-        ):
-            return name in _FUNCTIONS and any(
-                _is_tainted(arg.value, names) for arg in args
-            )
-        case ir.Call(func=ir.Attr(obj=obj, name=name)) if name in _METHODS:
-            return _is_tainted(obj, names)
-        case _:
+@dataclass(slots=True)
+class _Reading:
+    """A function as far as it was read: which names are computed ``of`` some arguments, and which are its ``own``."""
+
+    it: Interpreter
+    module: str
+    of: set[str]
+    own: set[str]
+
+    def assign(self, name: str, value: ir.Expr) -> None:
+        if self.is_computed(value):
+            self.of.add(name)
+        else:
+            self.of.discard(name)
+        self.own.add(name)
+
+    def is_computed(self, expr: ir.Expr) -> bool:
+        """Whether an expression is certainly computed of them."""
+        match expr:
+            case ir.Name(id=name):
+                return name in self.of
+            case ir.Binary(left=left, right=right):
+                return self.is_computed(left) or self.is_computed(right)
+            case ir.Unary(op="-", value=value):
+                return self.is_computed(value)
+            case ir.Subscript(obj=obj):
+                return self.is_computed(obj)
+            case ir.Attr(obj=obj, name="T" | "mT"):
+                return self.is_computed(obj)
+            case ir.Call(func=func, args=args) if self._is_function(func):
+                return any(self.is_computed(arg.value) for arg in args)
+            case ir.Call(func=ir.Attr(obj=obj, name=name)) if name in _METHODS:
+                return self.is_computed(obj)
+            case _:
+                return False
+
+    def _is_function(self, func: ir.Expr) -> bool:
+        """Whether a name stands for one of the functions, however it is imported."""
+        first = func
+        while isinstance(first, ir.Attr):
+            first = first.obj
+        if not isinstance(first, ir.Name) or first.id in self.own:
             return False
+        meant = self.it.resolve_static(func, self.module)
+        return isinstance(meant, ExternalValue) and meant.qualname in _FUNCTIONS
 
 
 def computed_for(

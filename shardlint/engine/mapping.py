@@ -257,7 +257,7 @@ def call_mapped(
         result = named_axes.left(it, frame, naming, result, at)
     out = options.get("out_axes", _ZERO)
     try:
-        _unmapped(func.func, mapped, out)
+        _unmapped(it, func.func, mapped, out)
         return _stacked(result, out, dim, "the result", mapped.lenient)
     except _Wrong as wrong:
         return _report(it, frame, func, at, wrong)
@@ -359,7 +359,7 @@ def count_axes(
         _report(it, frame, func, at, wrong)
 
 
-def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
+def _unmapped(it: Interpreter, func: Value, mapped: _Mapped, out: Value) -> None:
     """Nothing that differs from example to example can come out unmapped."""
     if mapped.name != "vmap":
         return
@@ -367,7 +367,7 @@ def _unmapped(func: Value, mapped: _Mapped, out: Value) -> None:
     if isinstance(out, SequenceValue) and not out.names:
         paths = [(index,) for index, item in enumerate(out.items) if is_none(item)]
     for path in paths:
-        if depends(func, mapped.positions, path):
+        if depends(it, func, mapped.positions, path):
             what = f"item {path[0]} of the result" if path else "the result"
             raise _Wrong(
                 f"out_axes is None for {what}, which depends on the mapped arguments: give it an axis"

@@ -57,10 +57,14 @@ def _rows_beside(tree: Any, path: str, numbers: Numbers) -> dict[str, Any]:
         for one, leaf in zip(paths_of(structure), leaves, strict=True)
         if _object(one) == _object(path) and _is_named(one)
     }
-    count = np.shape(fields.get(path))[:1]
-    if not count:
+    rows = fields.get(path)
+    if rows is None or not rows.ndim:
         return {}
-    return {one: rows for one, rows in fields.items() if np.shape(rows)[:1] == count}
+    return {
+        one: others
+        for one, others in fields.items()
+        if others is not None and others.shape[:1] == rows.shape[:1]
+    }
 
 
 def _of_queues(pairs: Mapping[str, tuple[Any, Any]]) -> set[str]:
