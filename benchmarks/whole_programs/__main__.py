@@ -1,6 +1,6 @@
 """``python -m benchmarks.whole_programs [NAME…]``: tables of what each tool finds in programs of real size.
 
-62 programs of 200 to 350 lines, which train, search or serve on eight devices, with ten mistakes each or more. What
+68 programs of 200 to 350 lines, which train, search or serve on eight devices, with ten mistakes each or more. What
 a mistake does is recorded in ``outcomes.json``: JAX raises, the numbers differ from those of one device, the
 program is only slower, or it makes no difference. ``--verify`` runs everything again and writes that file. Otherwise
 tools read each program, as it is and with each mistake, in a folder of its own. A tool finds a mistake if it says

@@ -15,7 +15,11 @@ import numpy as np
 from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
-from shardlint.evaluation.flat_state import has_the_same_members, reordered_state
+from shardlint.evaluation.flat_state import (
+    has_the_same_members,
+    is_of_members,
+    reordered_state,
+)
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
 from shardlint.evaluation.layouts import ReplicatedState
 from shardlint.evaluation.mapping import Region
@@ -500,12 +504,15 @@ def _results_apart(
     reordered = reordered_state(
         region.results, twin.results, region.arguments, numbers_of
     )
-    return [
+    left = [
         one
         for one in found
         if one.path not in reordered
         and not has_the_same_members(region.results, twin.results, one.path, numbers_of)
     ]
+    # of members in other places the numbers at one place are those of different ones
+    left.sort(key=lambda one: is_of_members(region.results, one.path, numbers_of))
+    return left
 
 
 def _compared_stacked(

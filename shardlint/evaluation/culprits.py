@@ -19,6 +19,7 @@ import numpy as np
 
 from shardlint.evaluation import optimizers, relations
 from shardlint.evaluation.recording import Recorded, Recorder, Where
+from shardtypes.lang import dtypes
 from shardtypes.semantics.array import Array
 from shardtypes.semantics.relation import SAME, Relation
 
@@ -427,12 +428,17 @@ class Trace:
 
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
-        found = self._lost(sources)
-        lost = [step for step in found if not self._is_regained(step)] or found
+        lost = self._lost(sources)
+        regained = [step for step in lost if self._is_regained(step)]
+        yield from self._among([one for one in lost if one not in regained], lost)
+        yield from self._among(regained, lost)
+
+    def _among(self, steps: list[Step], lost: list[Step]) -> Iterator[Culprit]:
+        """Those among some of the steps that are ``lost`` on the way to a value."""
         states: tuple[State, State] = ("lost", "off")
         orders = itertools.product((False, True), (False, True), states)
         for choosing, chosen, wanted in orders:
-            for step in (one for one in lost if one.state == wanted):
+            for step in (one for one in steps if one.state == wanted):
                 operands = self.before(step)
                 if (
                     self._is_choice(step, operands) is choosing
@@ -465,21 +471,31 @@ class Trace:
         return axes is not None and self.axis in axes and self._only_chooses(number)
 
     def _is_regained(self, step: Step) -> bool:
-        """Whether a step only puts the entries of each shard in another order, from which a later one makes shards
-        again: as examples of a batch are grouped to microbatches."""
-        operands = self.before(step)
-        if step.state != "lost" or len(operands) != 1 or not _is_split(operands[0]):
+        """Whether a step computes something of each shard that is none itself, from which a later one makes shards
+        again: as examples of a batch are grouped to microbatches, rows at the edge are sent to the next device, which
+        puts them beside its own, or a recurrence of each part is set forth from where the part before it ended."""
+        if step.state != "lost" or not any(map(_is_split, self.before(step))):
             return False
-        if not _is_reordered(operands[0].value.array, step.value.array):
-            return False
-        of_it = {step.value.number}
-        for one in self._computed_from(of_it):
-            after = self.step(one.number)
-            if _is_split(after):
-                return True
-            if after.state == "lost":
-                of_it.add(one.number)
+        waiting = [step.value.number]
+        seen = set(waiting)
+        while waiting:
+            for number in self._users[waiting.pop()]:
+                after = self.step(number)
+                if _is_split(after) and _are_numbers(after):
+                    return True
+                if after.state == "lost" and number not in seen:
+                    seen.add(number)
+                    waiting.append(number)
         return False
+
+    @functools.cached_property
+    def _users(self) -> Mapping[int, Sequence[int]]:
+        """What each value is used for, by number."""
+        found: dict[int, list[int]] = {one.number: [] for one in self.many.values}
+        for one in self.many.values:
+            for source in one.sources:
+                found[source].append(one.number)
+        return found
 
     def _is_of_chosen(self, operands: tuple[Step, ...]) -> bool:
         """Whether an index or a mask among the operands differs: the step may only follow from that."""
@@ -715,6 +731,14 @@ def _is_alike(one: Step, other: Step) -> bool:
 
 def _is_split(step: Step) -> bool:
     return step.state == "holds" and step.kind == "split"
+
+
+def _are_numbers(step: Step) -> bool:
+    """Whether a value has different entries, of floating point: a mask or ones may be right by chance."""
+    array = step.value.array
+    if array.value is None or not dtypes.is_kind(array.dtype, "floating", "complex"):
+        return False
+    return any(np.ptp(np.abs(part)) > 0 for part in array.value.parts if np.size(part))
 
 
 def _is_divided(step: Step) -> bool:

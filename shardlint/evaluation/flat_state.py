@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from shardlint.evaluation.relations import close
-from shardtypes.semantics.rows import hold_the_same_members, in_order
+from shardtypes.semantics.rows import hold_the_same_members, in_order, numbers_members
 from shardtypes.semantics.trees import flatten, paths_of
 
 Numbers = Callable[[Any], Any]
@@ -47,6 +47,11 @@ def has_the_same_members(first: Any, second: Any, path: str, numbers: Numbers) -
     return hold_the_same_members(
         fields, others, lambda one, two: bool(np.all(close(one, two)))
     )
+
+
+def is_of_members(tree: Any, path: str, numbers: Numbers) -> bool:
+    """Whether an array is a field of an object whose members a number tells apart."""
+    return numbers_members(_rows_beside(tree, path, numbers))
 
 
 def _rows_beside(tree: Any, path: str, numbers: Numbers) -> dict[str, Any]:

@@ -36,6 +36,11 @@ def hold_the_same_members(
     return False
 
 
+def numbers_members(fields: Mapping[str, Any]) -> bool:
+    """Whether one of the fields of an object tells its members apart."""
+    return any(_members(rows) is not None for rows in fields.values())
+
+
 def _members(numbered: Any) -> Any:
     """The places in use, in the order of their numbers; None where these do not tell the members apart."""
     if numbered.ndim != 1 or numbered.dtype.kind not in "iu":

@@ -152,3 +152,11 @@ def test_items_of_a_tuple_have_an_order() -> None:
         for each in (one, two)
     ]
     assert isinstance(compared(regions[:1], regions[1:], 0), Difference)
+
+
+def test_another_difference_is_told_first() -> None:
+    """At one place are different members, so that their numbers are apart anyway."""
+    one = Region(None, (ROWS * 0,), (NUMBERED, np.array([1.0])), None, {})
+    two = Region(None, (ROWS * 0,), (moved(x=ROWS + 1), np.array([2.0])), None, {})
+    found = compared([one], [two], 0)
+    assert isinstance(found, Difference) and found.path == "1"
