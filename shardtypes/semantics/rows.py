@@ -28,25 +28,42 @@ def hold_the_same_members(
     fields numbers them, below zero where a place is not in use."""
     names = sorted(first.keys() & second.keys())
     for name in names:
-        places, others = _members(first[name]), _members(second[name])
+        places = _members(first[name])
+        others = _members(second[name])
         if places is None or others is None:
             continue
-        if np.array_equal(first[name][places], second[name][others]):
-            return all(agree(first[n][places], second[n][others]) for n in names)
+        ours = first[name][places]
+        theirs = second[name][others]
+        if not np.array_equal(ours, theirs):
+            continue
+        return all(
+            agree(
+                first[field][places],
+                second[field][others],
+            )
+            for field in names
+        )
     return False
 
 
 def numbers_members(fields: Mapping[str, Any]) -> bool:
     """Whether one of the fields of an object tells its members apart."""
-    return any(_members(rows) is not None for rows in fields.values())
+    places = map(_members, fields.values())
+    return any(one is not None for one in places)
 
 
 def _members(numbered: Any) -> Any:
     """The places in use, in the order of their numbers; None where these do not tell the members apart."""
-    if numbered.ndim != 1 or numbered.dtype.kind not in "iu":
+    if numbered.ndim != 1:
+        return None
+    if numbered.dtype.kind not in "iu":
         return None
     used = np.flatnonzero(numbered >= 0)
-    places = used[np.argsort(numbered[used])]
-    if len(places) < 2 or not np.all(np.diff(numbered[places])):
+    order = np.argsort(numbered[used])
+    places = used[order]
+    if len(places) < 2:
+        return None
+    steps = np.diff(numbered[places])
+    if not steps.all():
         return None
     return places

@@ -117,12 +117,13 @@ def orthogonal_initializer(
             raise Refused("needs at least 2 dimensions", "ranks")
         if 0 in sizes:
             return constant(0.0, sizes, dtype_name(dtype))
-        columns = sizes[column_axis]
-        rows = math.prod(sizes) // columns
         others = list(sizes)
-        del others[column_axis]
-        drawn = orthogonal(key, rows, (), dtype, columns)
-        return moveaxis(reshape(drawn, (*others, columns)), -1, column_axis) * scale
+        columns = others.pop(column_axis)
+        rows = math.prod(others)
+        matrix = orthogonal(key, rows, (), dtype, columns)
+        drawn = reshape(matrix, (*others, columns))
+        placed = moveaxis(drawn, -1, column_axis)
+        return placed * scale
 
     return init
 
@@ -138,12 +139,19 @@ def delta_orthogonal_initializer(
         sizes = shape_of(shape)
         if len(sizes) not in (3, 4, 5):
             raise Refused("needs 3, 4 or 5 dimensions", "ranks")
-        if sizes[-1] < sizes[-2]:
+        *window, inputs, outputs = sizes
+        if outputs < inputs:
             raise Refused("needs at most as many inputs as outputs", "sizes")
-        matrix = make(key, sizes[-2:], dtype)
-        around = [((size - 1) // 2, size // 2) for size in sizes[:-2]]
-        centre = expand_dims(matrix, tuple(range(len(around))))
-        return pad(centre, (*around, (0, 0), (0, 0)))
+        matrix = make(key, (inputs, outputs), dtype)
+        first = tuple(range(len(window)))
+        centre = expand_dims(matrix, first)
+        widths = []
+        for size in window:
+            before = (size - 1) // 2
+            after = size // 2
+            widths.append((before, after))
+        whole = (0, 0)
+        return pad(centre, (*widths, whole, whole))
 
     return init
 

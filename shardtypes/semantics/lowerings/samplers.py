@@ -364,13 +364,19 @@ def orthogonal(
 ) -> Array:
     """Orthonormal columns, or rows where there are fewer of them."""
     rows = int_of(n)
-    columns = rows if m is None else int_of(m)
-    long, short = max(rows, columns), min(rows, columns)
-    factor, upper = qr(normal(key, (*shape_of(shape), long, short)))
+    if m is None:
+        columns = rows
+    else:
+        columns = int_of(m)
+    long = max(rows, columns)
+    short = min(rows, columns)
+    drawn = normal(key, (*shape_of(shape), long, short))
+    factor, upper = qr(drawn)
     from shardtypes.semantics.lowerings.contractions import diagonal
 
-    signs = expand_dims(e.sign(diagonal(upper, 0, -2, -1)), -2)
-    found = asarray(factor * signs, dtype or float)
+    on_diagonal = diagonal(upper, 0, -2, -1)
+    signs = e.sign(on_diagonal)
+    found = asarray(factor * expand_dims(signs, -2), dtype or float)
     if rows < columns:
         return matrix_transpose(found)
     return found

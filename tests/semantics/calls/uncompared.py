@@ -33,7 +33,7 @@ UNCOMPARED: dict[str, str] = {
     **{
         f"jax.nn.initializers.{name}": _INITIALIZER
         for name in """constant delta_orthogonal glorot_normal glorot_uniform he_normal he_uniform kaiming_normal
-        kaiming_uniform lecun_normal lecun_uniform normal orthogonal truncated_normal uniform variance_scaling xavier_normal
-        xavier_uniform""".split()
+        kaiming_uniform lecun_normal lecun_uniform normal orthogonal truncated_normal uniform variance_scaling
+        xavier_normal xavier_uniform""".split()
     },
 }
