@@ -1,8 +1,7 @@
 """Where a program departs from what it computes on another number of devices.
 
 Two runs are laid side by side. Over the axis on which they have different numbers of devices, what an expression gave
-is
-a copy, a shard or a partial result of the same value in both, perhaps off by a power of the number of devices. The
+is a copy, a shard or a partial result of the same value in both, perhaps off by a power of the number of devices. The
 culprit is the expression after which it is none of these, though what it was computed from is.
 """
 
@@ -429,9 +428,12 @@ class Trace:
     def culprits(self, sources: Iterable[int]) -> Iterator[Culprit]:
         """The expressions that led to a value and at which the runs part, the likeliest one first."""
         lost = self._lost(sources)
-        regained = [step for step in lost if self._is_regained(step)]
-        yield from self._among([one for one in lost if one not in regained], lost)
-        yield from self._among(regained, lost)
+        regained = self._regained(lost)
+        for is_regained in (False, True):
+            steps = [
+                one for one in lost if (one.value.number in regained) is is_regained
+            ]
+            yield from self._among(steps, lost)
 
     def _among(self, steps: list[Step], lost: list[Step]) -> Iterator[Culprit]:
         """Those among some of the steps that are ``lost`` on the way to a value."""
@@ -470,23 +472,32 @@ class Trace:
         axes = self._made_of_sizes(number)
         return axes is not None and self.axis in axes and self._only_chooses(number)
 
-    def _is_regained(self, step: Step) -> bool:
-        """Whether a step computes something of each shard that is none itself, from which a later one makes shards
+    def _regained(self, lost: list[Step]) -> set[int]:
+        """The steps that compute something of each shard that is none itself, from which a later one makes shards
         again: as examples of a batch are grouped to microbatches, rows at the edge are sent to the next device, which
         puts them beside its own, or a recurrence of each part is set forth from where the part before it ended."""
-        if step.state != "lost" or not any(map(_is_split, self.before(step))):
-            return False
-        waiting = [step.value.number]
-        seen = set(waiting)
+        starts = {
+            one.value.number
+            for one in lost
+            if one.state == "lost" and any(map(_is_split, self.before(one)))
+        }
+        reached = set(starts)
+        waiting = list(starts)
         while waiting:
             for number in self._users[waiting.pop()]:
-                after = self.step(number)
-                if _is_split(after) and _are_numbers(after):
-                    return True
-                if after.state == "lost" and number not in seen:
-                    seen.add(number)
+                if number not in reached and self.step(number).state == "lost":
+                    reached.add(number)
                     waiting.append(number)
-        return False
+        leading = set[int]()
+        for number in sorted(reached, reverse=True):
+            users = self._users[number]
+            if any(one in leading or self._makes_shards(one) for one in users):
+                leading.add(number)
+        return starts & leading
+
+    def _makes_shards(self, number: int) -> bool:
+        step = self.step(number)
+        return _is_split(step) and _are_numbers(step)
 
     @functools.cached_property
     def _users(self) -> Mapping[int, Sequence[int]]:

@@ -297,7 +297,10 @@ def _of_draw(draw: RepeatedDraw, files: Files) -> Diagnostic:
     if draw.calls:
         notes.append((draw.draw, "drawn here"))
     notes += [(where, "its key is made here") for where in draw.keys]
-    alike = f"these numbers, which make its key, are alike along {draw.axis!r}"
+    alike = (
+        f"these numbers, which make its key, are alike along {draw.axis!r}: add lax.axis_index({draw.axis!r}) times "
+        "how many each device has"
+    )
     notes += [(where, alike) for where in draw.numbers]
     if draw.given is not None:
         notes.append((draw.given, "its key is given here"))

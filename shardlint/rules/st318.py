@@ -64,7 +64,9 @@ class RepeatedDraws(Rule):
 
     ## How to fix
 
-    Fold the number of the device, or of the row, into the key: `jax.random.fold_in(key, lax.axis_index('d'))`.
+    Fold the number of the device, or of the row, into the key: `jax.random.fold_in(key, lax.axis_index('d'))`. Rows are
+    counted from where the device's own begin: `lax.axis_index('d') * len(x) + jnp.arange(len(x))`. Where they are
+    counted from zero, a note says so at the numbers.
 
     ## When to silence
 
