@@ -177,9 +177,9 @@ class Culprit:
         dimension = arrays[0].dim
         if dimension is None or given.rank != made.rank:
             return False
-        return given.dims[dimension] == made.dims[dimension] and _has_only_entries_of(
-            given, made
-        )
+        if given.dims == made.dims or given.dims[dimension] != made.dims[dimension]:
+            return False  # a mask takes entries, too, and no block
+        return _has_only_entries_of(given, made)
 
     @property
     def scales(self) -> bool:
