@@ -16,8 +16,8 @@ from shardlint.evaluation import mapping, meshes, modules
 from shardlint.evaluation.asserted import failed_comparison
 from shardlint.evaluation.errors import NotEvaluable
 from shardlint.evaluation.flat_state import (
-    has_the_same_members,
-    is_of_members,
+    moved_members,
+    numbered_members,
     reordered_state,
 )
 from shardlint.evaluation.guards import TOO_MANY_STEPS, Change, Run, running
@@ -504,15 +504,11 @@ def _results_apart(
     reordered = reordered_state(
         region.results, twin.results, region.arguments, numbers_of
     )
-    left = [
-        one
-        for one in found
-        if one.path not in reordered
-        and not has_the_same_members(region.results, twin.results, one.path, numbers_of)
-    ]
+    reordered |= moved_members(region.results, twin.results, numbers_of)
+    left = [one for one in found if one.path not in reordered]
     # of members in other places the numbers at one place are those of different ones
-    left.sort(key=lambda one: is_of_members(region.results, one.path, numbers_of))
-    return left
+    members = numbered_members(region.results, numbers_of)
+    return sorted(left, key=lambda one: one.path in members)
 
 
 def _compared_stacked(

@@ -482,31 +482,19 @@ class Trace:
             if one.state == "lost" and any(map(_is_split, self.before(one)))
         }
         reached = set(starts)
-        waiting = list(starts)
-        while waiting:
-            for number in self._users[waiting.pop()]:
-                if number not in reached and self.step(number).state == "lost":
-                    reached.add(number)
-                    waiting.append(number)
+        for one in self._computed_from(reached):
+            if self.step(one.number).state == "lost":
+                reached.add(one.number)
         leading = set[int]()
-        for number in sorted(reached, reverse=True):
-            users = self._users[number]
-            if any(one in leading or self._makes_shards(one) for one in users):
-                leading.add(number)
+        for one in reversed(self.many.values):
+            before = reached & one.sources
+            if before and (one.number in leading or self._makes_shards(one.number)):
+                leading |= before
         return starts & leading
 
     def _makes_shards(self, number: int) -> bool:
         step = self.step(number)
         return _is_split(step) and _are_numbers(step)
-
-    @functools.cached_property
-    def _users(self) -> Mapping[int, Sequence[int]]:
-        """What each value is used for, by number."""
-        found: dict[int, list[int]] = {one.number: [] for one in self.many.values}
-        for one in self.many.values:
-            for source in one.sources:
-                found[source].append(one.number)
-        return found
 
     def _is_of_chosen(self, operands: tuple[Step, ...]) -> bool:
         """Whether an index or a mask among the operands differs: the step may only follow from that."""

@@ -41,35 +41,35 @@ def reordered_state(
     return frozenset(flat | _of_queues(pairs))
 
 
-def has_the_same_members(first: Any, second: Any, path: str, numbers: Numbers) -> bool:
-    """Whether the object that has an array as a field holds the same members in two trees, in other places."""
-    fields, others = (_rows_beside(tree, path, numbers) for tree in (first, second))
-    return hold_the_same_members(
-        fields, others, lambda one, two: bool(np.all(close(one, two)))
+def moved_members(first: Any, second: Any, numbers: Numbers) -> frozenset[str]:
+    """The arrays of two trees, by path, of objects that hold the same members in both, in other places."""
+    ours, theirs = _fields_beside(first, numbers), _fields_beside(second, numbers)
+    return frozenset(
+        path
+        for path, fields in ours.items()
+        if hold_the_same_members(fields, theirs.get(path, {}), _agree)
     )
 
 
-def is_of_members(tree: Any, path: str, numbers: Numbers) -> bool:
-    """Whether an array is a field of an object whose members a number tells apart."""
-    return numbers_members(_rows_beside(tree, path, numbers))
+def numbered_members(tree: Any, numbers: Numbers) -> frozenset[str]:
+    """The arrays of a tree, by path, of objects whose members a number tells apart."""
+    beside = _fields_beside(tree, numbers)
+    return frozenset(path for path, fields in beside.items() if numbers_members(fields))
 
 
-def _rows_beside(tree: Any, path: str, numbers: Numbers) -> dict[str, Any]:
-    """The arrays in the object that has an array as a field, by path, which have as many rows as that one."""
+def _fields_beside(tree: Any, numbers: Numbers) -> dict[str, dict[str, Any]]:
+    """For each named array that has rows, those in its object that have as many, by path."""
     leaves, structure = flatten(tree)
-    fields = {
-        one: numbers(leaf)
-        for one, leaf in zip(paths_of(structure), leaves, strict=True)
-        if _object(one) == _object(path) and _is_named(one)
-    }
-    rows = fields.get(path)
-    if rows is None or not rows.ndim:
-        return {}
-    return {
-        one: others
-        for one, others in fields.items()
-        if others is not None and others.shape[:1] == rows.shape[:1]
-    }
+    objects: dict[tuple[str, int], dict[str, Any]] = {}
+    for path, leaf in zip(paths_of(structure), leaves, strict=True):
+        rows = numbers(leaf)
+        if rows is not None and rows.ndim and _is_named(path):
+            objects.setdefault((_object(path), len(rows)), {})[path] = rows
+    return {path: fields for fields in objects.values() for path in fields}
+
+
+def _agree(one: Any, two: Any) -> bool:
+    return bool(np.all(close(one, two)))
 
 
 def _of_queues(pairs: Mapping[str, tuple[Any, Any]]) -> set[str]:

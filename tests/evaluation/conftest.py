@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shardlint.evaluation import repairs
 from shardtypes.semantics import primitive, simulated
 from shardtypes.semantics.simulated import Simulated
 from tests.support import force_devices
@@ -45,3 +46,9 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
 
     monkeypatch.setattr(primitive, "on_devices", both)
     return count
+
+
+@pytest.fixture
+def no_changes_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a program that takes too long to be run with changes: where one mends it, that is where the finding is."""
+    monkeypatch.setattr(repairs, "STEPS", 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from shardlint.evaluation import repairs
 from tests.evaluation.running import NUMBERS, findings, in_jax
 
 EDGES = """import jax
@@ -76,15 +75,13 @@ def test_right_programs_have_no_finding(
     assert findings(capsys, tmp_path, text) == []
 
 
+@pytest.mark.usefixtures("no_changes_tried")
 @pytest.mark.parametrize("made", MADE)
 def test_the_mask_is_blamed(
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     made: str,
 ) -> None:
-    # as of a program that takes too long to be run with changes: where one mends it, that is where the finding is
-    monkeypatch.setattr(repairs, "STEPS", 1)
     text = EDGES.format(first=WRONG_FIRST, made=made)
     (finding,) = findings(capsys, tmp_path, text)
     assert finding["code"] == "ST316"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from shardlint.evaluation import repairs
 from tests.evaluation.running import NUMBERS, findings, in_jax
 
 _MAIN = """
@@ -97,15 +96,13 @@ def test_right_programs_have_no_finding(
     assert findings(capsys, tmp_path, RIGHT[name]) == []
 
 
+@pytest.mark.usefixtures("no_changes_tried")
 @pytest.mark.parametrize("name", WRONG)
 def test_notes_name_the_places_before_and_after(
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     name: str,
 ) -> None:
-    # as of a program that takes too long to be run with changes: where one mends it, that is where the finding is
-    monkeypatch.setattr(repairs, "STEPS", 1)
     text, notes = WRONG[name]
     (finding,) = findings(capsys, tmp_path, text)
     assert finding["code"] == "ST316"
